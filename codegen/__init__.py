@@ -1,0 +1,1 @@
+"""From a mapping to a directory of files that run without flowc."""

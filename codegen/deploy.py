@@ -1,0 +1,209 @@
+"""Mapping to Deployment: the graph, the static orders and the capacities, and which files they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping as MappingABC
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from ..analysis.static_order import NoRound, Step, schedule
+from ..model.application import Application, FilePath, Parameter, Port, Task
+from ..model.deployment import (
+    CCode,
+    DataFile,
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    Entry,
+    OnnxCode,
+    Plain,
+    PythonCode,
+)
+from ..model.diagnostic import Diagnostic
+from ..model.mapping import Mapping
+from ..model.platform import Platform
+from ..model.system import System
+from ..profiling.identity import implementation_on
+from .sources import Plan, Sources
+
+Helpers = Callable[[Path], tuple[Path, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A deployment, the application's files it needs, and the C sources with the tasks that use them."""
+
+    deployment: Deployment
+    files: Plan
+    c_tasks: dict[str, tuple[Task, ...]]
+
+
+def missing(system: System) -> tuple[Diagnostic, ...]:
+    """What an abstract graph lacks before it can be built: code, and types of the ports between tasks."""
+    faults = []
+    seen: set[tuple[str, str]] = set()
+    for app in system.apps:
+        for task in app.tasks:
+            if (task.definition, "") in seen:
+                continue
+            seen.add((task.definition, ""))
+            if task.network is None and implementation_on(task) is None:
+                if task.implementations:
+                    languages = " and ".join(sorted({i.language for i in task.implementations}))
+                    message = f"`{task.definition}` has {languages} code only: code for a GPU cannot be generated yet"
+                    help_text = 'add `on cpu python "file.py:function"`'
+                    faults.append(Diagnostic("F603", message, task.implementations[0].span, "", (), help_text))
+                else:
+                    help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
+                    faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, "", (), help_text))
+            for port in (*task.inputs, *task.outputs):
+                if port.type is None:
+                    message = f"port `{port.name}` of `{task.definition}` has no type"
+                    help_text = f"write `{port.direction} {port.name}: TYPE`"
+                    faults.append(Diagnostic("F602", message, port.span, "", (), help_text))
+    return tuple(faults)
+
+
+def deploy(
+    system: System,
+    platform: Platform,
+    mapping: Mapping,
+    repetition: MappingABC[str, MappingABC[str, int]],
+    work_ns: MappingABC[str, float],
+    helpers: Helpers,
+) -> Deployed:
+    """The deployment of every app. `helpers` finds the local modules of a Python file; raises RuntimeError never for
+    what users do: callers run `missing` and the checks first."""
+    sources = Sources(Path(system.path).parent)
+    placement = {p.task: p.processors for p in mapping.placements}
+    orders, capacities = _orders(system, platform, placement, repetition, work_ns)
+    c_tasks: dict[str, list[Task]] = {}
+    apps = []
+    for app in system.apps:
+        tasks = tuple(_task(t, repetition[app.name][t.name], sources, helpers, c_tasks) for t in app.tasks)
+        channels = tuple(
+            DeployedChannel(
+                c.name, c.source, c.source_port, c.destination, c.destination_port, capacities[c.name], c.delay,
+                tuple(float(v) for v in c.values),
+            )
+            for c in app.channels
+        )  # fmt: skip
+        apps.append(
+            DeployedApp(app.name, app.doc, _exact(app.period_ns), _exact(app.deadline_ns), app.priority, tasks, channels)
+        )
+    deployment = Deployment(system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders)
+    return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
+
+
+def _exact(time: Fraction | None) -> str | None:
+    return None if time is None else str(time)
+
+
+def _orders(
+    system: System,
+    platform: Platform,
+    placement: MappingABC[str, tuple[str, ...]],
+    repetition: MappingABC[str, MappingABC[str, int]],
+    work_ns: MappingABC[str, float],
+) -> tuple[tuple[DeployedWorker, ...], dict[str, int]]:
+    """One worker per processor under static order; one per app and processor under fixed priorities.
+
+    Apps whose periods have no short common round get workers of their own as well.
+    """
+    try:
+        joint = schedule(system.apps, repetition, placement, work_ns)
+        apart = False
+    except NoRound:
+        apart = True
+    alone = {a.name: schedule([a], repetition, placement, work_ns) for a in system.apps}
+    capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
+    ranks = sorted({a.priority for a in system.apps})
+    workers = []
+    for position, processor in enumerate(platform.processors):
+        pool = platform.pool_of(processor)
+        if apart or pool.scheduler == "fixed_priority":
+            for app in system.apps:
+                steps = alone[app.name].orders.get(processor, ())
+                fixed = (position, 1 + ranks.index(app.priority)) if pool.scheduler == "fixed_priority" else None
+                if steps:
+                    workers.append(DeployedWorker(processor, pool.scheduler, _entries(steps), fixed))
+        elif joint.orders.get(processor):
+            workers.append(DeployedWorker(processor, pool.scheduler, _entries(joint.orders[processor]), None))
+    return tuple(workers), capacities
+
+
+def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round)) for s in steps
+    )
+
+
+def _task(
+    task: Task, firings: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
+) -> DeployedTask:
+    ports = tuple(_port(p) for p in task.inputs), tuple(_port(p) for p in task.outputs)
+    return DeployedTask(task.name, task.doc, _code(task, sources, helpers, c_tasks), *ports, firings)
+
+
+def _port(port: Port) -> DeployedPort:
+    assert port.type is not None
+    return DeployedPort(port.name, port.type.dtype, port.type.shape, port.rates, port.stacked)
+
+
+def _code(
+    task: Task, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
+) -> PythonCode | CCode | OnnxCode:
+    if task.network is not None:
+        network = task.network
+        file = sources.place("networks", network.path)
+        for name in network.external:
+            sources.place("networks", Path(network.path).parent / name)
+        names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
+        return OnnxCode(file, *names, network.batch)
+    code = implementation_on(task)
+    assert code is not None
+    if code.language == "c":
+        source = sources.place_c(code.path)
+        c_tasks.setdefault(source, []).append(task)
+        typed = tuple((n, parameter_type(v), _plain(v, sources)) for n, v in task.parameters)
+        state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
+        return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
+    file = sources.place("tasks", code.path)
+    for helper in helpers(Path(code.path)):
+        sources.place("tasks", helper)
+    parameters = tuple(
+        (n, _plain(v, sources)) for n, v in task.parameters if code.passes is None or n in code.passes
+    )
+    return PythonCode(file, code.symbol, parameters)
+
+
+def parameter_type(value: Parameter) -> str:
+    """`int`, `float`, `bool` or `string`: how C sees a parameter."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    return "float" if isinstance(value, Fraction) else "string"
+
+
+def _plain(value: Parameter, sources: Sources) -> Plain | DataFile:
+    if isinstance(value, FilePath):
+        return DataFile(sources.place("data", value.path))
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def sequential(system: System, platform: Platform) -> Mapping:
+    """Everything on the first CPU: for measuring."""
+    from ..model.mapping import Placement
+
+    core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
+    return Mapping(platform.name, tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks), (), "none")
+
+
+def work_of(app: Application, repetition: MappingABC[str, int], firing_ns: MappingABC[str, float]) -> float:
+    """Time of one iteration on one processor in ns; 0 when times are not known."""
+    return sum(firing_ns.get(t.name, 0.0) * repetition[t.name] for t in app.tasks)

@@ -1,0 +1,291 @@
+"""Deployment to files: everything of a build except compiled objects, as a plan {path: content}.
+
+Same deployment, same bytes. The templates get strings that are ready to print; what to print is decided here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from ..model.application import Task
+from ..model.deployment import (
+    CCode,
+    DataFile,
+    DeployedApp,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    Entry,
+    OnnxCode,
+    PythonCode,
+)
+from ..model.types import DTYPES
+from ..profiling.identity import implementation_on
+from ..templates import environment
+from .deploy import Deployed, parameter_type
+from .names import identifiers, literal, one_line
+from .sources import Plan
+
+RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+#: Names that main.py uses itself.
+RESERVED = ("C", "Fire", "HOME", "Network", "Port", "Program", "Python", "main", "os", "p", "program", "sys")
+
+
+def emit(deployed: Deployed) -> Plan:
+    """The files of a build."""
+    jinja = _jinja()
+    deployment = deployed.deployment
+    plan: Plan = dict(deployed.files)
+    plan["main.py"] = _main(jinja, deployment)
+    plan["deployment.json"] = deployment.to_json().encode()
+    networks = any(isinstance(t.code, OnnxCode) for a in deployment.apps for t in a.tasks)
+    plan["README.md"] = (
+        jinja.get_template("python/README.md.j2")
+        .render(deployment=deployment, networks=networks, c_sources=deployed.c_tasks)
+        .encode()
+    )
+    classes = identifiers([a.name for a in deployment.apps], ())
+    for app in deployment.apps:
+        name = classes[app.name]
+        text = jinja.get_template("python/test_app.py.j2").render(app=app.name, class_name=f"Test_{name}")
+        plan[f"tests/test_{name}.py"] = text.encode()
+    for file in sorted(RUNTIME.glob("*.py")):
+        plan[f"runtime/{file.name}"] = file.read_bytes()
+    if deployed.c_tasks:
+        units = []
+        for source, tasks in sorted(deployed.c_tasks.items()):
+            stem = source.rsplit(".", 1)[0]
+            plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
+            units.append(" ".join(_shell(word) for word in compile_command(source)))
+        plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
+    return dict(sorted(plan.items()))
+
+
+def digest(plan: Plan) -> str:
+    """A hash over all paths and contents."""
+    total = hashlib.sha256()
+    for path, content in sorted(plan.items()):
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        total.update(f"{path}\0{len(data)}\0".encode())
+        total.update(data)
+    return total.hexdigest()
+
+
+def compile_command(source: str) -> list[str]:
+    """The compiler call for one C source of a build, with paths relative to the build."""
+    stem = source.rsplit(".", 1)[0]
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-include", f"{stem}.flow.h"]
+    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
+
+
+def _shell(word: str) -> str:
+    if word.startswith("$"):
+        return word
+    return word if re.fullmatch(r"[\w./=+-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _jinja() -> Environment:
+    jinja = environment()
+    jinja.filters["py"] = literal
+    jinja.filters["line"] = one_line
+    jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")
+    jinja.filters["comment"] = lambda text: one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    return jinja
+
+
+# -- main.py -----------------------------------------------------------------------------------------------------------
+def _main(jinja: Environment, deployment: Deployment) -> bytes:
+    several = len(deployment.apps) > 1
+    names = [a.name for a in deployment.apps]
+    tasks = [t.name for a in deployment.apps for t in a.tasks]
+    ids = identifiers([*(f"app {n}" for n in names), *(n if several else n.partition(".")[2] for n in tasks)], RESERVED)
+    app_ids = {n: ids[f"app {n}"] for n in names}
+    task_ids = {n: ids[n if several else n.partition(".")[2]] for n in tasks}
+    text = jinja.get_template("python/main.py.j2").render(
+        deployment=deployment,
+        apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
+        workers=[_worker(worker, task_ids) for worker in deployment.processors],
+    )
+    return text.encode()
+
+
+def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) -> dict[str, Any]:
+    channels = []
+    for c in app.channels:
+        delay = f", delay={c.delay}" if c.delay else ""
+        if c.values:
+            delay += f", values={literal(list(c.values))}"
+        channels.append(
+            {
+                "source": task_ids[c.source], "source_port": c.source_port, "destination": task_ids[c.destination],
+                "destination_port": c.destination_port, "capacity": c.capacity, "delay": delay,
+            }
+        )  # fmt: skip
+    return {
+        "name": app.name,
+        "doc": app.doc,
+        "id": app_ids[app.name],
+        "pace": _pace(app),
+        "period": app.period_ns,
+        "deadline": app.deadline_ns,
+        "tasks": [_task(t, task_ids) for t in app.tasks],
+        "channels": channels,
+    }
+
+
+def _pace(app: DeployedApp) -> str:
+    if app.period_ns is None:
+        return "As fast as data allows."
+    text = f"One iteration every {_ms(app.period_ns)}"
+    if app.deadline_ns is not None and app.deadline_ns != app.period_ns:
+        text += f", to be done within {_ms(app.deadline_ns)}"
+    return text + "."
+
+
+def _ms(ns: str) -> str:
+    return f"{float(Fraction(ns)) / 1e6:g} ms"
+
+
+def _task(task: DeployedTask, task_ids: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "doc": task.doc,
+        "id": task_ids[task.name],
+        "code": _code(task.code),
+        "inputs": [_port(p) for p in task.inputs],
+        "outputs": [_port(p) for p in task.outputs],
+    }
+
+
+def _code(code: PythonCode | CCode | OnnxCode) -> str:
+    if isinstance(code, PythonCode):
+        arguments = [literal(code.file), literal(code.name)]
+        # A parameter may be called like a keyword of Python: those are passed as **.
+        arguments += [f"{n}={_value(v)}" for n, v in code.parameters if not keyword.iskeyword(n)]
+        odd = [f"{literal(n)}: {_value(v)}" for n, v in code.parameters if keyword.iskeyword(n)]
+        arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
+        return f"Python({', '.join(arguments)})"
+    if isinstance(code, CCode):
+        text = f"C({literal(code.library)}, {literal(code.name)}"
+        if code.parameters:
+            text += ", parameters=[" + ", ".join(f"({literal(n)}, {literal(t)}, {_value(v)})" for n, t, v in code.parameters) + "]"
+        if code.state:
+            text += f", state={literal(list(code.state))}"
+        return text + ")"
+    batch = f", batch={code.batch}" if code.batch > 1 else ""
+    return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch})"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return "[" + ", ".join(literal(n) for n in names) + "]"
+
+
+def _value(value: object) -> str:
+    return f"p.file({literal(value.file)})" if isinstance(value, DataFile) else literal(value)
+
+
+def _port(port: DeployedPort) -> str:
+    text = f"Port({literal(port.name)}, {literal(port.dtype)}"
+    if port.shape or port.rates != (1,) or port.stacked:
+        text += f", {literal(port.shape)}"
+    if port.rates != (1,) or port.stacked:
+        text += f", rates={_rates(port.rates)}"
+    if port.stacked and port.rates == (1,):
+        text += ", stacked=True"
+    return text + ")"
+
+
+def _rates(rates: tuple[int, ...]) -> str:
+    """Long repetitive lists are written as sums of repeated parts."""
+    parts: list[tuple[int, int]] = []
+    for rate in rates:
+        if parts and parts[-1][0] == rate:
+            parts[-1] = (rate, parts[-1][1] + 1)
+        else:
+            parts.append((rate, 1))
+    if len(rates) > 8 and len(parts) < len(rates) // 2:
+        return " + ".join(f"({rate},) * {count}" for rate, count in parts)
+    return literal(rates)
+
+
+def _worker(worker: DeployedWorker, task_ids: dict[str, str]) -> dict[str, Any]:
+    fixed = f", fixed_priority={worker.fixed_priority}" if worker.fixed_priority is not None else ""
+    return {
+        "processor": worker.processor,
+        "order": [_entry(e, task_ids) for e in worker.order],
+        "fixed_priority": fixed,
+    }
+
+
+def _entry(entry: Entry, task_ids: dict[str, str]) -> str:
+    parts = [task_ids[entry.task]]
+    if entry.times != 1:
+        parts.append(f"times={entry.times}")
+    if entry.first:
+        parts.append(f"first={entry.first}")
+    if entry.stage:
+        parts.append(f"stage={entry.stage}")
+    if entry.replica[1] > 1:
+        parts.append(f"replica={entry.replica}")
+    if entry.round[1] > 1:
+        parts.append(f"round={entry.round}")
+    return ", ".join(parts)
+
+
+# -- C headers ---------------------------------------------------------------------------------------------------------
+C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "const char *"}
+
+
+def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None) -> str:
+    """Prototypes of all tasks in one C file."""
+    unique = {}
+    for task in tasks:
+        code = implementation_on(task)
+        assert code is not None
+        unique.setdefault(code.symbol, (task, code.symbol))
+    guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
+    template = (jinja or _jinja()).get_template("c/task.h.j2")
+    return template.render(file=file, guard=guard, tasks=[_prototype(t, s) for t, s in unique.values()])
+
+
+def _prototype(task: Task, symbol: str) -> dict[str, Any]:
+    arguments, ports = "", []
+    for port in (*task.inputs, *task.outputs):
+        if port.type is None:
+            continue
+        const = "const " if port.direction == "in" else ""
+        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name)}, "
+        rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
+        tokens = f" x {rates}" if port.stacked else ""
+        ports.append(f"{port.direction} {port.name}: {port.type}{tokens}")
+    return {
+        "definition": task.definition,
+        "doc": task.doc,
+        "symbol": symbol,
+        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n)) for n, v in task.parameters],
+        "state": [
+            (DTYPES[f.type.dtype][0], c_name(f.name), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
+        ],
+        "ports": ports,
+        "arguments": arguments,
+    }
+
+
+_C_KEYWORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
+    "false complex state p".split()
+)
+
+
+def c_name(name: str) -> str:
+    """A port or parameter as a C identifier."""
+    return f"{name}_" if name in _C_KEYWORDS else name

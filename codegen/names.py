@@ -1,0 +1,49 @@
+"""Names and literals in generated text: whatever strangers called their things, the code stays correct."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+
+
+def identifiers(names: Iterable[str], reserved: Iterable[str]) -> dict[str, str]:
+    """A readable, unique Python identifier for each name."""
+    taken = set(reserved)
+    result: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "x"
+        if base[0].isdigit() or keyword.iskeyword(base) or keyword.issoftkeyword(base) or base in taken:
+            base = f"{base}_" if not base[0].isdigit() else f"n{base}"
+        candidate, count = base, 2
+        while candidate in taken or keyword.iskeyword(candidate):
+            candidate, count = f"{base.rstrip('_')}_{count}", count + 1
+        taken.add(candidate)
+        result[name] = candidate
+    return result
+
+
+def literal(value: object) -> str:
+    """A Python literal. Fractions of parameters become floats."""
+    if isinstance(value, Fraction):
+        return repr(float(value))
+    if isinstance(value, tuple):
+        inner = ", ".join(literal(v) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, str):
+        return double_quoted(value)
+    return repr(value)
+
+
+def double_quoted(text: str) -> str:
+    """A string literal in double quotes."""
+    body = repr(text)[1:-1]
+    if repr(text)[0] == "'":
+        body = body.replace("\\'", "'").replace('"', '\\"')
+    return f'"{body}"'
+
+
+def one_line(text: str) -> str:
+    """Text for a comment: no line ends or control characters."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).split())

@@ -1,0 +1,140 @@
+"""A plan to a directory: the only function that writes a build.
+
+A build directory belongs to flowc as far as its manifest says: those files are replaced, anything else stops the
+build. Everything is written to a temporary place beside it first, then moved in, so that nothing half-written remains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..model.application import Task
+from ..model.diagnostic import Diagnostic
+from ..profiling.identity import implementation_on
+from .emit import compile_command, digest
+from .sources import Plan
+
+MANIFEST = ".flowc-manifest.json"
+
+
+class CannotWrite(Exception):
+    """The build cannot be written; carries the diagnostic."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, force: bool = False) -> bool:
+    """Write and compile a build; False when the directory holds exactly this already.
+
+    Raises CannotWrite; then the directory is as it was before.
+    """
+    _refuse_foreign(directory, force)
+    content = digest(plan)
+    if _manifest(directory).get("digest") == content and all((directory / f).is_file() for f in _listed(directory)):
+        return False
+    stage = None
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        stage = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        _fill(stage, plan)
+        objects = _compile(stage, c_tasks)
+        files = sorted([*plan, *objects])
+        (stage / MANIFEST).write_text(json.dumps({"version": 1, "digest": content, "files": files}, indent=1) + "\n")
+        _move_in(stage, directory, files)
+        return True
+    except OSError as error:
+        reason = error.strerror or str(error)
+        help_text = "free some space, or choose another place with `-o`"
+        raise CannotWrite(Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, "", (), help_text)) from error
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((directory / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _listed(directory: Path) -> list[str]:
+    files = _manifest(directory).get("files")
+    names = [f for f in files if isinstance(f, str)] if isinstance(files, list) else []
+    return [f for f in names if ".." not in Path(f).parts and not Path(f).is_absolute()]
+
+
+def _refuse_foreign(directory: Path, force: bool) -> None:
+    if force or not directory.exists():
+        return
+    if not directory.is_dir():
+        raise CannotWrite(Diagnostic("F604", f"`{directory}` is a file", None, "", (), "choose another place with `-o`"))
+    own = {*_listed(directory), MANIFEST}
+    foreign = []
+    for folder, folders, files in os.walk(directory):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
+    others = sorted(f for f in foreign if f not in own)
+    if others:
+        shown = ", ".join(f"`{f}`" for f in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        message = f"`{directory}` holds files that flowc did not write: {shown}"
+        help_text = "choose another place with `-o`, or build into it with `--force` (they stay, files of equal names are replaced)"
+        raise CannotWrite(Diagnostic("F604", message, None, "", (), help_text))
+
+
+def _fill(stage: Path, plan: Plan) -> None:
+    for path, content in plan.items():
+        target = stage / path
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise RuntimeError(f"a plan may not leave its directory: {path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            target.write_bytes(content)
+        else:
+            shutil.copyfile(content, target)
+    stage.chmod(0o755)
+
+
+def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
+    """Replace what an earlier build wrote. Renames inside one file system: each file is old or new, never half."""
+    if not directory.exists():
+        os.rename(stage, directory)
+        return
+    for old in _listed(directory):
+        if old not in files:
+            (directory / old).unlink(missing_ok=True)
+    for path in [*files, MANIFEST]:
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(stage / path, target)
+
+
+def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
+    """Compile each C source; a failure shows the compiler's words under the place in the .flow."""
+    objects = []
+    for source, tasks in sorted(c_tasks.items()):
+        code = implementation_on(tasks[0])
+        assert code is not None
+        command = [*os.environ.get("CC", "cc").split(), *os.environ.get("CFLAGS", "").split(), *compile_command(source)[2:]]
+        try:
+            done = subprocess.run(command, cwd=stage, capture_output=True, text=True, check=False)
+        except FileNotFoundError as error:
+            help_text = "install one (`apt install gcc`), or name it in the variable CC"
+            message = f"there is no C compiler `{command[0]}`"
+            raise CannotWrite(Diagnostic("F307", message, code.span, "", (), help_text)) from error
+        if done.returncode:
+            said = done.stderr.strip().replace(source, code.file)
+            message = f"`{code.file}` does not compile"
+            help_text = "the prototype that flowc calls is written by `flowc headers`"
+            raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, "", (), help_text))
+        objects.append(source.rsplit(".", 1)[0] + ".so")
+    return objects

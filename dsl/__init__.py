@@ -1,0 +1,1 @@
+"""From `.flow` text to the model: grammar, parser, elaboration, formatter."""

@@ -1,0 +1,272 @@
+"""Lark's parse tree to syntax nodes, rule by rule."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+from lark import Token, Transformer, v_args
+
+from ..model.span import Span
+from . import syntax as s
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+
+
+def unquote(literal: str) -> str:
+    """The text between the quotes, with `\\n`, `\\t`, `\\r`, `\\"`, `\\\\` and `\\uXXXX` resolved."""
+    if "\\" not in literal:
+        return literal[1:-1]
+
+    def one(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if code[0] == "u" and len(code) == 5 else _ESCAPES.get(code, code)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, literal[1:-1])
+
+
+def _flat(children: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(c for c in children if c is not None)
+
+
+@v_args(inline=True, meta=True)
+class TreeBuilder(Transformer[Token, Any]):
+    """`file` is the file being read; `docs` maps the line after a documentation comment to its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = ""
+        self.docs: dict[int, str] = {}
+
+    # -- helpers ---------------------------------------------------------------------------------------------------
+    def _span(self, meta: Any) -> Span:
+        return Span(self.file, meta.line, meta.column, meta.end_line, meta.end_column)
+
+    def token_span(self, token: Token) -> Span:
+        """The place of one token."""
+        return Span(self.file, token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
+
+    def _word(self, token: Token) -> s.Word:
+        return s.Word(str(token), self.token_span(token))
+
+    def _text(self, token: Token) -> s.Text:
+        return s.Text(unquote(token), self.token_span(token))
+
+    def _doc(self, meta: Any) -> str:
+        lines: list[str] = []
+        line = meta.line
+        while line in self.docs:
+            lines.insert(0, self.docs[line])
+            line -= 1
+        return "\n".join(lines)
+
+    # -- expressions -----------------------------------------------------------------------------------------------
+    def start(self, meta: Any, declaration: Any) -> Any:
+        return declaration
+
+    def number(self, meta: Any, token: Token) -> s.Number:
+        return s.Number(Fraction(str(token)), self.token_span(token))
+
+    def name(self, meta: Any, token: Token) -> s.Name:
+        return s.Name(str(token), self.token_span(token))
+
+    def string(self, meta: Any, token: Token) -> s.Text:
+        return self._text(token)
+
+    def sign(self, meta: Any, operator: Token, operand: s.Expr) -> s.Expr:
+        return s.Sign(str(operator), operand, self._span(meta))
+
+    def binary(self, meta: Any, left: s.Expr, operator: Token, right: s.Expr) -> s.Expr:
+        return s.Binary(str(operator), left, right, self._span(meta))
+
+    def word(self, meta: Any, token: Token) -> s.Word:
+        return self._word(token)
+
+    def instance_name(self, meta: Any, token: Token) -> s.Word:
+        return self._word(token)
+
+    def values(self, meta: Any, *values: s.Expr) -> tuple[s.Expr, ...]:
+        return values
+
+    def type_expr(self, meta: Any, name: Token, *shape: s.Expr | None) -> s.TypeExpr:
+        sizes = _flat(shape)
+        return s.TypeExpr(self._word(name), sizes or None, self._span(meta))
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+    def params(self, meta: Any, *params: s.Param | None) -> tuple[s.Param, ...]:
+        return _flat(params)
+
+    def param(self, meta: Any, name: Token, kind: Token, default: s.Expr | None) -> s.Param:
+        return s.Param(self._word(name), self._word(kind), default, self._span(meta))
+
+    def phase(self, meta: Any, value: s.Expr, count: s.Expr | None) -> s.Phase:
+        return s.Phase(value, count)
+
+    def phases(self, meta: Any, *entries: s.Phase) -> s.Phases:
+        return s.Phases(entries, self._span(meta))
+
+    def port(self, meta: Any, way: Any, name: s.Word, kind: s.TypeExpr | None, rate: Any) -> s.PortDecl:
+        return s.PortDecl("in" if way == "in" else "out", name, kind, rate, self._span(meta))
+
+    def implementation(self, meta: Any, kind: Token | None, language: Token, code: Token) -> s.ImplementationDecl:
+        where = self._word(kind) if kind is not None else None
+        return s.ImplementationDecl(where, self._word(language), self._text(code), self._span(meta))
+
+    def state(self, meta: Any, name: s.Word, kind: s.TypeExpr) -> s.StateDecl:
+        return s.StateDecl(name, kind, self._span(meta))
+
+    def stateless(self, meta: Any, token: Token) -> s.StatelessDecl:
+        return s.StatelessDecl(self.token_span(token))
+
+    def wcet(self, meta: Any, amount: Any, unit: Token) -> s.WcetDecl:
+        return s.WcetDecl(amount, self._word(unit), self._span(meta))
+
+    def task(self, meta: Any, name: Token, params: Any, *items: Any) -> s.TaskDecl:
+        return s.TaskDecl(self._word(name), params or (), items, self._doc(meta), self._span(meta))
+
+    # -- networks --------------------------------------------------------------------------------------------------
+    def tensors(self, meta: Any, *names: Token) -> tuple[s.Text, ...]:
+        return tuple(self._text(n) for n in names)
+
+    def wrap(self, meta: Any, kind: Token, code: Token) -> tuple[s.Word, s.Text]:
+        return self._word(kind), self._text(code)
+
+    def net_port(self, meta: Any, way: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any) -> s.NetPort:
+        wrap_kind, code = wrap or (None, None)
+        direction: s.Direction = "in" if way == "in" else "out"
+        return s.NetPort(direction, name, kind, tensors or (), wrap_kind, code, self._span(meta))
+
+    def precision(self, meta: Any, name: Token) -> s.Setting:
+        return s.Setting("precision", self._word(name), self._span(meta))
+
+    def calibrate(self, meta: Any, text: Token) -> s.Setting:
+        return s.Setting("calibrate", self._text(text), self._span(meta))
+
+    def batch(self, meta: Any, value: s.Expr) -> s.Setting:
+        return s.Setting("batch", value, self._span(meta))
+
+    def variant(self, meta: Any, *rest: Any) -> s.VariantDecl:
+        return s.VariantDecl(self._span(meta))
+
+    def network(self, meta: Any, name: Token, file: Token | None, *items: Any) -> s.NetworkDecl:
+        text = self._text(file) if file is not None else None
+        return s.NetworkDecl(self._word(name), text, _flat(items), self._doc(meta), self._span(meta))
+
+    # -- graphs and apps -------------------------------------------------------------------------------------------
+    def boundary(self, meta: Any, way: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
+        return s.Boundary("in" if way == "in" else "out", name, kind, self._span(meta))
+
+    def element(self, meta: Any, name: s.Word, index: s.Expr | None) -> s.Element:
+        return s.Element(name, index, self._span(meta))
+
+    def arg(self, meta: Any, name: s.Word, value: s.Expr) -> s.Arg:
+        return s.Arg(name, value)
+
+    def args(self, meta: Any, *args: s.Arg | None) -> tuple[s.Arg, ...]:
+        return _flat(args)
+
+    def instance(self, meta: Any, element: s.Element, of: Token, args: Any) -> s.InstanceDecl:
+        return s.InstanceDecl(element, self._word(of), args or (), self._doc(meta), self._span(meta))
+
+    def endpoint(self, meta: Any, element: s.Element, port: s.Word | None) -> s.Endpoint:
+        return s.Endpoint(element, port, self._span(meta))
+
+    def delay(self, meta: Any, count: s.Expr, values: Any) -> s.Delay:
+        listed = isinstance(values, tuple)
+        given = values if listed else (values,) if values is not None else None
+        return s.Delay(count, given, listed, self._span(meta))
+
+    def targets(self, meta: Any, *endpoints: s.Endpoint) -> s.Targets:
+        return s.Targets(endpoints)
+
+    def chain(self, meta: Any, first: s.Endpoint, *hops: Any) -> s.Chain:
+        return s.Chain((s.Targets((first,)), *hops), self._span(meta))
+
+    def _timing(self, key: str, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
+        quantity = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+        return s.Timing(key, quantity, self._span(meta))
+
+    def period(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
+        return self._timing("period", meta, amount, unit)
+
+    def deadline(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
+        return self._timing("deadline", meta, amount, unit)
+
+    def priority(self, meta: Any, value: s.Expr) -> s.Setting:
+        return s.Setting("priority", value, self._span(meta))
+
+    def graph(self, meta: Any, name: Token, params: Any, *items: Any) -> s.GraphDecl:
+        return s.GraphDecl(self._word(name), params or (), items, self._doc(meta), self._span(meta))
+
+    def app(self, meta: Any, name: Token, *items: Any) -> s.AppDecl:
+        return s.AppDecl(self._word(name), items, self._doc(meta), self._span(meta))
+
+    # -- platforms and mappings ------------------------------------------------------------------------------------
+    def _option(self, key: str, meta: Any, values: tuple[s.Expr, ...], word: Token) -> s.PoolOption:
+        return s.PoolOption(key, values, self._word(word), self._span(meta))
+
+    def scheduler(self, meta: Any, name: Token) -> s.PoolOption:
+        return self._option("scheduler", meta, (), name)
+
+    def frequencies(self, meta: Any, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
+        return self._option("frequencies", meta, values, unit)
+
+    def engines(self, meta: Any, count: s.Expr, how: Token) -> s.PoolOption:
+        return self._option("engines", meta, (count,), how)
+
+    def memory(self, meta: Any, amount: s.Expr, unit: Token) -> s.PoolOption:
+        return self._option("memory", meta, (amount,), unit)
+
+    def pool(self, meta: Any, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption) -> s.PoolDecl:
+        return s.PoolDecl(self._word(kind), self._word(name), count, options, self._span(meta))
+
+    def contention(self, meta: Any, victim: Token, aggressor: Token, factor: s.Expr) -> s.ContentionDecl:
+        return s.ContentionDecl(self._word(victim), self._word(aggressor), factor, self._span(meta))
+
+    def platform(self, meta: Any, name: Token, *items: Any) -> s.PlatformDecl:
+        return s.PlatformDecl(self._word(name), items, self._doc(meta), self._span(meta))
+
+    def path_part(self, meta: Any, name: s.Word, index: s.Expr | None) -> s.Element:
+        return s.Element(name, index, self._span(meta))
+
+    def path(self, meta: Any, *parts: s.Element) -> tuple[s.Element, ...]:
+        return parts
+
+    def processor(self, meta: Any, name: Token, index: s.Expr | None) -> s.Element:
+        return s.Element(self._word(name), index, self._span(meta))
+
+    def until(self, meta: Any, layer: Token) -> tuple[str, Any]:
+        return "until", self._text(layer)
+
+    def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
+        return "streams", count
+
+    def stage(self, meta: Any, *children: Any) -> s.StageDecl:
+        options = dict(c for c in children if isinstance(c, tuple))
+        processors = tuple(c for c in children if isinstance(c, s.Element))
+        return s.StageDecl(processors, options.get("until"), options.get("streams"), self._span(meta))
+
+    def pin_wcet(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "wcet", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
+    def buffers(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
+        return "buffers", count
+
+    def pin(self, meta: Any, path: tuple[s.Element, ...], *children: Any) -> s.PinDecl:
+        options = dict(c for c in children if isinstance(c, tuple))
+        stages = tuple(c for c in children if isinstance(c, s.StageDecl))
+        return s.PinDecl(path, stages, options.get("wcet"), options.get("buffers"), self._span(meta))
+
+    def mapping(self, meta: Any, platform: Token, *pins: s.PinDecl) -> s.MappingDecl:
+        return s.MappingDecl(self._word(platform), pins, self._span(meta))
+
+    # -- top level -------------------------------------------------------------------------------------------------
+    def use(self, meta: Any, file: Token) -> s.UseDecl:
+        return s.UseDecl(self._text(file), self._span(meta))
+
+    def const(self, meta: Any, name: Token, value: s.Expr) -> s.ConstDecl:
+        return s.ConstDecl(self._word(name), value, self._span(meta))
+
+    def type_def(self, meta: Any, name: Token, kind: s.TypeExpr) -> s.TypeDecl:
+        return s.TypeDecl(self._word(name), kind, self._span(meta))

@@ -1,0 +1,165 @@
+"""What can be known of a task's code without running it: Python by its syntax tree, C by its text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Callable:
+    """Positional parameters in order, how many of them have defaults, keyword-only ones, and the open ends."""
+
+    positional: tuple[str, ...]
+    defaults: int
+    keyword_only: tuple[str, ...]
+    keyword_required: tuple[str, ...]
+    any_positional: bool
+    any_keyword: bool
+    line: int
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Positional parameters without a default."""
+        return self.positional[: len(self.positional) - self.defaults]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSymbol:
+    """`fires` and `makes` are None when they cannot be seen (an alias, an inherited method, a decorator).
+
+    `can_fire` is false for a class that surely has no `__call__`.
+    """
+
+    kind: Literal["function", "class", "other"]
+    fires: Callable | None
+    makes: Callable | None
+    line: int
+    can_fire: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFile:
+    """The module-level names of a file, or the reason why it cannot be read."""
+
+    symbols: dict[str, PythonSymbol]
+    imports: tuple[str, ...]
+    error: str = ""
+    error_line: int = 0
+
+
+@lru_cache(maxsize=256)
+def _read_python(path: str, modified: int) -> PythonFile:
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except SyntaxError as error:
+        return PythonFile({}, (), error.msg, error.lineno or 0)
+    except (ValueError, RecursionError) as error:
+        return PythonFile({}, (), str(error), 0)
+    symbols: dict[str, PythonSymbol] = {}
+    for node in _module_level(tree.body):
+        for name, symbol in _symbols(node):
+            symbols[name] = symbol
+    imports = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            imports.append(base)
+            joint = "" if base.endswith(".") or not base else "."
+            imports.extend(f"{base}{joint}{alias.name}" for alias in node.names)
+    return PythonFile(symbols, tuple(imports))
+
+
+def read_python(path: Path) -> PythonFile:
+    """Parse a Python file without running it."""
+    return _read_python(str(path), path.stat().st_mtime_ns)
+
+
+def _module_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, (ast.If, ast.Try, ast.With)):
+            found.extend(_module_level(node.body))
+            found.extend(_module_level(getattr(node, "orelse", [])))
+            for handler in getattr(node, "handlers", []):
+                found.extend(_module_level(handler.body))
+    return found
+
+
+def _symbols(node: ast.stmt) -> list[tuple[str, PythonSymbol]]:
+    match node:
+        case ast.FunctionDef(name=name):
+            fires = None if node.decorator_list else _callable(node, skip=0)
+            return [(name, PythonSymbol("function", fires, None, node.lineno))]
+        case ast.ClassDef(name=name):
+            return [(name, _class(node))]
+        case ast.Assign(targets=targets):
+            names = [t.id for t in targets if isinstance(t, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            names = [name]
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            names = [a.asname or a.name.split(".")[0] for a in aliases]
+        case _:
+            names = []
+    return [(n, PythonSymbol("other", None, None, node.lineno)) for n in names]
+
+
+def _class(node: ast.ClassDef) -> PythonSymbol:
+    methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
+    inherits = bool(node.bases or node.decorator_list or node.keywords)
+    nothing = Callable((), 0, (), (), False, False, node.lineno)
+
+    def seen(name: str, otherwise: Callable | None) -> Callable | None:
+        method = methods.get(name)
+        if method is None:
+            return None if inherits else otherwise
+        return None if method.decorator_list else _callable(method, skip=1)
+
+    fires = seen("__call__", None)
+    can_fire = "__call__" in methods or inherits
+    return PythonSymbol("class", fires, seen("__init__", nothing), node.lineno, can_fire)
+
+
+def _callable(node: ast.FunctionDef, skip: int) -> Callable:
+    a = node.args
+    positional = tuple(p.arg for p in [*a.posonlyargs, *a.args])[skip:]
+    required = tuple(p.arg for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is None)
+    return Callable(
+        positional,
+        min(len(a.defaults), len(positional)),
+        tuple(p.arg for p in a.kwonlyargs),
+        required,
+        a.vararg is not None,
+        a.kwarg is not None,
+        node.lineno,
+    )
+
+
+def local_modules(path: Path) -> tuple[Path, ...]:
+    """The files beside `path` that it imports, directly or through each other (not `path` itself)."""
+    found: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        for name in read_python(current).imports:
+            target = current.parent.joinpath(*name.lstrip(".").split("."))
+            package = target / "__init__.py"
+            for candidate in (target.with_name(target.name + ".py"), package):
+                if name.strip(".") and candidate.is_file() and candidate != path and candidate not in found:
+                    found[candidate] = None
+                    waiting.append(candidate)
+    return tuple(sorted(found))
+
+
+def c_functions(path: Path) -> tuple[str, ...]:
+    """Names that look like function definitions or declarations in a C file."""
+    text = path.read_text(errors="replace")
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+    return tuple(dict.fromkeys(re.findall(r"\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*\{", text)))

@@ -1,0 +1,84 @@
+"""What all of elaboration shares: the faults found so far and the table of declared names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
+from ..model.span import Span
+from .syntax import Declaration, TypeDecl, Word
+
+KIND_WORDS = {
+    "UseDecl": "an include",
+    "ConstDecl": "a constant",
+    "TypeDecl": "a type",
+    "TaskDecl": "a task",
+    "NetworkDecl": "a network",
+    "GraphDecl": "a graph",
+    "AppDecl": "an app",
+    "PlatformDecl": "a platform",
+    "MappingDecl": "a mapping",
+}
+
+
+def kind_word(declaration: Declaration) -> str:
+    """`a task`, `a type`, ... for messages."""
+    return KIND_WORDS[type(declaration).__name__]
+
+
+@dataclass
+class Context:
+    """Mutable on purpose: every part of elaboration adds its faults here, and none stops at the first one."""
+
+    names: dict[str, Declaration] = field(default_factory=dict)
+    poisoned: set[str] = field(default_factory=set)
+    faults: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[str, str, Span | None]] = field(default_factory=set)
+    _notes: list[Note] = field(default_factory=list)
+
+    def fault(
+        self,
+        code: str,
+        message: str,
+        span: Span | None,
+        label: str = "",
+        notes: Iterable[Note] = (),
+        help: str = "",
+        severity: Severity = "error",
+    ) -> None:
+        """Report once: a definition used a hundred times has one fault."""
+        key = (code, message, span)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.faults.append(Diagnostic(code, message, span, label, (*notes, *self._notes), help, severity))
+
+    @contextmanager
+    def within(self, note: Note | None) -> Iterator[None]:
+        """Faults found inside carry `note`, e.g. the instance whose arguments led there."""
+        if note is not None:
+            self._notes.append(note)
+        try:
+            yield
+        finally:
+            if note is not None:
+                self._notes.pop()
+
+    def lookup(self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str) -> Declaration | None:
+        """The declaration of that name if it is one of `kinds`; otherwise a fault and None."""
+        found = self.names.get(word.text)
+        if isinstance(found, kinds):
+            return found
+        if found is not None:
+            place = Note(f"`{word.text}` is {kind_word(found)}", found.span if not hasattr(found, "name") else found.name.span)
+            self.fault("F103", f"`{word.text}` is not {wanted}", word.span, f"{wanted} is needed here", [place])
+        elif word.text not in self.poisoned:
+            known = [n for n, d in self.names.items() if isinstance(d, kinds)]
+            builtin = _BUILTIN_TYPES if TypeDecl in kinds else ()
+            self.fault("F101", f"`{word.text}` is not declared", word.span, f"{wanted} is needed here", (), did_you_mean(word.text, [*known, *builtin]))
+        return None
+
+
+_BUILTIN_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+                  "float16", "float32", "float64", "complex64", "complex128")

@@ -1,0 +1,245 @@
+"""Constant expressions, types and units: from syntax to exact numbers.
+
+Every function returns None after it has reported a fault, so that callers go on and find the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from ..model.application import Parameter
+from ..model.diagnostic import did_you_mean, one_of
+from ..model.span import Span
+from ..model.types import DTYPES, TensorType
+from . import syntax as s
+from .context import Context, kind_word
+
+UNITS: dict[str, dict[str, Fraction]] = {
+    "time": {  # in ns
+        "ns": Fraction(1),
+        "us": Fraction(10**3),
+        "ms": Fraction(10**6),
+        "s": Fraction(10**9),
+        "min": Fraction(60 * 10**9),
+    },
+    "frequency": {"Hz": Fraction(1), "kHz": Fraction(10**3), "MHz": Fraction(10**6), "GHz": Fraction(10**9)},
+    "memory": {
+        "B": Fraction(1),
+        "kB": Fraction(10**3),
+        "MB": Fraction(10**6),
+        "GB": Fraction(10**9),
+        "KiB": Fraction(2**10),
+        "MiB": Fraction(2**20),
+        "GiB": Fraction(2**30),
+    },
+}
+#: A rate list or a shape with more entries than this is a mistake, and would not fit in memory.
+MOST_PHASES = 1_000_000
+
+Scope = Mapping[str, Parameter]
+
+
+class Evaluator:
+    """Evaluates against the constants of the text; parameters come in a scope."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._constants: dict[str, Parameter | None] = {}
+        self._open: list[str] = []
+
+    # -- values ----------------------------------------------------------------------------------------------------
+    def value(self, expr: s.Expr, scope: Scope) -> Parameter | None:
+        """Any constant value."""
+        match expr:
+            case s.Number(value=value):
+                return int(value) if value.denominator == 1 else value
+            case s.Text(value=text):
+                return text
+            case s.Name():
+                return self._name(expr, scope)
+            case s.Sign(operator=operator, operand=operand):
+                inner = self._operand(operand, scope)
+                return None if inner is None else _normal(-inner if operator == "-" else inner)
+            case s.Binary():
+                return self._binary(expr, scope)
+
+    def _name(self, expr: s.Name, scope: Scope) -> Parameter | None:
+        if expr.text in scope:
+            return scope[expr.text]
+        if expr.text in ("true", "false"):
+            return expr.text == "true"
+        declared = self._context.names.get(expr.text)
+        if isinstance(declared, s.ConstDecl):
+            return self.constant(declared)
+        if declared is not None:
+            self._context.fault("F103", f"`{expr.text}` is {kind_word(declared)}, not a constant", expr.span)
+        elif expr.text not in self._context.poisoned:
+            known = [*scope, *(n for n, d in self._context.names.items() if isinstance(d, s.ConstDecl))]
+            self._context.fault(
+                "F101",
+                f"`{expr.text}` is not declared",
+                expr.span,
+                "a constant or a parameter is needed here",
+                (),
+                did_you_mean(expr.text, known),
+            )
+        return None
+
+    def constant(self, declaration: s.ConstDecl) -> Parameter | None:
+        """The value of a constant; a constant that needs itself is a fault."""
+        name = declaration.name.text
+        if name in self._open:
+            cycle = " -> ".join([*self._open[self._open.index(name) :], name])
+            self._context.fault("F110", f"constant `{name}` needs itself: {cycle}", declaration.name.span)
+            return None
+        if name not in self._constants:
+            self._open.append(name)
+            self._constants[name] = self.value(declaration.value, {})
+            self._open.pop()
+        return self._constants[name]
+
+    def _operand(self, expr: s.Expr, scope: Scope) -> Fraction | int | None:
+        value = self.value(expr, scope)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+            self._context.fault("F105", f"`{_shown(value)}` is not a number", expr.span, "a number is needed here")
+            return None
+        return value
+
+    def _binary(self, expr: s.Binary, scope: Scope) -> Parameter | None:
+        left, right = self._operand(expr.left, scope), self._operand(expr.right, scope)
+        if left is None or right is None:
+            return None
+        if expr.operator == "/" and right == 0:
+            self._context.fault("F105", "division by zero", expr.right.span)
+            return None
+        result = {
+            "+": lambda: Fraction(left) + right,
+            "-": lambda: Fraction(left) - right,
+            "*": lambda: Fraction(left) * right,
+            "/": lambda: Fraction(left) / right,
+        }[expr.operator]()
+        return _normal(result)
+
+    # -- numbers with a meaning ------------------------------------------------------------------------------------
+    def number(self, expr: s.Expr, scope: Scope, what: str, least: int | None = None) -> Fraction | None:
+        """A rational, at least `least` when that is given."""
+        value = self._operand(expr, scope)
+        if value is None:
+            return None
+        if least is not None and value < least:
+            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at least {least}")
+            return None
+        return Fraction(value)
+
+    def integer(self, expr: s.Expr, scope: Scope, what: str, least: int) -> int | None:
+        """A whole number of at least `least`; a division that leaves a remainder is its own fault."""
+        value = self._operand(expr, scope)
+        if value is None:
+            return None
+        if isinstance(value, Fraction):
+            help_text = "`/` must divide evenly here" if isinstance(expr, s.Binary) else "use a whole number"
+            self._context.fault("F109", f"{what} is {value}, not a whole number", expr.span, "", (), help_text)
+            return None
+        if value < least:
+            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at least {least}")
+            return None
+        return value
+
+    def quantity(self, amount: s.Expr, unit: s.Word, dimension: str, what: str, scope: Scope) -> Fraction | None:
+        """A physical quantity in the base unit (ns, Hz, B)."""
+        value = self.number(amount, scope, what)
+        factor = self.unit(unit, dimension, what)
+        if value is None or factor is None:
+            return None
+        if value < 0:
+            self._context.fault("F105", f"{what} is negative", amount.span, "must not be negative")
+            return None
+        return value * factor
+
+    def unit(self, unit: s.Word, dimension: str, what: str) -> Fraction | None:
+        """The factor from that unit to the base unit of its dimension."""
+        factor = UNITS[dimension].get(unit.text)
+        if factor is None:
+            every = [u for group in UNITS.values() for u in group]
+            other = next((d for d, group in UNITS.items() if unit.text in group), None)
+            known = f"use {one_of(UNITS[dimension])}"
+            reason = f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
+            guess = "" if other else did_you_mean(unit.text, every)
+            self._context.fault("F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, "", (), guess or known)
+        return factor
+
+    # -- types and rates -------------------------------------------------------------------------------------------
+    def type(self, expr: s.TypeExpr, scope: Scope, open_types: tuple[str, ...] = ()) -> TensorType | None:
+        """A named type or `dtype[shape]`; a shape on a named type puts axes in front of its own."""
+        shape: list[int] = []
+        broken = False
+        for size in expr.shape or ():
+            n = self.integer(size, scope, "a dimension", 1)
+            broken |= n is None
+            shape.append(n or 1)
+        base = self._base_type(expr, open_types)
+        if base is None or broken:
+            return None
+        return TensorType(base.dtype, (*shape, *base.shape))
+
+    def _base_type(self, expr: s.TypeExpr, open_types: tuple[str, ...]) -> TensorType | None:
+        name = expr.name.text
+        if name in DTYPES and name not in self._context.names:
+            return TensorType(name, ())
+        declared = self._context.lookup(expr.name, (s.TypeDecl,), "a type")
+        if not isinstance(declared, s.TypeDecl):
+            return None
+        if name in open_types:
+            cycle = " -> ".join([*open_types[open_types.index(name) :], name])
+            self._context.fault("F110", f"type `{name}` needs itself: {cycle}", expr.name.span)
+            return None
+        return self.type(declared.type, {}, (*open_types, name))
+
+    def phases(self, phases: s.Phases, scope: Scope, what: str) -> tuple[tuple[Fraction, ...], bool]:
+        """The entries of `[1, 0 for 9]`, and whether all of them could be evaluated."""
+        entries: list[Fraction] = []
+        good = True
+        for phase in phases.entries:
+            value = self.number(phase.value, scope, what, 0)
+            count = 1 if phase.count is None else self.integer(phase.count, scope, "the number of phases", 1)
+            if value is None or count is None:
+                good = False
+                continue
+            if len(entries) + count > MOST_PHASES:
+                self._context.fault("F105", f"a list of more than {MOST_PHASES} phases", phases.span)
+                return (), False
+            entries.extend([value] * count)
+        return tuple(entries), good
+
+    def rates(self, rate: s.Expr | s.Phases | None, scope: Scope, span: Span) -> tuple[int, ...] | None:
+        """Tokens per firing, one entry per phase; without a rate it is 1."""
+        if rate is None:
+            return (1,)
+        if not isinstance(rate, s.Phases):
+            n = self.integer(rate, scope, "the rate", 0)
+            if n == 0:
+                self._context.fault("F107", "a port with rate 0 moves nothing", rate.span, "", (), "remove the port, or give a rate")
+                return None
+            return None if n is None else (n,)
+        entries, good = self.phases(rate, scope, "a rate")
+        if not good:
+            return None
+        if any(e.denominator != 1 for e in entries):
+            self._context.fault("F109", "a rate is not a whole number", rate.span)
+            return None
+        if not any(entries):
+            self._context.fault("F107", "all phases of this rate are 0: the port moves nothing", rate.span)
+            return None
+        return tuple(int(e) for e in entries)
+
+
+def _normal(value: Fraction | int) -> Fraction | int:
+    fraction = Fraction(value)
+    return int(fraction) if fraction.denominator == 1 else fraction
+
+
+def _shown(value: Parameter) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,472 @@
+"""Apps and composites to flat tasks and channels.
+
+A block (an app or a graph) has units (its instances) and arrows between their ports. Ports of a composite are
+knots: an arrow into one goes on inside, so that in the end every channel joins two tasks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from ..model.application import Application, Channel, Port, Task
+from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.span import Span
+from ..model.types import TensorType
+from . import syntax as s
+from .components import Components, Template
+from .context import Context
+from .evaluate import Evaluator, Scope
+
+Key = tuple[str, str]  # (full name of a unit, port)
+MOST_INSTANCES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PortView:
+    """A port as an arrow sees it: its type if known, where it was declared, and the knot or task port behind it."""
+
+    type: TensorType | None
+    span: Span
+    key: Key
+    direction: s.Direction
+
+
+@dataclass(slots=True)
+class Unit:
+    """An instance inside a block. `broken` units had a fault of their own: nothing else is said about them."""
+
+    name: str
+    span: Span
+    inputs: dict[str, PortView] = field(default_factory=dict)
+    outputs: dict[str, PortView] = field(default_factory=dict)
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    source: Key
+    destination: Key
+    delay: int
+    values: tuple[Fraction, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One hop of a chain, before ports are chosen."""
+
+    source: s.Endpoint
+    destination: s.Endpoint
+    delay: int
+    values: tuple[Fraction, ...]
+    span: Span
+
+
+class Flattener:
+    """Flattens one app."""
+
+    def __init__(self, context: Context, evaluator: Evaluator, components: Components) -> None:
+        self._context = context
+        self._evaluate = evaluator
+        self._components = components
+        self._tasks: list[Task] = []
+        self._edges: list[Edge] = []
+        self._fed: dict[Key, Span] = {}
+        self._excused: set[Key] = set()
+        self._read: set[Key] = set()
+
+    # -- apps ------------------------------------------------------------------------------------------------------
+    def app(self, declaration: s.AppDecl) -> Application:
+        """The flat application; faults go to the context."""
+        timing: dict[str, Fraction | None] = {}
+        priority = 0
+        places: dict[str, Span] = {}
+        for item in declaration.items:
+            if isinstance(item, (s.Timing, s.Setting)):
+                if item.key in places:
+                    note = Note("the first one", places[item.key])
+                    self._context.fault("F115", f"`{item.key}` is given twice", item.span, "", [note])
+                places[item.key] = item.span
+            if isinstance(item, s.Timing):
+                timing[item.key] = self._time(item)
+            elif isinstance(item, s.Setting) and not isinstance(item.value, s.Word):
+                value = self._evaluate.integer(item.value, {}, "the priority", -(2**31))
+                priority = value if value is not None else 0
+        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
+        name = declaration.name.text
+        if not blocks:
+            self._context.fault("F215", f"app `{name}` is empty", declaration.name.span, "", (), "add an instance: `name: Task`")
+        self._block(blocks, {}, name, {}, ())
+        channels = tuple(self._channels())
+        self._unread()
+        return Application(
+            name, tuple(self._tasks), channels, timing.get("period"), timing.get("deadline", timing.get("period")),
+            priority, declaration.doc, declaration.name.span,
+        )  # fmt: skip
+
+    def _time(self, item: s.Timing) -> Fraction | None:
+        value = self._evaluate.quantity(item.value.amount, item.value.unit, "time", f"a {item.key}", {})
+        if value == 0:
+            self._context.fault("F105", f"a {item.key} of 0", item.value.span, "must be longer")
+            return None
+        return value
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+    def _block(
+        self,
+        items: list[s.InstanceDecl | s.Chain],
+        scope: Scope,
+        prefix: str,
+        own: dict[str, PortView],
+        open_graphs: tuple[str, ...],
+    ) -> None:
+        """Instantiate everything of a block and connect it. `own` are the ports of the graph the block belongs to."""
+        units: dict[str, list[Unit]] = {}
+        arrays: set[str] = set()
+        places: dict[str, Span] = {name: view.span for name, view in own.items()}
+        for item in items:
+            if isinstance(item, s.InstanceDecl):
+                name = item.element.name.text
+                if name in places:
+                    what = "a port and an instance" if name in own else "two instances"
+                    self._context.fault(
+                        "F102", f"{what} are called `{name}`", item.element.name.span, "", [Note("the first one", places[name])]
+                    )
+                    continue
+                places[name] = item.element.name.span
+                units[name] = self._instances(item, scope, f"{prefix}.{name}", open_graphs)
+                if item.element.index is not None:
+                    arrays.add(name)
+        arrows = [a for item in items if isinstance(item, s.Chain) for a in self._arrows(item, scope)]
+        Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
+            arrows, self._edges, self._fed, self._excused, self._read
+        )
+        for unit in (u for group in units.values() for u in group):
+            self._never_fed(unit)
+
+    def _never_fed(self, unit: Unit) -> None:
+        if unit.broken:
+            return
+        missing = [n for n, view in unit.inputs.items() if view.key not in self._fed and view.key not in self._excused]
+        if missing:
+            shown = one_of(missing).replace(" or ", " and ")
+            short = unit.name.partition(".")[2]
+            notes = [Note(f"`{n}` is declared here", unit.inputs[n].span) for n in missing[:3]]
+            what = f"input {shown} of `{short}` is" if len(missing) == 1 else f"inputs {shown} of `{short}` are"
+            help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
+            self._context.fault("F202", f"{what} never fed", unit.span, "", notes, help_text)
+
+    def _unread(self) -> None:
+        for task in self._tasks:
+            for port in task.outputs:
+                if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
+                    short = task.name.partition(".")[2]
+                    self._context.fault(
+                        "F208", f"nobody reads output `{port.name}` of `{short}`", task.span, "it is discarded",
+                        (), "connect it, or remove the port", "warning",
+                    )  # fmt: skip
+
+    # -- instances -------------------------------------------------------------------------------------------------
+    def _instances(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> list[Unit]:
+        span = item.element.span
+        if item.element.index is None:
+            return [self._instance(item, scope, name, open_graphs)]
+        count = self._evaluate.integer(item.element.index, scope, "the number of instances", 1)
+        if count is None or count > MOST_INSTANCES:
+            if count is not None:
+                self._context.fault("F105", f"{count} instances", item.element.index.span, "too many")
+            return [Unit(name, span, broken=True)]
+        return [self._instance(item, {**scope, "index": i}, f"{name}[{i}]", open_graphs) for i in range(count)]
+
+    def _instance(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> Unit:
+        span = item.element.span
+        broken = Unit(name, span, broken=True)
+        kinds = (s.TaskDecl, s.NetworkDecl, s.GraphDecl)
+        declaration = self._context.lookup(item.of, kinds, "a task, network or graph")
+        if declaration is None:
+            return broken
+        assert isinstance(declaration, kinds)
+        params = () if isinstance(declaration, s.NetworkDecl) else declaration.params
+        arguments = self._components.bind(params, item.args, item.of, scope)
+        if arguments is None:
+            return broken
+        note = Note(f"with the arguments of `{name}`", item.span) if arguments else None
+        with self._context.within(note):
+            if isinstance(declaration, s.GraphDecl):
+                return self._graph(declaration, arguments, name, item, open_graphs) or broken
+            template = self._components.template(declaration, arguments)
+        return broken if template is None else self._stamp(template, name, item)
+
+    def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> Unit:
+        def full(relative: str) -> str:
+            return f"{name}.{relative}" if relative else name
+
+        span = item.element.span
+        for task in template.tasks:
+            self._tasks.append(replace(task, name=full(task.name), span=span, doc=item.doc or task.doc))
+        for link in template.links:
+            source, destination = (full(link.source), link.source_port), (full(link.destination), link.destination_port)
+            self._edges.append(Edge(source, destination, 0, (), span))
+            self._fed[destination] = span
+            self._read.add(source)
+
+        def views(ports: dict[str, tuple[str, Port]]) -> dict[str, PortView]:
+            return {n: PortView(port.type, port.span, (full(where), port.name), port.direction) for n, (where, port) in ports.items()}
+
+        return Unit(name, span, views(template.inputs), views(template.outputs))
+
+    def _graph(
+        self, declaration: s.GraphDecl, arguments: Scope, name: str, item: s.InstanceDecl, open_graphs: tuple[str, ...]
+    ) -> Unit | None:
+        kind = declaration.name.text
+        if kind in open_graphs:
+            cycle = " -> ".join([*open_graphs[open_graphs.index(kind) :], kind])
+            self._context.fault("F113", f"graph `{kind}` contains itself: {cycle}", item.of.span)
+            return None
+        unit = Unit(name, item.element.span)
+        inside: dict[str, PortView] = {}
+        for part in declaration.items:
+            if isinstance(part, s.Boundary):
+                if part.name.text in inside:
+                    note = Note("the first one", inside[part.name.text].span)
+                    self._context.fault("F102", f"two ports are called `{part.name.text}`", part.name.span, "", [note])
+                    continue
+                type_ = None if part.type is None else self._evaluate.type(part.type, arguments)
+                view = PortView(type_, part.span, (name, part.name.text), part.direction)
+                inside[part.name.text] = view
+                (unit.inputs if part.direction == "in" else unit.outputs)[part.name.text] = view
+        blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
+        for port in unit.inputs.values():
+            self._fed.setdefault(port.key, port.span)
+        self._block(blocks, arguments, name, inside, (*open_graphs, kind))
+        for port in unit.inputs.values():
+            self._fed.pop(port.key)
+        for port_name, view in unit.outputs.items():
+            if view.key not in self._fed and view.key not in self._excused:
+                help_text = f"add `... -> {port_name}` to the graph"
+                self._context.fault("F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, "", (), help_text)
+            self._fed.pop(view.key, None)
+        return unit
+
+    # -- chains ----------------------------------------------------------------------------------------------------
+    def _arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow]:
+        current: s.Endpoint | None = None
+        delay, values, pending = 0, tuple[Fraction, ...](), None
+        for i, hop in enumerate(chain.hops):
+            if isinstance(hop, s.Delay):
+                count, given = self._delay(hop, scope)
+                # Tokens nearer to the destination are read first.
+                values = (given or (Fraction(0),) * count) + (values or (Fraction(0),) * delay) if given or values else ()
+                delay += count
+                pending = hop
+                continue
+            for endpoint in hop.endpoints:
+                if current is not None:
+                    yield Arrow(current, endpoint, delay, values, current.span.to(endpoint.span))
+            if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
+                help_text = "a comma fans out at the end of a chain; write one chain for each branch"
+                self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, "", (), help_text)
+            current, delay, values, pending = hop.endpoints[0], 0, (), None
+        if pending is not None:
+            self._context.fault("F210", "this delay leads nowhere", pending.span, "", (), "add `-> instance` after it")
+
+    def _delay(self, hop: s.Delay, scope: Scope) -> tuple[int, tuple[Fraction, ...]]:
+        count = self._evaluate.integer(hop.count, scope, "the delay", 0)
+        if count is None or hop.values is None:
+            return count or 0, ()
+        values = [self._evaluate.number(v, scope, "an initial token") for v in hop.values]
+        known = tuple(v for v in values if v is not None)
+        if len(known) != len(values):
+            return count, ()
+        if hop.listed and len(known) != count:
+            self._context.fault("F210", f"{len(known)} values for a delay of {count}", hop.span, "", (), "give one value per token")
+            return count, ()
+        return count, known if hop.listed else known * count
+
+    # -- channels --------------------------------------------------------------------------------------------------
+    def _channels(self) -> Iterator[Channel]:
+        """Follow every task output through the knots to task inputs."""
+        leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
+        following: dict[Key, list[Edge]] = defaultdict(list)
+        for edge in self._edges:
+            following[edge.source].append(edge)
+        for task in self._tasks:
+            for port in task.outputs:
+                stack = [(edge, 0, tuple[Fraction, ...]()) for edge in reversed(following[task.name, port.name])]
+                while stack:
+                    edge, delay, values = stack.pop()
+                    total = delay + edge.delay
+                    if values or edge.values:
+                        values = (edge.values or (Fraction(0),) * edge.delay) + (values or (Fraction(0),) * delay)
+                    if edge.destination in leaves:
+                        yield self._channel(task.name, port.name, edge, total, values)
+                    else:
+                        stack.extend((e, total, values) for e in reversed(following[edge.destination]))
+
+    def _channel(self, task: str, port: str, edge: Edge, delay: int, values: tuple[Fraction, ...]) -> Channel:
+        to, to_port = edge.destination
+        return Channel(f"{task}.{port}->{to}.{to_port}", task, port, to, to_port, delay, values, edge.span)
+
+
+@dataclass(slots=True)
+class Wiring:
+    """Chooses ports for the arrows of one block and checks them."""
+
+    context: Context
+    evaluate: Evaluator
+    units: dict[str, list[Unit]]
+    arrays: set[str]
+    own: dict[str, PortView]
+    scope: Scope
+    prefix: str
+
+    def wire(
+        self, arrows: list[Arrow], edges: list[Edge], fed: dict[Key, Span], excused: set[Key], read: set[Key]
+    ) -> None:
+        """Add an edge for each arrow (for arrays: for each pair)."""
+        pairs: list[tuple[Arrow, Unit | PortView, Unit | PortView]] = []
+        for arrow in arrows:
+            sources, targets = self._resolve(arrow.source), self._resolve(arrow.destination)
+            if sources is None or targets is None:
+                self._excuse(arrow, sources, targets, excused)
+                continue
+            if len(sources) > 1 and len(targets) not in (1, len(sources)):
+                message = f"{len(sources)} instances on the left, {len(targets)} on the right"
+                help_text = "connect arrays of equal length, or pick elements: `name[0]`"
+                self.context.fault("F212", message, arrow.span, "", (), help_text)
+                self._excuse(arrow, sources, targets, excused)
+                continue
+            n = max(len(sources), len(targets))
+            left, right = (x * n if len(x) == 1 else x for x in (sources, targets))
+            pairs.extend((arrow, a, b) for a, b in zip(left, right, strict=True))
+        explicit: dict[str, set[str]] = defaultdict(set)
+        for arrow, a, b in pairs:
+            if arrow.source.port is not None and isinstance(a, Unit):
+                explicit[f">{a.name}"].add(arrow.source.port.text)
+            if arrow.destination.port is not None and isinstance(b, Unit):
+                explicit[f"<{b.name}"].add(arrow.destination.port.text)
+        for arrow, a, b in pairs:
+            source = self._port(arrow.source, a, "out", explicit)
+            target = self._port(arrow.destination, b, "in", explicit)
+            if source is None or target is None:
+                self._excuse(arrow, [a], [b], excused)
+                continue
+            read.add(source.key)
+            if target.key in fed:
+                self._twice(arrow, target, fed[target.key])
+                continue
+            fed[target.key] = arrow.span
+            if source.type is not None and target.type is not None and source.type != target.type:
+                notes = [Note(f"{source.type} comes from here", source.span), Note(f"{target.type} is wanted here", target.span)]
+                message = f"`{source.key[1]}` is {source.type}, `{target.key[1]}` is {target.type}"
+                self.context.fault("F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type))
+            edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
+
+    def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
+        name = f"{target.key[0].rpartition('.')[2]}.{target.key[1]}"
+        help_text = "an input has one source: remove one of the arrows, or add a port"
+        self.context.fault("F201", f"`{name}` is fed twice", arrow.span, "", [Note("fed here first", first)], help_text)
+
+    def _excuse(
+        self,
+        arrow: Arrow,
+        sources: list[Unit] | list[PortView] | list[Unit | PortView] | None,
+        targets: list[Unit] | list[PortView] | list[Unit | PortView] | None,
+        excused: set[Key],
+    ) -> None:
+        """A faulty arrow is one fault: its other end is not reported as unconnected too."""
+        for ends, endpoint, side in ((sources, arrow.source, "outputs"), (targets, arrow.destination, "inputs")):
+            for end in ends or ():
+                if isinstance(end, PortView):
+                    excused.add(end.key)
+                    continue
+                ports: dict[str, PortView] = getattr(end, side)
+                named = endpoint.port.text if endpoint.port is not None else None
+                excused.update(v.key for n, v in ports.items() if named is None or n == named)
+
+    def _resolve(self, endpoint: s.Endpoint) -> list[Unit] | list[PortView] | None:
+        name = endpoint.element.name.text
+        if name in self.own and endpoint.element.index is None:
+            if endpoint.port is not None:
+                self.context.fault("F207", f"`{name}` is a port of the graph and has no ports", endpoint.port.span)
+                return None
+            return [self.own[name]]
+        found = self.units.get(name)
+        if found is None:
+            if name not in self.context.poisoned:
+                help_text = did_you_mean(name, [*self.units, *self.own])
+                if not help_text and name in self.context.names:
+                    help_text = f"declare an instance: `{name.lower()}: {name}`"
+                label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
+                self.context.fault("F101", f"`{name}` is not declared", endpoint.element.name.span, label, (), help_text)
+            return None
+        if endpoint.element.index is not None:
+            index = self.evaluate.integer(endpoint.element.index, self.scope, "an index", 0)
+            if index is None:
+                return None
+            if name not in self.arrays or index >= len(found):
+                message = f"`{name}` has {len(found)} elements" if name in self.arrays else f"`{name}` is no array"
+                self.context.fault("F212", message, endpoint.element.index.span, "counted from 0")
+                return None
+            found = [found[index]]
+        return None if any(u.broken for u in found) else found
+
+    def _port(
+        self, endpoint: s.Endpoint, end: Unit | PortView, way: s.Direction, explicit: dict[str, set[str]]
+    ) -> PortView | None:
+        if isinstance(end, PortView):
+            return self._own_port(endpoint, end, way)
+        ports = end.outputs if way == "out" else end.inputs
+        others = end.inputs if way == "out" else end.outputs
+        short = endpoint.element.name.text
+        side = "output" if way == "out" else "input"
+        if endpoint.port is not None:
+            wanted = endpoint.port.text
+            if wanted in ports:
+                return ports[wanted]
+            if wanted in others:
+                code, message = "F209", f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an {side}"
+                help_text = "an arrow leads from an output to an input"
+            else:
+                code, message = "F207", f"`{short}` has no {side} `{wanted}`"
+                help_text = did_you_mean(wanted, ports) or (f"it has {one_of(ports)}" if ports else f"it has no {side}s")
+            self.context.fault(code, message, endpoint.port.span, "", (), help_text)
+            return None
+        if not ports:
+            self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, "", (), _end_of_chain(way))
+            return None
+        taken = explicit[(">" if way == "out" else "<") + end.name]
+        free = [n for n in ports if n not in taken]
+        if len(free) == 1:
+            return ports[free[0]]
+        if not free and len(ports) == 1:
+            return next(iter(ports.values()))
+        message = f"which {side} of `{short}`? " + (f"{one_of(free)} are free" if free else "all are connected already")
+        choice = free[0] if free else next(iter(ports))
+        self.context.fault("F206", message, endpoint.span, "", (), f"name it: `{short}.{choice}`")
+        return None
+
+    def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
+        # Inside its graph an `in` port is where data comes from, and an `out` port where it goes.
+        is_input = view.direction == "in"
+        if (way == "out") == is_input:
+            return view
+        what = "an input of the graph: data comes from it" if is_input else "an output of the graph: data goes to it"
+        self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
+        return None
+
+
+def _end_of_chain(way: s.Direction) -> str:
+    return "it can only end a chain" if way == "out" else "it can only start a chain"
+
+
+def _type_help(source: TensorType, target: TensorType) -> str:
+    if source.dtype == target.dtype and source.shape != target.shape:
+        n = len(source.shape)
+        if len(target.shape) == n + 1 and target.shape[1:] == source.shape:
+            return f"a port that takes {target.shape[0]} at once is `rate {target.shape[0]}` of type {source}"
+        return "make the shapes equal, or put a task between them that reshapes"
+    return "make the types equal, or put a task between them that converts"

@@ -1,0 +1,180 @@
+"""The formatter: one layout for every text, line breaks and comments kept.
+
+A line is indented by the blocks around it, items on one line stand three spaces apart, tokens are spaced by rule.
+Columns that the writer lined up stay lined up, and comments behind code are aligned over neighbouring lines.
+Formatting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+
+from lark import Token
+
+from ..model.diagnostic import Faults
+from . import syntax as s
+from .parse import Parser
+
+INDENT = "    "
+BETWEEN_ITEMS = "   "
+_COMMENTS = ("COMMENT", "DOC")
+_TIGHT_BEFORE = ("RPAR", "RSQB", "COMMA", "COLON", "DOT")
+_TIGHT_AFTER = ("LPAR", "LSQB", "DOT")
+_BEFORE_SIGN = ("LPAR", "LSQB", "COMMA", "EQUAL", "ADD", "MUL", "RATE", "DELAY", "FOR", "PERIOD", "DEADLINE", "PRIORITY")
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of the text: its tokens, the rule's gap in front of each, and the comment behind them."""
+
+    number: int
+    tokens: list[Token] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    comment: str = ""
+    #: Columns (from 0) that some tokens must start at, by position in the line.
+    columns: dict[int, int] = field(default_factory=dict)
+
+    def code(self, count: int | None = None) -> str:
+        """The text of the first `count` tokens (default: all); for fewer, the gap of the next one is included."""
+        text = ""
+        for i, token in enumerate(self.tokens[:count]):
+            text += self.gaps[i]
+            text = text.ljust(self.columns.get(i, 0)) + str(token)
+        if count is not None:
+            text = (text + self.gaps[count]).ljust(self.columns.get(count, 0))
+        return text
+
+
+def format_text(path: str, text: str) -> str:
+    """The formatted text. Raises Faults when it has syntax errors: nothing is changed then."""
+    parser = Parser()
+    specification, faults = parser.parse(path, text)
+    if faults:
+        raise Faults(faults)
+    starts = {(span.line, span.column) for d in specification.declarations for span in _item_starts(d)}
+    lines: list[Line | None] = []
+    depth = 0
+    previous = 0
+    before: Token | None = None
+    for number, group in groupby(parser.tokens_and_comments(text), key=lambda t: t.line):
+        tokens = list(group)
+        if previous and (number or 0) > previous + 1:
+            lines.append(None)
+        previous = tokens[-1].end_line or 0
+        line, before = _line(number or 0, tokens, starts, depth, before)
+        lines.append(line)
+        depth += sum(_opens(t) for t in tokens)
+    for blank, block in groupby(lines, key=lambda line: line is None):
+        if not blank:
+            _align([line for line in block if line is not None])
+    return "\n".join(_with_comments(lines)).rstrip("\n") + "\n" if lines else ""
+
+
+def _opens(token: Token) -> int:
+    return (token.type in ("LBRACE", "LPAR", "LSQB")) - (token.type in ("RBRACE", "RPAR", "RSQB"))
+
+
+def _line(
+    number: int, tokens: list[Token], starts: set[tuple[int, int]], depth: int, before: Token | None
+) -> tuple[Line, Token | None]:
+    closing = 0
+    for token in tokens:
+        if token.type not in ("RBRACE", "RPAR", "RSQB"):
+            break
+        closing += 1
+    first = tokens[0]
+    continues = not closing and first.type not in _COMMENTS and _key(first) not in starts and before is not None
+    indent = INDENT * max(depth - closing + (1 if continues and first.type != "LBRACE" else 0), 0)
+    line = Line(number)
+    last: Token | None = None
+    for token in tokens:
+        if token.type in _COMMENTS:
+            line.comment = _comment(token)
+            continue
+        if last is None:
+            gap = indent
+        elif _key(token) in starts and last.type != "LBRACE":
+            gap = BETWEEN_ITEMS
+        else:
+            gap = _space(last, token, before)
+        line.tokens.append(token)
+        line.gaps.append(gap)
+        before, last = last or before, token
+    if first.type in _COMMENTS:
+        line.comment = indent + line.comment
+    return line, last or before
+
+
+def _align(lines: list[Line]) -> None:
+    """Keep columns that the writer lined up: tokens below each other, at least one of them after a wider gap."""
+    places: dict[tuple[int, int], list[tuple[Line, int]]] = {}
+    for above, below in pairwise(lines):
+        if below.number != above.number + 1:
+            continue
+        by_column = {t.column: i for i, t in enumerate(above.tokens) if i}
+        for i, token in enumerate(below.tokens):
+            j = by_column.get(token.column) if i else None
+            if j is not None and (_gap(below, i) > 1 or _gap(above, j) > 1):
+                group = places.get((above.number, j)) or [(above, j)]
+                group.append((below, i))
+                places[above.number, j] = places[below.number, i] = group
+    groups = {id(g): g for g in places.values()}
+    for group in sorted(groups.values(), key=lambda g: g[0][0].tokens[g[0][1]].column or 0):
+        column = max(len(line.code(i)) for line, i in group)
+        for line, i in group:
+            line.columns[i] = column
+
+
+def _gap(line: Line, i: int) -> int:
+    return (line.tokens[i].column or 0) - (line.tokens[i - 1].end_column or 0)
+
+
+def _key(token: Token) -> tuple[int, int]:
+    return token.line or 0, token.column or 0
+
+
+def _comment(token: Token) -> str:
+    marker = "///" if token.type == "DOC" else "//"
+    text = str(token)[len(marker) :].rstrip()
+    return marker + (" " + text.lstrip() if text.strip() and token.type == "COMMENT" else text)
+
+
+def _space(left: Token, right: Token, before: Token | None) -> str:
+    if right.type in _TIGHT_BEFORE or left.type in _TIGHT_AFTER:
+        return ""
+    if right.type == "LPAR" and left.type == "NAME":
+        return ""
+    if right.type == "LSQB" and left.type not in ("RATE", "FREQUENCIES", "WCET", "EQUAL", "COLON", "COMMA"):
+        return ""
+    if left.type == "ADD" and before is not None and before.type in _BEFORE_SIGN:
+        return ""
+    return " "
+
+
+def _with_comments(lines: list[Line | None]) -> list[str]:
+    """Comments behind code start in one column over neighbouring lines that have one."""
+    result: list[str] = []
+    for kind, group in groupby(lines, key=lambda line: line is not None and bool(line.comment and line.tokens)):
+        block = [line for line in group if line is not None] if kind else list(group)
+        width = max(len(line.code()) if line is not None else 0 for line in block)
+        for line in block:
+            if line is None:
+                result.append("")
+            elif kind:
+                result.append(f"{line.code():<{width}}  {line.comment}")
+            else:
+                result.append(line.code() or line.comment)
+    return result
+
+
+def _item_starts(declaration: s.Declaration) -> list[s.Span]:
+    spans = [declaration.span]
+    match declaration:
+        case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
+            spans += [item.span for item in declaration.items]
+        case s.MappingDecl():
+            spans += [pin.span for pin in declaration.pins]
+        case _:
+            pass
+    return spans

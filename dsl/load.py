@@ -1,0 +1,162 @@
+"""From a path to a System: read the file and what it uses, declare all names, elaborate everything.
+
+Never runs anybody's code: Python and C are only read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..model.application import Application
+from ..model.diagnostic import Diagnostic, Note
+from ..model.platform import Platform
+from ..model.span import Span
+from ..model.system import System
+from . import syntax as s
+from .components import Components
+from .context import Context, kind_word
+from .evaluate import Evaluator
+from .flatten import Flattener
+from .parse import Parser
+from .platforms import pins, platform
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a text says, as far as it could be understood, and its faults in the order of the text."""
+
+    system: System
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[str | Path] = ()) -> Loaded:
+    """Load `path` and everything it uses.
+
+    `builtin` platforms exist without being declared; `also` are further files, such as the one given with
+    `--platform`. Faults of the user are returned, not raised.
+    """
+    reader = _Reader()
+    reader.read(str(path), None)
+    for other in also:
+        reader.read(str(other), None)
+    context = reader.context
+    evaluator = Evaluator(context)
+    components = Components(context, evaluator)
+    apps = _elaborate(reader.specifications, context, evaluator, components)
+    platforms = {p.name: p for p in builtin}
+    declarations = [d for spec in reader.specifications for d in spec.declarations]
+    for declaration in declarations:
+        if isinstance(declaration, s.PlatformDecl):
+            platforms[declaration.name.text] = platform(declaration, context, evaluator)
+    pinned = [
+        pin for d in declarations if isinstance(d, s.MappingDecl) for pin in pins(d, apps, platforms, context, evaluator)
+    ]
+    if not declarations and not context.faults:
+        help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
+        context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), "", (), help_text)
+    system = System(
+        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
+    )  # fmt: skip
+    return Loaded(system, tuple(sorted(context.faults, key=_place)))
+
+
+def _place(fault: Diagnostic) -> tuple[str, int, int]:
+    span = fault.span
+    return (span.file, span.line, span.column) if span else ("", 0, 0)
+
+
+def _elaborate(
+    specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
+) -> list[Application]:
+    apps = []
+    for declaration in (d for spec in specifications for d in spec.declarations):
+        match declaration:
+            case s.ConstDecl():
+                evaluator.constant(declaration)
+            case s.TypeDecl():
+                evaluator.type(declaration.type, {}, (declaration.name.text,))
+            case s.TaskDecl():
+                components.check_params(declaration.params)
+                if all(p.default is not None for p in declaration.params):
+                    arguments = components.bind(declaration.params, (), declaration.name, {})
+                    if arguments is not None:
+                        components.template(declaration, arguments)
+            case s.NetworkDecl():
+                components.template(declaration, {})
+            case s.GraphDecl():
+                components.check_params(declaration.params)
+            case s.AppDecl():
+                apps.append(Flattener(context, evaluator, components).app(declaration))
+            case _:
+                pass
+    return apps
+
+
+class _Reader:
+    """Reads files and their includes, each once, and fills the table of names."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+        self.specifications: list[s.Specification] = []
+        self.sources: dict[str, str] = {}
+        self._parser = Parser()
+        self._open: list[tuple[str, str]] = []
+        self._done: set[str] = set()
+
+    def read(self, path: str, span: Span | None) -> None:
+        """Read one file; `span` is the include that asked for it."""
+        identity = os.path.realpath(path)
+        if identity in [i for i, _ in self._open]:
+            names = [n for _, n in self._open]
+            cycle = " -> ".join([*(Path(n).name for n in names), Path(path).name])
+            self.context.fault("F005", f"these files use each other: {cycle}", span, "", (), "remove one `use`")
+            return
+        if identity in self._done:
+            return
+        self._done.add(identity)
+        text = self._text(path, span)
+        if text is None:
+            return
+        self.sources[path] = text
+        specification, faults = self._parser.parse(path, text)
+        self.specifications.append(specification)
+        self.context.faults.extend(faults)
+        self.context.poisoned.update(specification.poisoned)
+        self._open.append((identity, path))
+        for declaration in specification.declarations:
+            if isinstance(declaration, s.UseDecl):
+                self.read(os.path.normpath(Path(path).parent / declaration.file.value), declaration.file.span)
+            elif not isinstance(declaration, s.MappingDecl):
+                self._declare(declaration)
+        self._open.pop()
+
+    def _text(self, path: str, span: Span | None) -> str | None:
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+            code = "F006" if span else "F002"
+            self.context.fault(code, f"`{path}` {reason}", span)
+            return None
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            self.context.fault("F003", f"`{path}` is not a text", span, "", (), "a .flow file is UTF-8 text")
+            return None
+        return text.replace("\r\n", "\n")
+
+    def _declare(self, declaration: s.Declaration) -> None:
+        assert not isinstance(declaration, (s.UseDecl, s.MappingDecl))
+        name = declaration.name
+        first = self.context.names.get(name.text)
+        if first is None:
+            self.context.names[name.text] = declaration
+            return
+        assert not isinstance(first, (s.UseDecl, s.MappingDecl))
+        note = Note(f"{kind_word(first)} of that name is declared here", first.name.span)
+        self.context.fault("F102", f"`{name.text}` is declared twice", name.span, "", [note], "rename one of them")

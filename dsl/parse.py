@@ -1,0 +1,302 @@
+"""Text to Specification. Every declaration is parsed on its own, so that one fault hides no other.
+
+In: the text of one file. Out: a Specification with the declarations that parsed, and the syntax faults of the
+others in the user's words. Names are not looked up here.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedToken
+
+from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
+from ..model.span import Span
+from .build_tree import TreeBuilder
+from .syntax import Declaration, Specification
+
+OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING"}
+KEYWORDS = tuple(w.lower() for w in sorted(OPENERS))
+LATER = {"scenario": "scenarios", "event": "events", "variant": "network variants"}
+
+#: What a terminal is called in a message; keywords are shown as they are written.
+_WORDS = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": "a text in quotes",
+    "ADD": "`+` or `-`",
+    "MUL": "`*` or `/`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`",
+    "COLON": "`:`",
+    "COMMA": "`,`",
+    "EQUAL": "`=`",
+    "DOT": "`.`",
+    "VBAR": "`|`",
+    "_ARROW": "`->`",
+    "DIRECTION": "`in` or `out`",
+    "WRAP": "`pre` or `post`",
+}
+#: What may stand inside a block, in the order a reader would think of it.
+_BLOCKS = {
+    "TASK": "a port (`in` or `out`), code such as `python \"file.py:name\"`, `state`, `stateless`, `wcet` or `}`",
+    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch` or `}`",
+    "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
+    "APP": "`period`, `deadline`, `priority`, an instance such as `name: Task`, a chain such as `a -> b` or `}`",
+    "PLATFORM": "processors such as `cpu core[4]`, `contention` or `}`",
+    "MAPPING": "a pin such as `App.task -> core[0]` or `}`",
+}
+#: The words that start an item of a block, for "did you mean".
+_ITEMS = {
+    "TASK": ("in", "out", "rate", "state", "stateless", "wcet", "on", "python", "cuda"),
+    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
+    "GRAPH": ("in", "out", "delay"),
+    "APP": ("period", "deadline", "priority", "delay"),
+    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention"),
+    "MAPPING": ("until", "streams", "wcet", "buffers"),
+}
+
+
+class Parser:
+    """Holds the compiled grammar; one may read many files."""
+
+    def __init__(self) -> None:
+        self._builder = TreeBuilder()
+        self._lark = Lark.open(
+            "grammar.lark",
+            rel_to=__file__,
+            parser="lalr",
+            lexer="basic",
+            propagate_positions=True,
+            maybe_placeholders=True,
+            lexer_callbacks={"DOC": self._keep_doc, "BAD": self._keep_bad, "COMMENT": self._keep_comment},
+        )
+        self._bad: list[Token] = []
+        self._comments: list[Token] = []
+
+    def _keep_comment(self, token: Token) -> Token:
+        self._comments.append(token)
+        return token
+
+    def _keep_bad(self, token: Token) -> Token:
+        self._bad.append(token)
+        return token
+
+    def _keep_doc(self, token: Token) -> Token:
+        self._comments.append(token)
+        text = str(token)[3:]
+        self._builder.docs[(token.line or 0) + 1] = text[1:] if text.startswith(" ") else text
+        return token
+
+    def tokens(self, text: str) -> list[Token]:
+        """All tokens of a text, comments left out; what cannot be read is a token of type BAD."""
+        self._builder.docs = {}
+        self._bad, self._comments = [], []
+        known = list(self._lark.lex(text))
+        if not self._bad:
+            return known
+        return sorted(known + self._bad, key=lambda token: token.start_pos or 0)
+
+    def tokens_and_comments(self, text: str) -> list[Token]:
+        """All tokens with the comments among them, for the formatter."""
+        known = self.tokens(text)
+        return sorted(known + self._comments, key=lambda token: token.start_pos or 0)
+
+    def parse(self, path: str, text: str) -> tuple[Specification, list[Diagnostic]]:
+        """Parse one file. `path` is what spans and messages show."""
+        with _no_garbage_collection():
+            self._builder.file = path
+            declarations: list[Declaration] = []
+            faults: list[Diagnostic] = []
+            poisoned: set[str] = set()
+            for chunk in _declarations(self.tokens(text)):
+                result = self._parse_one(chunk)
+                if isinstance(result, Diagnostic):
+                    faults.append(result)
+                    poisoned.update(_names_declared(chunk))
+                else:
+                    declarations.append(result)
+        return Specification(path, tuple(declarations), frozenset(poisoned)), faults
+
+    def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
+        parser = self._lark.parse_interactive()
+        for position, token in enumerate(chunk):
+            try:
+                parser.feed_token(token)
+            except UnexpectedToken:
+                return self._explain(chunk, position, parser.accepts())
+        end = Token.new_borrow_pos("$END", "", chunk[-1])
+        try:
+            tree = parser.feed_token(end)
+        except UnexpectedToken:
+            return self._explain(chunk, len(chunk), parser.accepts())
+        declaration: Declaration = self._builder.transform(tree)
+        return declaration
+
+    # -- faults in the user's words --------------------------------------------------------------------------------
+    def _explain(self, chunk: list[Token], position: int, accepted: set[str]) -> Diagnostic:
+        expected = self._expected(chunk, position, accepted)
+        if position == len(chunk):
+            return self._unfinished(chunk, expected)
+        token = chunk[position]
+        span = self._builder.token_span(token)
+        text = str(token)
+        inside = _inside(chunk)
+        before = chunk[position - 1]
+        if position and str(before) in LATER and before.type == "NAME":
+            return _later(str(before), self._builder.token_span(before))
+        if position == 0 or "$END" in accepted and token.type in ("NAME", "RBRACE"):
+            return self._top_level(chunk, position, span)
+        message, help_text = f"`{text}` does not fit here", ""
+        if token.type == "BAD":
+            message = f"`{text}` means nothing in a .flow text"
+            if text == '"':
+                message = "this text is not closed"
+                help_text = 'end it with `"` on the same line'
+            elif text == ";":
+                help_text = "nothing separates declarations: leave it out"
+            elif text == "#" or text == "/":
+                help_text = "comments start with `//`"
+        elif _unit_missing(chunk, position):
+            quantity = chunk[position - 2]
+            message = f"`{chunk[position - 3]} {quantity}` has no unit"
+            span = self._builder.token_span(quantity)
+            help_text = f"write `{quantity} ms`, or another unit of time: `s`, `us`, `ns`"
+        elif token.type == "EQUAL" and "NUMBER" in accepted:
+            help_text = f"write `{chunk[position - 1]} ...` without `=`"
+        elif token.type == "COMMA":
+            help_text = "nothing separates declarations: leave the comma out"
+        elif before.type == "NAME" and did_you_mean(before, _ITEMS.get(chunk[0].type, ())):
+            # A misspelt word was taken for a name, and what follows it does not fit: the word is the fault.
+            message = f"`{before}` means nothing here"
+            span = self._builder.token_span(before)
+            help_text = did_you_mean(before, _ITEMS[chunk[0].type])
+            return Diagnostic("F001", message, span, f"in {inside}", (), help_text)
+        else:
+            help_text = did_you_mean(text, (t.lower() for t in accepted if t.isalpha()))
+        if not help_text:
+            help_text = f"expected {expected}"
+        return Diagnostic("F001", message, span, f"in {inside}, after `{chunk[position - 1]}`", (), help_text)
+
+    def _expected(self, chunk: list[Token], position: int, accepted: set[str]) -> str:
+        # After a complete item everything a block may hold is accepted: name the block's items, not the tokens.
+        kind = chunk[0].type
+        if "RBRACE" in accepted and len(accepted) > 2 and kind in _BLOCKS:
+            return _BLOCKS[kind]
+        if "USE" in accepted:  # any keyword is fine where a word stands
+            return "a name"
+        order = list(_WORDS)
+        named = sorted(accepted - {"$END", "BAD"}, key=lambda t: (t not in order, order.index(t) if t in order else 0, t))
+        return " or ".join(_WORDS.get(t, f"`{t.lower()}`") for t in named)
+
+    def _unfinished(self, chunk: list[Token], expected: str) -> Diagnostic:
+        opened = _open_braces(chunk)
+        last = self._builder.token_span(chunk[-1])
+        inside = _inside(chunk)
+        if opened:
+            place = self._builder.token_span(opened[-1])
+            help_text = f"add `}}` after `{chunk[-1]}` in line {last.end_line}"
+            return Diagnostic("F001", f"the `{{` of {inside} is never closed", place, "opened here", (), help_text)
+        return Diagnostic("F001", f"{inside} is not complete", last, "ends here", (), f"expected {expected}")
+
+    def _top_level(self, chunk: list[Token], position: int, span: Span) -> Diagnostic:
+        text = str(chunk[position])
+        if text in LATER:
+            return _later(text, span)
+        if text == "}":
+            return Diagnostic("F001", "this `}` closes nothing", span, "", (), "remove it, or add the missing `{`")
+        if chunk[position].type == "BAD":
+            return Diagnostic("F001", f"`{text}` means nothing in a .flow text", span, "", (), "remove it")
+        guess = did_you_mean(text, KEYWORDS)
+        help_text = guess or f"a declaration starts with {one_of(KEYWORDS, 20)}"
+        notes: tuple[Note, ...] = ()
+        return Diagnostic("F001", f"`{text}` starts no declaration", span, "", notes, help_text)
+
+
+def _later(word: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "F116", f"{LATER[word]} are not supported yet", span, "", (), "leave it out: this version of flowc ignores none of it"
+    )
+
+
+def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Cut at the keywords that open a declaration outside braces.
+
+    Inside braces a keyword may be an instance's name; there it opens a declaration only at the start of a line and
+    when it looks like one (`task Name {`), which means that a `}` is missing above it.
+    """
+    chunk: list[Token] = []
+    depth = 0
+    for i, token in enumerate(tokens):
+        fresh_line = i == 0 or tokens[i - 1].line != token.line
+        opens = token.type in OPENERS or (token.type == "NAME" and token == "scenario")
+        if opens and chunk and (depth == 0 and not _wants_word(chunk) or fresh_line and _looks_declared(tokens, i)):
+            yield chunk
+            chunk, depth = [], 0
+        chunk.append(token)
+        depth += (token.type == "LBRACE") - (token.type == "RBRACE")
+        depth = max(depth, 0)
+    if chunk:
+        yield chunk
+
+
+def _wants_word(chunk: list[Token]) -> bool:
+    return len(chunk) == 1 and chunk[0].type in OPENERS
+
+
+def _looks_declared(tokens: list[Token], i: int) -> bool:
+    kinds = [t.type for t in tokens[i : i + 3]]
+    if tokens[i].column != 1 or len(kinds) < 3:
+        return False
+    return kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL") or kinds[1] == "ON"
+
+
+def _names_declared(chunk: list[Token]) -> Iterator[str]:
+    """Names that a faulty declaration would have declared, also behind a misspelt keyword."""
+    for i, token in enumerate(chunk[:-1]):
+        follows = chunk[i + 2].type if i + 2 < len(chunk) else ""
+        starts = i == 0 or chunk[i - 1].line != token.line
+        if starts and chunk[i + 1].type == "NAME" and (i == 0 or follows in ("LBRACE", "LPAR", "FROM", "EQUAL")):
+            yield str(chunk[i + 1])
+
+
+def _open_braces(chunk: list[Token]) -> list[Token]:
+    opened: list[Token] = []
+    for token in chunk:
+        if token.type == "LBRACE":
+            opened.append(token)
+        elif token.type == "RBRACE" and opened:
+            opened.pop()
+    return opened
+
+
+def _inside(chunk: list[Token]) -> str:
+    name = f" `{chunk[1]}`" if len(chunk) > 1 and chunk[1].type == "NAME" else ""
+    return f"{str(chunk[0])}{name}"
+
+
+def _unit_missing(chunk: list[Token], position: int) -> bool:
+    """`period 20` swallowed the next instance's name as its unit: `period 20  camera: Camera`."""
+    if position < 3 or chunk[position].type not in ("COLON", "_ARROW", "LSQB", "DOT"):
+        return False
+    return chunk[position - 2].type == "NUMBER" and chunk[position - 3].type in ("PERIOD", "DEADLINE")
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A parse makes no cycles but millions of objects: collecting meanwhile makes it quadratic."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+

@@ -1,0 +1,131 @@
+"""Platforms and pins: syntax to model. Pins are checked against the apps, and against the platform where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from ..model.application import Application
+from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.mapping import Pin, PinStage
+from ..model.platform import KINDS, SCHEDULERS, Contention, Platform, Pool
+from ..model.span import Span
+from . import syntax as s
+from .context import Context
+from .evaluate import Evaluator
+
+DEFAULT_SCHEDULER = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
+
+
+def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
+    """The platform; faults go to the context."""
+    pools: dict[str, Pool] = {}
+    contention: list[Contention] = []
+    for item in declaration.items:
+        if isinstance(item, s.PoolDecl):
+            if item.name.text in pools:
+                context.fault("F102", f"two processors are called `{item.name.text}`", item.name.span)
+                continue
+            pool = _pool(item, context, evaluate)
+            if pool is not None:
+                pools[pool.name] = pool
+    for item in declaration.items:
+        if isinstance(item, s.ContentionDecl):
+            names = [*pools, *KINDS]
+            for word in (item.victim, item.aggressor):
+                if word.text not in names:
+                    context.fault("F501", f"`{word.text}` is no processor here", word.span, "", (), did_you_mean(word.text, names))
+            factor = evaluate.number(item.factor, {}, "a contention factor", 1)
+            contention.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
+    if not pools:
+        help_text = "add a line such as `cpu core[4]`"
+        context.fault("F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text)
+    return Platform(declaration.name.text, tuple(pools.values()), tuple(contention), declaration.doc, declaration.name.span)
+
+
+def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | None:
+    kind = item.kind.text
+    if kind not in KINDS:
+        help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
+        context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, "", (), help_text)
+        return None
+    count = 1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1)
+    scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
+    engines, total, memory = None, False, 0
+    seen: dict[str, Span] = {}
+    for option in item.options:
+        if option.key in seen:
+            context.fault("F115", f"`{option.key}` is given twice", option.span, "", [Note("the first one", seen[option.key])])
+        seen[option.key] = option.span
+        match option.key:
+            case "scheduler":
+                scheduler = option.word.text
+                if scheduler not in SCHEDULERS:
+                    help_text = did_you_mean(scheduler, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
+                    context.fault("F105", f"`{scheduler}` is no scheduler", option.word.span, "", (), help_text)
+            case "frequencies":
+                factor = evaluate.unit(option.word, "frequency", "a frequency")
+                values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]
+                frequencies = tuple(v * factor for v in values if v is not None and factor is not None)
+            case "engines":
+                engines = evaluate.integer(option.values[0], {}, "the number of engines", 1)
+                total = option.word.text == "total"
+                if option.word.text not in ("total", "each"):
+                    help_text = did_you_mean(option.word.text, ("total", "each")) or "write `engines 4 total` or `engines 16 each`"
+                    context.fault("F105", f"`{option.word.text}` does not fit after `engines`", option.word.span, "", (), help_text)
+            case _:
+                size = evaluate.quantity(option.values[0], option.word, "memory", "a memory size", {})
+                memory = int(size or 0)
+    if count is None:
+        return None
+    return Pool(
+        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory
+    )
+
+
+def pins(
+    declaration: s.MappingDecl,
+    apps: Iterable[Application],
+    platforms: dict[str, Platform],
+    context: Context,
+    evaluate: Evaluator,
+) -> Iterable[Pin]:
+    """The pins of one mapping. A platform that is not declared here is declared in its own file: not checked yet."""
+    known = {t.name for a in apps for t in a.tasks}
+    target = platforms.get(declaration.platform.text)
+    seen: dict[str, Span] = {}
+    for item in declaration.pins:
+        parts = []
+        for element in item.path:
+            index = None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
+            parts.append(element.name.text + (f"[{index}]" if index is not None else ""))
+        task = ".".join(parts)
+        span = item.path[0].span.to(item.path[-1].span)
+        if task not in known:
+            if parts[0] not in context.poisoned:
+                context.fault("F502", f"there is no task `{task}`", span, "", (), did_you_mean(task, known))
+            continue
+        if task in seen:
+            context.fault("F115", f"`{task}` is pinned twice", span, "", [Note("the first one", seen[task])])
+            continue
+        seen[task] = span
+        stages = tuple(_stage(stage, target, context, evaluate) for stage in item.stages)
+        wcet = None
+        if item.wcet is not None:
+            wcet = evaluate.quantity(item.wcet.amount, item.wcet.unit, "time", "a wcet", {})
+        buffers = None if item.buffers is None else evaluate.integer(item.buffers, {}, "the number of buffers", 1)
+        yield Pin(declaration.platform.text, task, stages, wcet, buffers, item.span)
+
+
+def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator) -> PinStage:
+    processors = []
+    for element in stage.processors:
+        index = None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
+        name = element.name.text + (f"[{index}]" if index is not None else "")
+        if target is not None and name not in target.processors:
+            names = [*target.processors]
+            help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
+            context.fault("F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text)
+        processors.append(name)
+    streams = 1 if stage.streams is None else evaluate.integer(stage.streams, {}, "the number of streams", 1)
+    return PinStage(tuple(processors), stage.until.value if stage.until else None, streams or 1, stage.span)

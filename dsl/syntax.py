@@ -1,0 +1,352 @@
+"""The syntax tree of a `.flow` text: what was written, before any name is looked up.
+
+Every node carries its span. Positions of names are kept apart where a fault may point at them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from ..model.span import Span
+
+Direction = Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: Fraction
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    operator: str
+    operand: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    operator: str
+    left: Expr
+    right: Expr
+    span: Span
+
+
+Expr = Number | Name | Text | Sign | Binary
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with a unit, as in `20 ms`."""
+
+    amount: Expr
+    unit: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TypeExpr:
+    """`name[shape]`; `shape` is None when nothing stands in brackets."""
+
+    name: Word
+    shape: tuple[Expr, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """`value for count`; count None = once."""
+
+    value: Expr
+    count: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    entries: tuple[Phase, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    name: Word
+    type: Word
+    default: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PortDecl:
+    direction: Direction
+    name: Word
+    type: TypeExpr | None
+    rate: Expr | Phases | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementationDecl:
+    kind: Word | None
+    language: Word
+    code: Text
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StateDecl:
+    name: Word
+    type: TypeExpr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StatelessDecl:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WcetDecl:
+    amount: Expr | Phases
+    unit: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDecl:
+    name: Word
+    params: tuple[Param, ...]
+    items: tuple[PortDecl | ImplementationDecl | StateDecl | StatelessDecl | WcetDecl, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NetPort:
+    direction: Direction
+    name: Word
+    type: TypeExpr | None
+    tensors: tuple[Text, ...]
+    wrap_kind: Word | None
+    wrap: Text | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`precision NAME`, `calibrate "..."`, `batch N` of a network; `priority N` of an app."""
+
+    key: str
+    value: Word | Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class VariantDecl:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkDecl:
+    name: Word
+    file: Text | None
+    items: tuple[NetPort | Setting | VariantDecl, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    direction: Direction
+    name: Word
+    type: TypeExpr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    name: Word
+    index: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    name: Word
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDecl:
+    element: Element
+    of: Word
+    args: tuple[Arg, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    element: Element
+    port: Word | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """`delay count = values`; values None = zeros, an expression = the same for each token."""
+
+    count: Expr
+    values: tuple[Expr, ...] | None
+    listed: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    hops: tuple[Targets | Delay, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """`period` or `deadline` of an app."""
+
+    key: str
+    value: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDecl:
+    name: Word
+    params: tuple[Param, ...]
+    items: tuple[Boundary | InstanceDecl | Chain, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AppDecl:
+    name: Word
+    items: tuple[Timing | Setting | InstanceDecl | Chain, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOption:
+    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`."""
+
+    key: str
+    values: tuple[Expr, ...]
+    word: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecl:
+    kind: Word
+    name: Word
+    count: Expr | None
+    options: tuple[PoolOption, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ContentionDecl:
+    victim: Word
+    aggressor: Word
+    factor: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformDecl:
+    name: Word
+    items: tuple[PoolDecl | ContentionDecl, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StageDecl:
+    processors: tuple[Element, ...]
+    until: Text | None
+    streams: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PinDecl:
+    path: tuple[Element, ...]
+    stages: tuple[StageDecl, ...]
+    wcet: Quantity | None
+    buffers: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MappingDecl:
+    platform: Word
+    pins: tuple[PinDecl, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UseDecl:
+    file: Text
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ConstDecl:
+    name: Word
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDecl:
+    name: Word
+    type: TypeExpr
+    span: Span
+
+
+Declaration = (
+    UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One parsed file. `poisoned` are names whose declaration did not parse: using them is no second fault."""
+
+    path: str
+    declarations: tuple[Declaration, ...]
+    poisoned: frozenset[str]

@@ -1,0 +1,177 @@
+"""An application after flattening: tasks, channels, and what was asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from .span import Span
+from .types import TensorType
+
+Value = bool | int | Fraction | str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """The value of a parameter of type `file`: an existing file, as the user wrote it and where it is."""
+
+    text: str
+    path: str
+
+
+Parameter = Value | FilePath
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """`rates` holds tokens per firing, one entry per phase; a constant rate has one entry.
+
+    `stacked` tells whether a firing sees a leading axis of tokens (rate list, or a rate above 1).
+    `type` is None in abstract graphs.
+    """
+
+    name: str
+    direction: Literal["in", "out"]
+    type: TensorType | None
+    rates: tuple[int, ...]
+    stacked: bool
+    span: Span
+
+    def rate(self, firing: int) -> int:
+        """Tokens of the given firing (counted from 0)."""
+        return self.rates[firing % len(self.rates)]
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """Code for one kind of processor. `passes` names the parameters the code accepts, None = all of them."""
+
+    kind: str
+    language: str
+    file: str
+    path: str
+    symbol: str
+    span: Span
+    is_class: bool = False
+    passes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateField:
+    """A state variable of a task: each instance has its own, zero at the start."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor at the border of a network, with its ONNX name."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An imported ONNX model.
+
+    `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
+    `batch` is the number of firings grouped into one inference (1 = none). `content_hash` covers the file and
+    its external data.
+    """
+
+    definition: str
+    file: str
+    path: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    batch: int
+    precision: str
+    calibrate: str
+    external: tuple[str, ...]
+    content_hash: str
+    opset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One instance. `name` is `App.task`, in composites `App.graph.task`.
+
+    `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when the task is an
+    inference. Tasks without implementation and ports without type are legal (abstract graphs).
+    """
+
+    name: str
+    definition: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    parameters: tuple[tuple[str, Parameter], ...]
+    implementations: tuple[Implementation, ...]
+    state: tuple[StateField, ...]
+    stateless: bool
+    wcet_ns: tuple[Fraction, ...]
+    network: Network | None
+    doc: str
+    span: Span
+
+    @property
+    def phases(self) -> int:
+        """Length of the cyclo-static cycle: 1 for plain SDF."""
+        longest = max((len(p.rates) for p in self.inputs + self.outputs), default=1)
+        return max(longest, len(self.wcet_ns))
+
+    @property
+    def replicable(self) -> bool:
+        """True when firings are independent of each other, so that several workers may share them."""
+        if self.phases > 1 or not self.inputs or not self.outputs:
+            return False
+        if self.network is not None:
+            return True
+        return self.stateless and not self.state
+
+    def port(self, name: str) -> Port:
+        """The port of that name. Raises KeyError."""
+        for p in self.inputs + self.outputs:
+            if p.name == name:
+                return p
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A FIFO from one output port to one input port.
+
+    `delay` initial tokens; `values` gives their elements (one entry per token, or one for all), () = zeros.
+    """
+
+    name: str
+    source: str
+    source_port: str
+    destination: str
+    destination_port: str
+    delay: int
+    values: tuple[Fraction, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """`period_ns` is the period of one iteration, None = as fast as data allows. Larger `priority` = more urgent."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    channels: tuple[Channel, ...]
+    period_ns: Fraction | None
+    deadline_ns: Fraction | None
+    priority: int
+    doc: str
+    span: Span
+
+    def task(self, name: str) -> Task:
+        """The task of that full name. Raises KeyError."""
+        for t in self.tasks:
+            if t.name == name:
+                return t
+        raise KeyError(name)

@@ -1,0 +1,140 @@
+"""Who runs where, in which order, over which channels: all that a program needs, as plain data (deployment.json)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+DEPLOYMENT_VERSION = 1
+
+Plain = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A parameter whose value is a file of the build (path relative to it)."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCode:
+    """A function or class in a copied file."""
+
+    file: str
+    name: str
+    parameters: tuple[tuple[str, Plain | DataFile], ...]
+    kind: str = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class CCode:
+    """A C function; parameters are (name, type, value), state fields (name, dtype, shape)."""
+
+    library: str
+    source: str
+    name: str
+    parameters: tuple[tuple[str, str, Plain | DataFile], ...]
+    state: tuple[tuple[str, str, tuple[int, ...]], ...]
+    kind: str = "c"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxCode:
+    """A network with the tensors behind its ports, in port order."""
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    batch: int
+    kind: str = "onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedPort:
+    """A port with its type."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    rates: tuple[int, ...]
+    stacked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedTask:
+    """`firings` per iteration."""
+
+    name: str
+    doc: str
+    code: PythonCode | CCode | OnnxCode
+    inputs: tuple[DeployedPort, ...]
+    outputs: tuple[DeployedPort, ...]
+    firings: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedChannel:
+    """`capacity` in tokens."""
+
+    name: str
+    source: str
+    source_port: str
+    destination: str
+    destination_port: str
+    capacity: int
+    delay: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedApp:
+    """Times are exact fractions of ns as text, None = as fast as data allows."""
+
+    name: str
+    doc: str
+    period_ns: str | None
+    deadline_ns: str | None
+    priority: int
+    tasks: tuple[DeployedTask, ...]
+    channels: tuple[DeployedChannel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A step of a static order; see `Fire` of the runtime."""
+
+    task: str
+    times: int
+    first: int
+    stage: int
+    replica: tuple[int, int]
+    round: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedWorker:
+    """One thread of a processor. `fixed_priority` is (core, priority) under that scheduler."""
+
+    processor: str
+    scheduler: str
+    order: tuple[Entry, ...]
+    fixed_priority: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """`name` is the text's stem."""
+
+    name: str
+    source: str
+    platform: str
+    search: str
+    apps: tuple[DeployedApp, ...]
+    processors: tuple[DeployedWorker, ...]
+
+    def to_json(self) -> str:
+        """The text of deployment.json; deterministic for equal contents."""
+        document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
+        return json.dumps(document, indent=1) + "\n"

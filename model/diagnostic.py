@@ -1,0 +1,66 @@
+"""Faults are data: every floor can make one, only the CLI draws it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from .span import Span
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A second place that belongs to a fault, with what to see there."""
+
+    message: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault of the user's input.
+
+    `code` is stable and explained by `flowc explain`; `message` names the reason; `label` is written
+    under the carets at `span`; `notes` are other places; `help` says what to do.
+    """
+
+    code: str
+    message: str
+    span: Span | None
+    label: str = ""
+    notes: tuple[Note, ...] = ()
+    help: str = ""
+    severity: Severity = "error"
+
+
+class Faults(Exception):
+    """Raised by a stage that cannot go on; carries everything it found, never a single first fault."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics))
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    """True when one of them is more than a warning."""
+    return any(d.severity == "error" for d in diagnostics)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`did you mean ...?` for the closest known word, or an empty string."""
+    candidates = sorted(set(known))
+    lowered = {c.lower(): c for c in candidates}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    return f"did you mean `{lowered[close[0]]}`?" if close else ""
+
+
+def one_of(names: Iterable[str], limit: int = 8) -> str:
+    """`a`, `b` or `c`: a readable list for messages, cut after `limit` names."""
+    listed = [f"`{n}`" for n in names]
+    if len(listed) > limit:
+        return ", ".join(listed[:limit]) + f" and {len(listed) - limit} more"
+    return " or ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)

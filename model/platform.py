@@ -1,0 +1,67 @@
+"""The machine: processors in pools, how each is scheduled, and how they disturb each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .span import Span
+
+KINDS = ("cpu", "gpu", "dla")
+SCHEDULERS = ("static_order", "fixed_priority", "fifo")
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
+
+    `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
+    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown.
+    """
+
+    name: str
+    kind: str
+    count: int
+    indexed: bool
+    scheduler: str
+    frequencies_hz: tuple[Fraction, ...] = ()
+    engines: int | None = None
+    engines_total: bool = False
+    memory_bytes: int = 0
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """The names `carmel[0]`, `carmel[1]`, ...; a single one without index is `volta`."""
+        return tuple(f"{self.name}[{i}]" for i in range(self.count)) if self.indexed else (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """Work on `victim` takes `factor` times as long while `aggressor` is busy."""
+
+    victim: str
+    aggressor: str
+    factor: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """`span` is None for the built-in host."""
+
+    name: str
+    pools: tuple[Pool, ...]
+    contention: tuple[Contention, ...]
+    doc: str
+    span: Span | None
+
+    def pool_of(self, processor: str) -> Pool:
+        """The pool that a processor belongs to. Raises KeyError."""
+        for pool in self.pools:
+            if processor in pool.processors:
+                return pool
+        raise KeyError(processor)
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """All processors, in declaration order."""
+        return tuple(p for pool in self.pools for p in pool.processors)

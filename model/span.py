@@ -1,0 +1,20 @@
+"""A place in a text. Lines and columns count from 1; the end column is exclusive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`file` is the path as the user gave it; the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to(self, other: Span) -> Span:
+        """The text from the start of this span to the end of `other` (same file)."""
+        return Span(self.file, self.line, self.column, other.end_line, other.end_column)

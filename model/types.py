@@ -1,0 +1,40 @@
+"""What travels over a channel: arrays of one dtype and one fixed shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+#: Every dtype a token may have, with the C type a firing sees and its size in bytes.
+DTYPES: dict[str, tuple[str, int]] = {
+    "bool": ("_Bool", 1),
+    "int8": ("int8_t", 1),
+    "int16": ("int16_t", 2),
+    "int32": ("int32_t", 4),
+    "int64": ("int64_t", 8),
+    "uint8": ("uint8_t", 1),
+    "uint16": ("uint16_t", 2),
+    "uint32": ("uint32_t", 4),
+    "uint64": ("uint64_t", 8),
+    "float16": ("uint16_t", 2),
+    "float32": ("float", 4),
+    "float64": ("double", 8),
+    "complex64": ("float _Complex", 8),
+    "complex128": ("double _Complex", 16),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A numpy dtype with a fixed shape; `()` is a scalar."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of one token in bytes."""
+        return DTYPES[self.dtype][1] * prod(self.shape)
+
+    def __str__(self) -> str:
+        return self.dtype + (f"[{', '.join(map(str, self.shape))}]" if self.shape else "")

@@ -1,0 +1,23 @@
+"""Answers of the analyses: three verdicts kept apart, each with its witness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`holds` is None when it is not decided; `witness` says why, in words."""
+
+    holds: bool | None
+    witness: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppVerdicts:
+    """What a graph can do. `repetition` is empty unless consistent: firings of each task in one iteration."""
+
+    consistent: Verdict
+    deadlock_free: Verdict
+    schedulable: Verdict
+    repetition: dict[str, int]

@@ -1,0 +1,1 @@
+"""ONNX in, and what can be said about a network without running it."""

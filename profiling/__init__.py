@@ -1,0 +1,1 @@
+"""Measuring on this machine, and keeping what was measured."""

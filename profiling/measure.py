@@ -1,0 +1,55 @@
+"""Times of tasks from a run of the application itself: every task on one core, one after the other.
+
+In: the directory of a sequential build (the CLI makes it). Out: profile entries. What a task computes on real data is
+measured, with the caches as they are in the program.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..model.application import Task
+from ..model.profile import Profile, ProfileEntry
+from .host import description, host_hash
+from .identity import implementation_name
+
+#: First firings are slower (caches, lazy initialisation): this share of a task's samples is dropped.
+WARM_UP = 0.2
+
+
+class MeasurementFailed(Exception):
+    """The program did not run; the message is what it said."""
+
+
+def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
+    """Run the build in `directory` for about `seconds`; firing times in ns by task."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "times.json"
+        command = [sys.executable, "-m", f"{__package__.rpartition('.')[0]}.profiling.child", str(directory), str(seconds), str(trace)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MeasurementFailed(done.stderr.strip() or f"exit status {done.returncode}")
+        return {k: list(v) for k, v in json.loads(trace.read_text()).items()}
+
+
+def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu") -> ProfileEntry:
+    """Mean, deviation, and WCET = max(largest seen, mean + 6 sigma) over the samples after warm-up."""
+    kept = samples[int(len(samples) * WARM_UP) :]
+    mean = sum(kept) / len(kept)
+    sigma = (sum((s - mean) ** 2 for s in kept) / len(kept)) ** 0.5
+    return ProfileEntry(
+        kind, task.name, implementation_name(task, kind), digest, host_hash(), len(kept), round(mean), round(sigma),
+        max(kept), max(max(kept), round(mean + 6 * sigma)), task.network.batch if task.network else 1,
+        task.network.precision if task.network else "fp32",
+    )  # fmt: skip
+
+
+def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], samples: Mapping[str, list[int]]) -> Profile:
+    """The profile of all tasks that fired."""
+    entries = tuple(entry(t, digests[t.name], samples[t.name]) for t in tasks if samples.get(t.name))
+    return Profile(platform, description(), entries)

@@ -1,0 +1,1 @@
+"""Pictures of models and of what was found about them."""

@@ -1,0 +1,237 @@
+"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..analysis.order import levels
+from ..model.application import Application, Port
+from ..model.system import System
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BOX_HEIGHT = 0.62
+ROW = 1.25
+COLOURS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
+NEUTRAL = "#eceff1"
+#: Larger graphs are drawn without rates and with smaller boxes; beyond the second limit a picture says nothing.
+MOST_LABELLED, MOST_TASKS = 120, 2000
+
+
+class TooLarge(Exception):
+    """The graph has more tasks than a picture can show."""
+
+
+def draw(system: System, target: Path, processors: Mapping[str, tuple[str, ...]]) -> None:
+    """Write the picture; its format follows the ending of `target` (svg, png, pdf).
+
+    `processors[task]` colours a task by where it runs; an empty mapping leaves all neutral. Raises TooLarge.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    from matplotlib.figure import Figure
+
+    count = sum(len(a.tasks) for a in system.apps)
+    if count > MOST_TASKS:
+        raise TooLarge(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
+    layouts = [_Layout(app) for app in system.apps]
+    width = max(layout.width for layout in layouts)
+    height = sum(layout.height for layout in layouts)
+    figure = Figure(figsize=(max(4.0, 0.62 * width + 0.6), max(1.6, 0.72 * height + 0.7)))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    top = 0.0
+    names = sorted({p for places in processors.values() for p in places})
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    for layout in layouts:
+        layout.draw(axes, top, processors, colours)
+        top -= layout.height
+    _legend(axes, colours, top)
+    axes.set_xlim(-0.8, width + 0.3)
+    axes.set_ylim(top - (0.9 if colours else 0.2), 0.9)
+    metadata = {"Date": None} if target.suffix == ".svg" else None
+    figure.savefig(target, dpi=130, metadata=metadata)
+
+
+def _legend(axes: Axes, colours: Mapping[str, str], top: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    x = 0.0
+    for name, colour in colours.items():
+        axes.add_patch(Rectangle((x, top - 0.35), 0.35, 0.35, facecolor=colour, edgecolor="#455a64", linewidth=0.8))
+        axes.text(x + 0.5, top - 0.18, name, va="center", fontsize=8)
+        x += 1.2 + 0.14 * len(name)
+
+
+class _Layout:
+    """Places the tasks of one app: a column per level, rows ordered by their neighbours (barycentre)."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        depth = levels(app)
+        self._columns: dict[int, list[str]] = defaultdict(list)
+        for task in app.tasks:
+            self._columns[depth[task.name]].append(task.name)
+        self._spread_cycles(depth)
+        self._sort()
+        self._short = {t.name: t.name.partition(".")[2] for t in app.tasks}
+        self._labelled = len(app.tasks) <= MOST_LABELLED
+        self._box = max(1.5, 0.135 * max(len(s) for s in [*self._short.values(), *(t.definition for t in app.tasks)]) + 0.5)
+        gap = 2.3 if self._labelled else 1.0
+        self._step = self._box + gap
+        self._rows = max(len(c) for c in self._columns.values())
+        self.width = len(self._columns) * self._step - gap
+        back = self._back_edges()
+        self.height = self._rows * ROW + 1.0 + 0.35 * len(back)
+
+    def _spread_cycles(self, depth: dict[str, int]) -> None:
+        """Tasks of one cycle share a level: give each a column of its own, in declaration order from its entry."""
+        inside: dict[int, list[str]] = defaultdict(list)
+        for task in self._app.tasks:
+            inside[depth[task.name]].append(task.name)
+        edges = {(c.source, c.destination) for c in self._app.channels}
+        columns: dict[int, list[str]] = defaultdict(list)
+        place: dict[str, int] = {}
+        for name in (n for level in sorted(inside) for n in self._chain(inside[level], edges)):
+            before = [place[a] + 1 for a, b in edges if b == name and a in place]
+            place[name] = max(before, default=0)
+            columns[place[name]].append(name)
+        self._columns = columns
+
+    @staticmethod
+    def _chain(names: list[str], edges: set[tuple[str, str]]) -> list[str]:
+        """Follow undelayed arrows where there are some, so that a cycle reads from left to right."""
+        left, result = list(names), []
+        while left:
+            following = [n for n in left if result and (result[-1], n) in edges]
+            entries = [n for n in left if not any((m, n) in edges for m in left if m != n)]
+            chosen = (following or entries or left)[0]
+            result.append(chosen)
+            left.remove(chosen)
+        return result
+
+    def _sort(self) -> None:
+        neighbours: dict[str, list[str]] = defaultdict(list)
+        for c in self._app.channels:
+            neighbours[c.destination].append(c.source)
+        row: dict[str, float] = {}
+        for column in sorted(self._columns):
+            names = self._columns[column]
+            wanted = {n: [row[m] for m in neighbours[n] if m in row] for n in names}
+            order = {n: i for i, n in enumerate(names)}
+            names.sort(key=lambda n: (sum(wanted[n]) / len(wanted[n]) if wanted[n] else order[n], order[n]))
+            offset = (len(names) - 1) / 2
+            row.update({n: i - offset for i, n in enumerate(names)})
+
+    def _back_edges(self) -> list[str]:
+        column = {n: c for c, names in self._columns.items() for n in names}
+        return [c.name for c in self._app.channels if column[c.destination] <= column[c.source]]
+
+    def draw(self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colours: Mapping[str, str]) -> None:
+        from matplotlib.patches import FancyBboxPatch
+
+        app = self._app
+        title = app.name + (f"   every {float(app.period_ns) / 1e6:g} ms" if app.period_ns is not None else "")
+        axes.text(-0.4, top + 0.45, title, fontsize=11, fontweight="bold", va="center")
+        middle = top - 0.35 - self._rows * ROW / 2 + ROW / 2 - 0.3
+        place: dict[str, tuple[float, float]] = {}
+        for column, names in self._columns.items():
+            for i, name in enumerate(names):
+                place[name] = column * self._step, middle + ((len(names) - 1) / 2 - i) * ROW
+        self._arrows(axes, place, top)
+        for task in app.tasks:
+            x, y = place[task.name]
+            shown = [colours[p] for p in processors.get(task.name, ())] or [NEUTRAL]
+            part = self._box / len(shown)
+            for i, colour in enumerate(shown):
+                style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
+                axes.add_patch(
+                    FancyBboxPatch(
+                        (x + i * part, y - BOX_HEIGHT / 2), part, BOX_HEIGHT, boxstyle=style, facecolor=colour,
+                        edgecolor="#37474f", linewidth=1.6 if task.network is not None else 1.0, zorder=3,
+                    )
+                )  # fmt: skip
+            axes.text(x + self._box / 2, y + 0.11, self._short[task.name], ha="center", va="center", fontsize=8.5, zorder=4)
+            axes.text(
+                x + self._box / 2, y - 0.15, task.definition, ha="center", va="center", fontsize=6.5, color="#546e7a", zorder=4
+            )
+
+    def _arrows(self, axes: Axes, place: dict[str, tuple[float, float]], top: float) -> None:
+        outgoing: dict[str, list[str]] = defaultdict(list)
+        incoming: dict[str, list[str]] = defaultdict(list)
+        for c in sorted(self._app.channels, key=lambda c: (-place[c.destination][1], c.name)):
+            outgoing[c.source].append(c.name)
+        for c in sorted(self._app.channels, key=lambda c: (-place[c.source][1], c.name)):
+            incoming[c.destination].append(c.name)
+        tasks = {t.name: t for t in self._app.tasks}
+        back = self._back_edges()
+        for c in self._app.channels:
+            x0, y0 = place[c.source]
+            x1, y1 = place[c.destination]
+            y0 += self._offset(outgoing[c.source], c.name)
+            y1 += self._offset(incoming[c.destination], c.name)
+            x0 += self._box
+            delay = f"{c.delay}" if c.delay else ""
+            rates = _rate(tasks[c.source].port(c.source_port)), _rate(tasks[c.destination].port(c.destination_port))
+            lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
+            self._arrow(axes, (x0, y0), (x1, y1), rates if self._labelled else ("", ""), delay, lane)
+
+    @staticmethod
+    def _offset(names: list[str], name: str) -> float:
+        if len(names) == 1:
+            return 0.0
+        return (0.5 - names.index(name) / (len(names) - 1)) * BOX_HEIGHT * 0.75
+
+    def _arrow(
+        self,
+        axes: Axes,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        rates: tuple[str, str],
+        delay: str,
+        lane: float | None,
+    ) -> None:
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.path import Path as Curve
+
+        (x0, y0), (x1, y1) = start, end
+        if lane is None:
+            bend = min(1.1, (x1 - x0) * 0.45)
+            points = [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
+            codes = [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4]
+            middle = ((x0 + x1) / 2, (y0 + y1) / 2)
+        else:  # back along a lane below the boxes
+            r = 0.45
+            points = [(x0, y0), (x0 + r, y0), (x0 + r, lane), (x0, lane), (x1, lane), (x1 - r, lane), (x1 - r, y1), (x1, y1)]
+            codes = [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO, *[Curve.CURVE4] * 3]
+            middle = ((x0 + x1) / 2, lane)
+        path = Curve(points, codes)
+        axes.add_patch(
+            FancyArrowPatch(path=path, arrowstyle="-|>", mutation_scale=9, linewidth=1.0, color="#455a64", zorder=2, fill=False)
+        )
+        if rates[0] not in ("", "1"):
+            axes.text(x0 + 0.08, y0 + 0.1, rates[0], fontsize=6.5, color="#1565c0", zorder=5)
+        if rates[1] not in ("", "1"):
+            axes.text(x1 - 0.2, y1 + 0.1, rates[1], fontsize=6.5, color="#1565c0", ha="right", zorder=5)
+        if delay:
+            axes.plot(*middle, marker="o", markersize=11, color="#263238", zorder=5)
+            axes.text(*middle, delay, color="white", fontsize=6.5, ha="center", va="center_baseline", zorder=6)
+
+
+def _rate(port: Port) -> str:
+    if len(port.rates) == 1:
+        return str(port.rates[0])
+    parts: list[list[int]] = []
+    for rate in port.rates:
+        if parts and parts[-1][0] == rate:
+            parts[-1][1] += 1
+        else:
+            parts.append([rate, 1])
+    text = ", ".join(f"{r}x{n}" if n > 1 else str(r) for r, n in parts)
+    return f"[{text}]" if len(text) <= 14 else f"[{text[:12]}..]"

@@ -1,0 +1,18 @@
+"""What a generated program runs on: numpy, one inference library, and threads. Copied into every build.
+
+Works on Python 3.8 and later, without flowc. `main.py` imports what it needs from here.
+"""
+
+import os
+
+# One worker per processor: libraries that start threads of their own would fight with the workers for the cores.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from .channel import Channel
+from .code import C, Code, Network, Python
+from .command import main
+from .program import App, Fire, Program, Task
+from .tokens import Port
+
+__all__ = ["App", "C", "Channel", "Code", "Fire", "Network", "Port", "Program", "Python", "Task", "main"]

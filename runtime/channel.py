@@ -1,0 +1,203 @@
+"""Bounded FIFO channels that pass references.
+
+A token is never copied unless a firing needs several that were produced apart. Space is claimed when a firing starts
+and freed when it ends; that is what the analyses assume.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Tuple
+
+import numpy as np
+
+
+_NOTHING = np.zeros((0,))
+
+
+class Stopped(Exception):
+    """The program is being stopped: leave at once."""
+
+
+class EndOfStream(Exception):
+    """The app ends before this firing's iteration: skip it."""
+
+
+class Place:
+    """Something to wait at: a condition, and who is at its two ends."""
+
+    def __init__(self) -> None:
+        self.source = ""
+        self.destination = ""
+        self._changed = threading.Condition(threading.Lock())
+
+    def wake(self) -> None:
+        """Let everybody who waits here look again whether waiting still makes sense."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _wait(self, waiter: Waiter, what: str) -> None:
+        waiter.check()
+        waiter.waiting = (self, what)
+        try:
+            self._changed.wait()
+        finally:
+            waiter.waiting = None
+        waiter.check()
+
+
+class Waiter:
+    """Whoever may have to wait at a channel; `waiting` tells the watchdog where."""
+
+    def __init__(self) -> None:
+        self.waiting: Optional[Tuple[Place, str]] = None
+
+    def check(self) -> None:
+        """Raise Stopped or EndOfStream when waiting has become pointless."""
+
+
+class Turnstile(Place):
+    """Lets the replicas of a task take their inputs and claim their outputs one after the other, in firing order."""
+
+    def __init__(self, task: str) -> None:
+        Place.__init__(self)
+        self.source = self.destination = task
+        self._next = 0
+
+    def enter(self, firing: int, waiter: Waiter) -> None:
+        """Wait for the turn of that firing."""
+        with self._changed:
+            while self._next != firing:
+                self._wait(waiter, "its turn")
+
+    def leave(self, firings: int) -> None:
+        """Let the next ones in."""
+        with self._changed:
+            self._next += firings
+            self._changed.notify_all()
+
+
+class Channel(Place):
+    """One producer port, one consumer port. `filled` counts readable tokens, `free` the unclaimed space."""
+
+    def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
+        Place.__init__(self)
+        self.name = name
+        self.capacity = capacity
+        self.empty = _NOTHING
+        self.filled = 0 if initial is None else len(initial)
+        self.free = capacity - self.filled
+        self.most = self.filled
+        # (array, next unread token or -1 when the array is a single token without leading axis)
+        self._segments: Deque[List[Any]] = deque()
+        if initial is not None:
+            self._segments.append([initial, 0])
+        self._turn = 0
+        self._early: Dict[int, Tuple[int, np.ndarray, int, bool]] = {}
+
+    # -- consumer --------------------------------------------------------------------------------------------------
+    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> np.ndarray:
+        """Wait for `count` tokens and take them; their space stays occupied until `release`."""
+        with self._changed:
+            while self.filled < count:
+                self._wait(waiter, "data")
+            return self._take(count, stacked)
+
+    def release(self, count: int) -> None:
+        """The firing that read `count` tokens is over."""
+        with self._changed:
+            self.free += count
+            self._changed.notify_all()
+
+    # -- producer --------------------------------------------------------------------------------------------------
+    def claim(self, count: int, waiter: Waiter) -> None:
+        """Wait for room for `count` tokens and reserve it."""
+        with self._changed:
+            while self.free < count:
+                self._wait(waiter, "space")
+            self.free -= count
+
+    def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+        """Append `count` tokens. A replicated producer gives its `turn` (firing, number of firings): order is kept."""
+        with self._changed:
+            if turn is None:
+                self._append(block, count, stacked)
+            else:
+                self._early[turn[0]] = (turn[1], block, count, stacked)
+                while self._turn in self._early:
+                    firings, *tokens = self._early.pop(self._turn)
+                    self._append(*tokens)
+                    self._turn += firings
+            self._changed.notify_all()
+
+    # -- tokens ---------------------------------------------------------------------------------------------------
+    def _append(self, block: np.ndarray, count: int, stacked: bool) -> None:
+        if count:
+            self._segments.append([block, 0 if stacked else -1])
+            self.filled += count
+            if self.filled > self.most:
+                self.most = self.filled
+
+    def _take(self, count: int, stacked: bool) -> np.ndarray:
+        self.filled -= count
+        if not stacked:
+            return self._one()
+        pieces = []
+        left = count
+        while left:
+            block, start = self._segments[0]
+            if start < 0:
+                pieces.append(block[None])
+                self._segments.popleft()
+                left -= 1
+                continue
+            stop = min(start + left, len(block))
+            pieces.append(block[start:stop])
+            left -= stop - start
+            if stop == len(block):
+                self._segments.popleft()
+            else:
+                self._segments[0][1] = stop
+        if len(pieces) == 1:
+            return pieces[0]
+        if not pieces:
+            return self.empty
+        joined = np.concatenate(pieces)
+        joined.setflags(write=False)
+        return joined
+
+    def _one(self) -> np.ndarray:
+        head = self._segments[0]
+        block, start = head
+        if start < 0:
+            self._segments.popleft()
+            return block  # type: ignore[no-any-return]
+        if start + 1 == len(block):
+            self._segments.popleft()
+        else:
+            head[1] = start + 1
+        return block[start, ...]  # type: ignore[no-any-return]
+
+
+class LocalChannel(Channel):
+    """Both ends belong to one worker: its static order guarantees tokens and space, so that nothing is locked."""
+
+    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> np.ndarray:
+        if self.filled < count:
+            raise AssertionError("order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled))
+        return self._take(count, stacked)
+
+    def release(self, count: int) -> None:
+        self.free += count
+
+    def claim(self, count: int, waiter: Waiter) -> None:
+        if self.free < count:
+            raise AssertionError("order of %s: room for %d wanted, %d there" % (self.name, count, self.free))
+        self.free -= count
+
+    def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+        self._append(block, count, stacked)
+
+    def wake(self) -> None:
+        pass

@@ -1,0 +1,215 @@
+"""The three kinds of code that a task may have: Python, C, and an ONNX network."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .tokens import Port, TaskError
+
+Arrays = Tuple[np.ndarray, ...]
+
+
+class Code:
+    """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
+
+    batch = 1
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """Load everything that a firing needs; paths are below `home`."""
+        raise NotImplementedError
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        """One firing: what the task returns."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what `open` took."""
+
+
+class Python(Code):
+    """A function, or a class that is made once and called at every firing."""
+
+    def __init__(self, file: str, name: str, /, **parameters: Any) -> None:
+        self.file, self.name, self.parameters = file, name, parameters
+        self._fire: Callable[..., Any] = _not_open
+        self._object: Any = None
+        self._rest: Dict[str, Any] = {}
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        target = getattr(_module(os.path.join(home, self.file)), self.name)
+        if isinstance(target, type):
+            self._object = target(**self.parameters)
+            self._fire = self._object
+        else:
+            self._fire, self._rest = target, self.parameters
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        return self._fire(*inputs, **self._rest)
+
+    def close(self) -> None:
+        close = getattr(self._object, "close", None)
+        if callable(close):
+            close()
+
+
+def _not_open(*inputs: Any) -> Any:
+    raise AssertionError("fired before it was opened")
+
+
+def _module(path: str) -> Any:
+    """Import a file under a name of its own; modules beside it can be imported by it."""
+    path = os.path.realpath(path)
+    name = "task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TaskError("%s cannot be imported" % path)
+    folder = os.path.dirname(path)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+C_TYPES = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
+
+
+class C(Code):
+    """`int NAME(void *state, const T *in..., T *out..., const NAME_params *p)` in a shared library.
+
+    The call runs without the GIL. State comes from `NAME_init` when the library has it, otherwise it is zeroed
+    memory of the declared size.
+    """
+
+    def __init__(
+        self,
+        library: str,
+        name: str,
+        parameters: Sequence[Tuple[str, str, Any]] = (),
+        state: Sequence[Tuple[str, str, Tuple[int, ...]]] = (),
+    ) -> None:
+        self.library, self.name = library, name
+        self._parameters, self._state_fields = parameters, state
+        self._outputs: Sequence[Port] = ()
+        self._inputs: Sequence[Port] = ()
+        self._state: Any = None
+        self._exit: Any = None
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        path = os.path.join(home, self.library)
+        if not os.path.exists(path):
+            raise TaskError("%s is not compiled: run `sh compile.sh` in %s" % (self.library, home))
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            raise TaskError("%s does not load here (%s): run `sh compile.sh`" % (self.library, error)) from error
+        self._function = getattr(library, self.name)
+        self._function.restype = ctypes.c_int
+        self._inputs, self._outputs = inputs, outputs
+        self._params = self._struct()
+        self._exit = getattr(library, self.name + "_exit", None)
+        init = getattr(library, self.name + "_init", None)
+        if init is not None:
+            init.restype = ctypes.c_void_p
+            self._state = ctypes.c_void_p(init(self._params))
+            if not self._state:
+                raise TaskError("%s_init returned NULL" % self.name)
+        elif self._state_fields:
+            size = sum((int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64 for _, d, s in self._state_fields)
+            self._memory = np.zeros(size, np.uint8)
+            self._state = ctypes.c_void_p(self._memory.ctypes.data)
+        if self._exit is not None:
+            self._exit.restype = None
+
+    def _struct(self) -> Any:
+        if not self._parameters:
+            return None
+        fields = [(name, C_TYPES.get(kind, ctypes.c_char_p)) for name, kind, _ in self._parameters]
+        struct = type(self.name + "_params", (ctypes.Structure,), {"_fields_": fields})
+        values = [v.encode() if isinstance(v, str) else v for _, _, v in self._parameters]
+        self._values = struct(*values)
+        return ctypes.byref(self._values)
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        contiguous = [np.ascontiguousarray(a) for a in inputs]
+        outputs = [np.zeros(p.block_shape(firing), p.dtype) for p in self._outputs]
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in contiguous + outputs]
+        status = self._function(self._state, *pointers, self._params)
+        if status:
+            raise TaskError("%s returned %d" % (self.name, status))
+        return tuple(outputs)
+
+    def close(self) -> None:
+        if self._exit is not None:
+            self._exit(self._state)
+            self._exit = None
+
+
+class Network(Code):
+    """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension)."""
+
+    _sessions: Dict[str, Any] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
+        self.file, self.batch = file, batch
+        self._names, self._wanted = list(inputs), list(outputs)
+        self._session: Any = None
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        path = os.path.realpath(os.path.join(home, self.file))
+        with self._lock:  # instances of one network share its session: running it is thread-safe
+            if path not in self._sessions:
+                self._sessions[path] = _session(path)
+        self._session = self._sessions[path]
+        self._in_shapes = [p.shape for p in inputs]
+        self._out_shapes = [p.shape for p in outputs]
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        return tuple(self._session.run(self._wanted, dict(zip(self._names, inputs))))
+
+    def fire_batch(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
+        """Inputs and outputs have a leading axis of firings, in front of the network's first dimension."""
+        count = len(inputs[0])
+        joined = [a.reshape((count * s[0],) + s[1:]) for a, s in zip(inputs, self._in_shapes)]
+        results = self._session.run(self._wanted, dict(zip(self._names, joined)))
+        return [r.reshape((count,) + s) for r, s in zip(results, self._out_shapes)]
+
+
+def _session(path: str) -> Any:
+    """One thread per inference and no spinning: the workers are the parallelism."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TaskError("onnxruntime is missing: pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(path), error)) from error
+
+
+def value_of(parameter: Optional[Any], home: str) -> Any:
+    """Resolve a parameter of deployment.json: files are stored as {"file": path}."""
+    if isinstance(parameter, dict):
+        return os.path.join(home, parameter["file"])
+    return parameter

@@ -1,0 +1,112 @@
+"""The command line of a generated program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, Callable, List, Optional
+
+from .program import Program
+from .report import report, table
+from .trace import Tracer
+
+
+def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
+    """Build the program and run it as the command line says; the exit status.
+
+    0 done, 1 something failed, 130 interrupted, 143 terminated.
+    """
+    options = _parser().parse_args(arguments)
+    program = build()
+    received: List[int] = []
+
+    def on_signal(number: int, frame: Any) -> None:
+        received.append(number)
+        program.interrupts += 1
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_signal)
+        signal.signal(signal.SIGTERM, on_signal)
+    if options.trace:
+        program.tracer = Tracer()
+    show = _Progress() if sys.stderr.isatty() and not options.quiet else None
+    good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, show)
+    if show is not None:
+        show.clear()
+    if program.tracer is not None:
+        program.tracer.write(options.trace, program.begin)
+    document = report(program)
+    if options.report:
+        with open(options.report, "w") as stream:
+            json.dump(document, stream, indent=1)
+    if not options.quiet and (good or any(a["frames"] for a in document["apps"].values())):
+        print(table(document))
+    for note in program.notes:
+        print("flowc: %s" % note, file=sys.stderr)
+    status = 0
+    if not good and program.failure is not None:
+        if program.failure.details:
+            print(program.failure.details, end="", file=sys.stderr)
+        print("flowc: %s" % program.failure, file=sys.stderr)
+        status = 1
+    elif received:
+        status = 128 + received[0]
+    return _leave(program, status)
+
+
+def _leave(program: Program, status: int) -> int:
+    """A firing that never returns must not keep the process alive."""
+    if any(w.is_alive() for w in program.workers):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status or 1)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Run this program.")
+    parser.add_argument("--frames", type=_count, metavar="N", help="stop after N iterations of each app")
+    parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
+    parser.add_argument("--strict", action="store_true", help="check what tasks return at every firing")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+    parser.add_argument(
+        "--watchdog", type=float, default=60.0, metavar="S",
+        help="stop when a firing (not of a source) takes longer than S seconds; 0 = never (default 60)",
+    )  # fmt: skip
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+class _Progress:
+    """One line on the terminal, a few times a second."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, program: Program) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + 0.2
+        seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
+        apps = ["%s %d frames, %.1f fps" % (a.name, a.frames, a.frames / seconds) for a in program.apps]
+        sys.stderr.write("\r\033[K" + "; ".join(apps)[:110])
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()

@@ -1,0 +1,152 @@
+"""The tests of a generated program: unittest, numpy and the inference library, nothing else.
+
+Runs the program for a few frames while every firing is recorded, runs the sequential reference on the same source
+data, and compares what reached each task.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import unittest
+from math import prod
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from .program import Program, Task
+from .reference import Reference, load_deployment
+from .report import report
+
+MOST_BYTES = 256 << 20
+RTOL, ATOL = 1e-3, 1e-4
+
+
+class Run:
+    """One recorded run of a program: inputs and outputs of every firing, by task."""
+
+    def __init__(self, home: str) -> None:
+        self.deployment = load_deployment(home)
+        self.frames = _frames(self.deployment)
+        self.program = _build(home)
+        self.inputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
+        self.outputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
+        self.program.recorder = self._record
+        self.good = self.program.run(self.frames, full_speed=True, strict=True, watchdog=120.0)
+
+    def _record(
+        self, task: Task, firing: int, group: int, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> None:
+        took = self.inputs.setdefault(task.name, {})
+        gave = self.outputs.setdefault(task.name, {})
+        if task.code.batch > 1:
+            for i in range(group):
+                took[firing + i] = [a[i] for a in inputs]
+                gave[firing + i] = [a[i] for a in outputs]
+        else:
+            took[firing], gave[firing] = list(inputs), list(outputs)
+
+
+def _build(home: str) -> Program:
+    spec = importlib.util.spec_from_file_location("program_under_test", os.path.join(home, "main.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.program()  # type: ignore[no-any-return]
+
+
+def _frames(deployment: Dict[str, Any]) -> int:
+    """Enough frames to fill every stage, as few as needed to keep the recording small."""
+    given = os.environ.get("FLOWC_TEST_FRAMES")
+    if given:
+        return int(given)
+    size = 1
+    for app in deployment["apps"]:
+        for task in app["tasks"]:
+            for port in task["inputs"] + task["outputs"]:
+                token = int(prod(port["shape"])) * np.dtype(port["dtype"]).itemsize
+                size += token * task["firings"] * sum(port["rates"]) // len(port["rates"])
+    deepest = max([e["stage"] for p in deployment["processors"] for e in p["order"]] or [0])
+    return max(deepest + 3, min(20, MOST_BYTES // size))
+
+
+_RUNS: Dict[str, Run] = {}
+
+
+class Harness(unittest.TestCase):
+    """Subclassed by each generated test with its `home` and `app`."""
+
+    home = ""
+    app = ""
+    run_: Run
+    reference: Reference
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if cls.home not in _RUNS:  # several apps of one program share the run
+            _RUNS[cls.home] = Run(cls.home)
+        cls.run_ = _RUNS[cls.home]
+        cls.document = next(a for a in cls.run_.deployment["apps"] if a["name"] == cls.app)
+        cls.running = next(a for a in cls.run_.program.apps if a.name == cls.app)
+        if cls.run_.good:
+            cls.reference = Reference(cls.document, cls.home)
+            firings = {t["name"]: t["firings"] * cls.running.frames for t in cls.document["tasks"]}
+            produced = {
+                t["name"]: [outputs[i] for i in sorted(outputs)]
+                for t in cls.document["tasks"]
+                for outputs in [cls.run_.outputs.get(t["name"], {})]
+            }
+            cls.reference.run(firings, produced)
+
+    def setUp(self) -> None:
+        if not self.run_.good:
+            self.fail("the program failed: %s" % self.run_.program.failure)
+
+    def test_frames_are_complete_and_in_order(self) -> None:
+        self.assertGreater(self.running.frames, 0, "no frame was finished")
+        for task in self.document["tasks"]:
+            firings = list(self.run_.inputs.get(task["name"], {}))
+            wanted = task["firings"] * self.running.frames
+            self.assertEqual(sorted(firings)[:wanted], list(range(wanted)), "firings of %s" % task["name"])
+            if not task["outputs"]:
+                self.assertEqual(firings, sorted(firings), "order of the firings of sink %s" % task["name"])
+
+    def test_every_input_equals_the_sequential_reference(self) -> None:
+        loose = _behind_networks(self.document)
+        for task in self.document["tasks"]:
+            name = task["name"]
+            seen, expected = self.run_.inputs.get(name, {}), self.reference.expected[name]
+            self.assertEqual(len(expected), task["firings"] * self.running.frames, "reference firings of %s" % name)
+            for firing, arrays in enumerate(expected):
+                for port, mine, wanted in zip(task["inputs"], seen[firing], arrays):
+                    place = "input %s of %s, firing %d" % (port["name"], name, firing)
+                    self.assertEqual((mine.dtype, mine.shape), (wanted.dtype, wanted.shape), place)
+                    if (name, port["name"]) in loose and wanted.dtype.kind in "fc":
+                        np.testing.assert_allclose(mine, wanted, RTOL, ATOL, err_msg=place)
+                    else:
+                        np.testing.assert_array_equal(mine, wanted, err_msg=place)
+
+    def test_channels_keep_their_capacities(self) -> None:
+        running = {c.name: c for c in self.run_.program.channels}
+        for c in self.document["channels"]:
+            channel = running.get(c["name"])
+            self.assertIsNotNone(channel, "channel %s is missing" % c["name"])
+            assert channel is not None
+            self.assertEqual(channel.capacity, c["capacity"], "capacity of %s" % c["name"])
+            self.assertLessEqual(channel.most, c["capacity"], "tokens on %s" % c["name"])
+
+    def test_throughput_is_reported(self) -> None:
+        measured = report(self.run_.program)["apps"][self.app]
+        sys.stderr.write("\n%s: %s frames at %s fps\n" % (self.app, measured["frames"], measured["fps"]))
+        self.assertEqual(measured["frames"], self.running.frames)
+
+
+def _behind_networks(app: Dict[str, Any]) -> Set[Tuple[str, str]]:
+    """Input ports that a network's outputs reach: inference may differ in the last digits."""
+    loose = {t["name"] for t in app["tasks"] if t["code"]["kind"] == "onnx"}
+    before: Optional[int] = None
+    while before != len(loose):
+        before = len(loose)
+        loose |= {c["destination"] for c in app["channels"] if c["source"] in loose}
+    return {(c["destination"], c["destination_port"]) for c in app["channels"] if c["source"] in loose}

@@ -1,0 +1,89 @@
+"""What a run has measured: as data (see `run` in the contracts) and as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence
+
+from .program import App, Program
+
+
+def report(program: Program) -> Dict[str, Any]:
+    """The document of `run --json`."""
+    seconds = max(program.seconds, 1e-9)
+    tasks = {}
+    where: Dict[str, List[str]] = {}
+    for processor, order in program.orders:
+        for entry in order:
+            places = where.setdefault(entry.task.name, [])
+            if processor not in places:
+                places.append(processor)
+    for app in program.apps:
+        for task in app.tasks:
+            tasks[task.name] = {
+                "processor": ", ".join(where[task.name]),
+                "firings": task.firings,
+                "mean_us": round(task.busy / 1e3 / task.firings, 3) if task.firings else None,
+                "max_us": round(task.longest / 1e3, 3),
+                "share": round(task.busy / 1e9 / seconds, 4),
+            }
+    processors: Dict[str, float] = {}
+    for worker in program.workers:
+        processors[worker.processor] = processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
+    return {
+        "apps": {app.name: _app(app) for app in program.apps},
+        "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
+        "tasks": tasks,
+    }
+
+
+def _app(app: App) -> Dict[str, Any]:
+    seconds = (app.last_end - (app.first_start or 0)) / 1e9 if app.frames else 0.0
+    latencies = sorted(app.latencies)
+
+    def ms(ns: float) -> float:
+        return round(ns / 1e6, 3)
+
+    def quantile(q: float) -> Any:
+        return ms(latencies[min(len(latencies) - 1, int(q * len(latencies)))]) if latencies else None
+
+    return {
+        "frames": app.frames,
+        "seconds": round(seconds, 4),
+        "fps": round(app.frames / seconds, 2) if seconds else None,
+        "deadline_misses": app.misses,
+        "overruns": app.overruns,
+        "latency_ms": {
+            "mean": ms(app.total_latency / app.frames) if app.frames else None,
+            "p50": quantile(0.5),
+            "p99": quantile(0.99),
+            "max": ms(app.longest_latency) if app.frames else None,
+        },
+    }
+
+
+def table(document: Dict[str, Any]) -> str:
+    """The same as text."""
+    apps = [["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]]
+    for name, a in document["apps"].items():
+        latency = [a["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
+        apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"], a["overruns"]])
+    tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
+    for name, t in document["tasks"].items():
+        share = "%.1f %%" % (100 * t["share"])
+        tasks.append([name, t["processor"], t["firings"], t["mean_us"], t["max_us"], share])
+    processors = [["processor", "busy"]]
+    for name, p in document["processors"].items():
+        processors.append([name, "%.1f %%" % (100 * p["utilization"])])
+    return "\n\n".join(columns(rows) for rows in (apps, tasks, processors))
+
+
+def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:
+    """A table as text, its first row as heading; the first `left` columns are aligned to the left."""
+    text = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in text) for i in range(len(text[0]))]
+    lines = []
+    for row in text:
+        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join(lines)

@@ -1,0 +1,73 @@
+"""Ports and the arrays that pass through them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Tuple
+
+import numpy as np
+
+
+class TaskError(Exception):
+    """A task did something its declaration does not allow; the message is for its author."""
+
+
+class Port:
+    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens."""
+
+    def __init__(
+        self,
+        name: str,
+        dtype: str,
+        shape: Tuple[int, ...] = (),
+        rates: Tuple[int, ...] = (1,),
+        stacked: Optional[bool] = None,
+    ) -> None:
+        self.name = name
+        self.dtype = np.dtype(dtype)
+        self.shape = tuple(shape)
+        self.rates = tuple(rates)
+        self.stacked = (len(rates) > 1 or rates[0] > 1) if stacked is None else stacked
+
+    def rate(self, firing: int) -> int:
+        """Tokens of that firing."""
+        return self.rates[firing % len(self.rates)]
+
+    def block_shape(self, firing: int) -> Tuple[int, ...]:
+        """Shape of what one firing passes through this port."""
+        return (self.rate(firing),) + self.shape if self.stacked else self.shape
+
+    def accept(self, value: Any, firing: int) -> np.ndarray:
+        """What a task returned, as an array of exactly the declared dtype and shape. Raises TaskError."""
+        array = self._array(value)
+        wanted = self.block_shape(firing)
+        if array.dtype != self.dtype or array.shape != wanted:
+            returned = "%s%s" % (array.dtype, list(array.shape))
+            raise TaskError(
+                "returned %s for port `%s`, which is %s%s" % (returned, self.name, self.dtype, list(wanted))
+            )
+        return array
+
+    def _array(self, value: Any) -> np.ndarray:
+        if isinstance(value, np.ndarray):
+            return value
+        if isinstance(value, np.generic):
+            if np.can_cast(value.dtype, self.dtype, "same_kind"):
+                return np.asarray(value, dtype=self.dtype)
+            return np.asarray(value)
+        if value is None:
+            raise TaskError("returned nothing for port `%s`" % self.name)
+        try:  # plain numbers and lists have no dtype of their own: they take the port's
+            return np.asarray(value, dtype=self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TaskError("returned %s for port `%s`: %s" % (type(value).__name__, self.name, error)) from error
+
+
+def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[np.ndarray]:
+    """The tokens that lie on a channel at the start (leading axis), zero where no value is given."""
+    if not delay:
+        return None
+    block = np.zeros((delay,) + port.shape, port.dtype)
+    for i, value in enumerate(values):
+        block[i] = value
+    block.setflags(write=False)
+    return block

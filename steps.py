@@ -1,0 +1,290 @@
+"""The steps of flowc as functions: what the CLI calls, and what scripts call through `flowc.load` and the like.
+
+Each step takes and returns plain data; faults of the user are raised as `Faults` or returned as diagnostics. Nothing
+here prints.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from .analysis.check import check as check_app
+from .codegen.deploy import Deployed, deploy, missing, sequential, work_of
+from .codegen.emit import digest, emit
+from .codegen.write import CannotWrite, write
+from .dsl import code as python_code
+from .dsl import load as dsl
+from .mapping import greedy
+from .mapping.problem import Problem, pinned
+from .model.application import Task
+from .model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
+from .model.mapping import Mapping
+from .model.platform import Platform
+from .model.profile import Profile
+from .model.system import System
+from .model.verdict import AppVerdicts
+from .profiling.host import host_hash, host_platform
+from .profiling.identity import content_hash, implementation_on
+
+Report = Callable[[str], None]
+#: Seconds that a build without a stored profile measures the application for.
+SHORT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A loaded text with everything that could be found out without running anything."""
+
+    system: System
+    platform: Platform | None
+    verdicts: dict[str, AppVerdicts]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when there is no error (warnings are fine)."""
+        return not has_errors(self.diagnostics)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished build. `fresh` is false when the directory already held exactly this."""
+
+    directory: Path
+    digest: str
+    mapping: Mapping
+    profile: Profile | None
+    diagnostics: tuple[Diagnostic, ...]
+    fresh: bool
+
+
+def check(path: str | Path, *, platform: str = "host") -> Checked:
+    """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
+
+    `platform` is `host`, a platform declared in the text, or a .flow file that declares one.
+    """
+    also = [platform] if platform.endswith(".flow") else []
+    loaded = dsl.load(path, builtin=[host_platform()], also=also)
+    diagnostics = list(loaded.diagnostics)
+    verdicts = {}
+    broken = has_errors(diagnostics)
+    for app in loaded.system.apps:
+        verdicts[app.name], faults = check_app(app)
+        # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
+        if not broken or not any(d.code in ("F101", "F201", "F202", "F207", "F001") for d in loaded.diagnostics):
+            diagnostics += faults
+        elif has_errors(faults):
+            diagnostics += [f for f in faults if f.code in ("F203", "F204")]
+    chosen, fault = _platform(loaded.system, platform)
+    if fault is not None:
+        diagnostics.append(fault)
+    if chosen is not None and not has_errors(diagnostics):
+        diagnostics += pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
+    return Checked(loaded.system, chosen, verdicts, tuple(_in_order(diagnostics)))
+
+
+def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    def place(d: Diagnostic) -> tuple[bool, str, int, int]:
+        return (d.span is None, d.span.file, d.span.line, d.span.column) if d.span else (True, "", 0, 0)
+
+    return sorted(diagnostics, key=place)
+
+
+def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
+    declared = {p.name: p for p in system.platforms}
+    if wanted.endswith(".flow"):
+        found = [p for p in system.platforms if p.span is not None and p.span.file == wanted]
+        if len(found) == 1:
+            return found[0], None
+        what = "declares no platform" if not found else f"declares {one_of(p.name for p in found)}"
+        return None, Diagnostic("F506", f"`{wanted}` {what}", None, "", (), "it needs exactly one `platform Name { ... }`")
+    if wanted in declared:
+        return declared[wanted], None
+    help_text = did_you_mean(wanted, declared) or f"there is {one_of(declared)}; another one is given as a .flow file"
+    return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, "", (), help_text)
+
+
+# -- profiles ----------------------------------------------------------------------------------------------------------
+def profile_path(checked: Checked) -> Path:
+    """STEM.PLATFORM.profile.json beside the text."""
+    assert checked.platform is not None
+    return Path(checked.system.path).parent / f"{checked.system.stem}.{checked.platform.name}.profile.json"
+
+
+def _digests(checked: Checked) -> dict[str, str]:
+    return {t.name: content_hash(t, _helpers(t)) for a in checked.system.apps for t in a.tasks}
+
+
+def _helpers(task: Task) -> tuple[Path, ...]:
+    code = implementation_on(task)
+    return python_code.local_modules(Path(code.path)) if code is not None and code.language == "python" else ()
+
+
+def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile if it speaks for every task of this text (on this machine, for `host`), and what does not."""
+    path = profile_path(checked)
+    if not path.is_file():
+        return None, ()
+    try:
+        profile = Profile.from_json(path.read_text())
+    except (OSError, ValueError) as error:
+        return None, (Diagnostic("F607", f"`{path.name}` is not used: {error}", None, severity="warning"),)
+    digests = _digests(checked)
+    entries = {e.subject: e for e in profile.entries}
+    assert checked.platform is not None
+    if checked.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
+        message = f"`{path.name}` was measured on another machine ({profile.host}): measuring again"
+        return None, (Diagnostic("F607", message, None, severity="warning"),)
+    stale = [n for n, d in digests.items() if n not in entries or entries[n].content_hash != d]
+    if stale:
+        message = f"`{path.name}` is stale: {one_of(stale).replace(' or ', ' and ')} changed since; measuring again"
+        return None, (Diagnostic("F607", message, None, severity="warning"),)
+    return profile, ()
+
+
+def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None = None) -> Profile:
+    """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
+    import tempfile
+
+    from .profiling.measure import MeasurementFailed, profile, run_sequential
+
+    assert checked.platform is not None
+    _require_buildable(checked)
+    if report is not None:
+        report(f"measuring {checked.system.stem} for {seconds:g} s")
+    host = host_platform()
+    plain = replace(checked.system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in checked.system.apps))
+    repetition = {name: v.repetition for name, v in checked.verdicts.items()}
+    deployed = deploy(plain, host, sequential(plain, host), repetition, {}, python_code.local_modules)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "measured"
+        _write(emit(deployed), directory, deployed, force=False)
+        try:
+            samples = run_sequential(directory, seconds)
+        except MeasurementFailed as failure:
+            said = str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
+            raise Faults([_failed(checked.system, said)]) from failure
+    tasks = [t for a in checked.system.apps for t in a.tasks]
+    digests = _digests(checked)
+    result = profile(checked.platform.name, tasks, digests, samples)
+    if checked.platform.name != "host":
+        result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
+    silent = [t.name for t in tasks if not samples.get(t.name)]
+    if silent:
+        names = one_of(silent).replace(" or ", " and ")
+        message = f"the stream ended before {names} fired once"
+        raise Faults([Diagnostic("F606", message, checked.system.apps[0].span, "", (), "a source has to deliver at least one iteration")])
+    return result
+
+
+def _failed(system: System, said: str) -> Diagnostic:
+    tasks = sorted((t for a in system.apps for t in a.tasks), key=lambda t: -len(t.name))
+    task = next((t for t in tasks if f"task {t.name} " in said), None)
+    return Diagnostic("F606", f"the application failed while it was measured\n{said}", task.span if task else None)
+
+
+def save_profile(checked: Checked, profile: Profile) -> Diagnostic | None:
+    """Store a profile beside the text; a warning where that is not possible."""
+    path = profile_path(checked)
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_text(profile.to_json())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        return Diagnostic("F607", f"the profile is not kept: `{path}`: {error.strerror}", None, severity="warning")
+    return None
+
+
+# -- mapping and building ----------------------------------------------------------------------------------------------
+def _require_buildable(checked: Checked) -> None:
+    if not checked.ok:
+        raise Faults(checked.diagnostics)
+    if not checked.system.apps:
+        help_text = "add `app Name { ... }`"
+        raise Faults([Diagnostic("F215", "there is no app to build", None, "", (), help_text)])
+    faults = missing(checked.system)
+    if faults:
+        raise Faults([*checked.diagnostics, *faults])
+
+
+def firing_times(checked: Checked, profile: Profile | None) -> dict[str, float]:
+    """Mean time of one firing in ns by task: what was pinned, measured, or declared (in this order)."""
+    assert checked.platform is not None
+    times: dict[str, float] = {}
+    measured = {e.subject: float(e.mean_ns) for e in profile.entries} if profile else {}
+    pins = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == checked.platform.name}
+    for task in (t for a in checked.system.apps for t in a.tasks):
+        pin = pins.get(task.name)
+        if pin is not None:
+            times[task.name] = float(pin)
+        elif task.name in measured:
+            times[task.name] = measured[task.name]
+        elif task.wcet_ns:
+            times[task.name] = float(sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns))
+    return times
+
+
+def map_system(checked: Checked, profile: Profile | None, *, seed: int = 0, report: Report | None = None) -> Mapping:
+    """Decide where every task runs."""
+    assert checked.platform is not None
+    apps = checked.system.apps
+    pins, faults = pinned(apps, checked.platform, checked.system.pins)
+    if faults:
+        raise Faults(faults)
+    times = firing_times(checked, profile)
+    times = {t.name: times.get(t.name, 1.0) for a in apps for t in a.tasks}
+    repetition = {name: v.repetition for name, v in checked.verdicts.items()}
+    problem = Problem(apps, checked.platform, repetition, times, pins)
+    if not problem.cpus:
+        message = f"platform `{checked.platform.name}` has no cpu, and code for other processors cannot be generated yet"
+        raise Faults([Diagnostic("F603", message, checked.platform.span, "", (), "add `cpu core[4]`")])
+    return greedy.search(problem, seed=seed, progress=report)
+
+
+def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deployed:
+    """The deployment of a mapping."""
+    assert checked.platform is not None
+    times = firing_times(checked, profile)
+    repetition = {name: v.repetition for name, v in checked.verdicts.items()}
+    work = {a.name: work_of(a, repetition[a.name], times) for a in checked.system.apps}
+    return deploy(checked.system, checked.platform, mapping, repetition, work, python_code.local_modules)
+
+
+def build(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    force: bool = False,
+    report: Report | None = None,
+) -> Built:
+    """From a text to a directory with a running program. Raises Faults.
+
+    Without a stored profile the application is measured for a moment first, and the profile is stored beside the text.
+    """
+    checked = check(path, platform=platform)
+    _require_buildable(checked)
+    profile, warnings = stored_profile(checked)
+    extra = list(warnings)
+    if profile is None:
+        profile = measure(checked, report=report)
+        unsaved = save_profile(checked, profile)
+        extra += [unsaved] if unsaved else []
+    mapping = map_system(checked, profile)
+    deployed = plan(checked, profile, mapping)
+    files = emit(deployed)
+    directory = Path(output) if output is not None else Path("build") / checked.system.stem
+    fresh = _write(files, directory, deployed, force=force)
+    return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh)
+
+
+def _write(files: dict[str, bytes | Path], directory: Path, deployed: Deployed, *, force: bool) -> bool:
+    try:
+        return write(files, directory, deployed.c_tasks, force=force)
+    except CannotWrite as error:
+        raise Faults([error.diagnostic]) from error

@@ -1,0 +1,30 @@
+"""Jinja templates, laid out like what they emit. They format; they decide nothing."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def environment() -> Environment:
+    """The one environment: no escaping (the output is code, escaped by filters), every undefined name an error."""
+    return Environment(
+        loader=PackageLoader(__name__, ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def starter(name: str) -> dict[str, str]:
+    """The files of `flowc new`, for an application of that name."""
+    jinja = environment()
+    words = {"name": name, "app": "".join(part.capitalize() for part in name.split("_")) or "App"}
+    if not words["app"][0].isalpha():
+        words["app"] = "App" + words["app"]
+    return {
+        f"{name}.flow": jinja.get_template("new/app.flow.j2").render(words),
+        "tasks.py": jinja.get_template("new/tasks.py.j2").render(words),
+        "README.md": jinja.get_template("new/README.md.j2").render(words),
+    }
