@@ -38,7 +38,8 @@ OnPlatform = Annotated[
     str, typer.Option("--platform", help="`host`, a platform of the text, or a .flow file that declares one.")
 ]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False)
+    Path | None,
+    typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
 
@@ -108,7 +109,9 @@ def _verb(function: Callable[P, int]) -> Callable[P, None]:
             import traceback
 
             traceback.print_exc()
-            _say("\nThis is a mistake in flowc, not in your text. Please report it with the lines above and the .flow file.")
+            _say(
+                "\nThis is a mistake in flowc, not in your text. Please report it with these lines and the .flow file."
+            )
             status = 70
         sys.stdout.flush()
         raise typer.Exit(status)
@@ -198,7 +201,8 @@ def _count(checked: Checked) -> str:
 def show(
     file: Text,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Picture to write: .svg or .png (default: STEM.svg).", show_default=False)
+        Path | None,
+        typer.Option("-o", "--output", help="Picture to write: .svg or .png (default: STEM.svg).", show_default=False),
     ] = None,
     platform: OnPlatform = "host",
     as_json: Json = False,
@@ -305,10 +309,14 @@ def build(
 @_verb
 def run(
     file: Text,
-    frames: Annotated[int | None, typer.Option(help="Stop after N iterations of each app.", min=0, metavar="N", show_default=False)] = None,
+    frames: Annotated[
+        int | None, typer.Option(help="Stop after N iterations of each app.", min=0, metavar="N", show_default=False)
+    ] = None,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Check what tasks return at every firing.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
+    ] = None,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
@@ -339,7 +347,10 @@ def run(
 @_verb
 def test(
     file: Text,
-    frames: Annotated[int | None, typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False)] = None,
+    frames: Annotated[
+        int | None,
+        typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False),
+    ] = None,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
@@ -378,7 +389,9 @@ def _execute(
 @_verb
 def fmt(
     files: Annotated[list[Path], typer.Argument(help="The .flow texts.", show_default=False)],
-    only_check: Annotated[bool, typer.Option("--check", help="Change nothing; exit status 1 if something would change.")] = False,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit status 1 if something would change.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Format texts in place; line breaks and comments are kept."""
@@ -466,7 +479,9 @@ def doctor(as_json: Json = False) -> int:
 
 @app.command()
 @_verb
-def explain(code: Annotated[str, typer.Argument(help="A diagnostic's code, such as F203.")], as_json: Json = False) -> int:
+def explain(
+    code: Annotated[str, typer.Argument(help="A diagnostic's code, such as F203.")], as_json: Json = False
+) -> int:
     """Explain a diagnostic."""
     from .model.catalogue import CODES
     from .model.diagnostic import did_you_mean
@@ -490,6 +505,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """From a dataflow text with neural networks in it to a checked, mapped, running program."""

@@ -73,7 +73,8 @@ def as_data(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
             "message": d.message,
             **_place(d.span),
             "related": [
-                {"message": n.message, "file": n.span.file, "line": n.span.line, "column": n.span.column} for n in d.notes
+                {"message": n.message, "file": n.span.file, "line": n.span.line, "column": n.span.column}
+                for n in d.notes
             ],
             "help": d.help,
         }

@@ -101,7 +101,9 @@ def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic 
         if len(found) == 1:
             return found[0], None
         what = "declares no platform" if not found else f"declares {one_of(p.name for p in found)}"
-        return None, Diagnostic("F506", f"`{wanted}` {what}", None, "", (), "it needs exactly one `platform Name { ... }`")
+        return None, Diagnostic(
+            "F506", f"`{wanted}` {what}", None, "", (), "it needs exactly one `platform Name { ... }`"
+        )
     if wanted in declared:
         return declared[wanted], None
     help_text = did_you_mean(wanted, declared) or f"there is {one_of(declared)}; another one is given as a .flow file"
@@ -157,7 +159,9 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
     if report is not None:
         report(f"measuring {checked.system.stem} for {seconds:g} s")
     host = host_platform()
-    plain = replace(checked.system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in checked.system.apps))
+    plain = replace(
+        checked.system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in checked.system.apps)
+    )
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     deployed = deploy(plain, host, sequential(plain, host), repetition, {}, python_code.local_modules)
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +170,9 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
         try:
             samples = run_sequential(directory, seconds)
         except MeasurementFailed as failure:
-            said = str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
+            said = (
+                str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
+            )
             raise Faults([_failed(checked.system, said)]) from failure
     tasks = [t for a in checked.system.apps for t in a.tasks]
     digests = _digests(checked)
@@ -177,7 +183,18 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
     if silent:
         names = one_of(silent).replace(" or ", " and ")
         message = f"the stream ended before {names} fired once"
-        raise Faults([Diagnostic("F606", message, checked.system.apps[0].span, "", (), "a source has to deliver at least one iteration")])
+        raise Faults(
+            [
+                Diagnostic(
+                    "F606",
+                    message,
+                    checked.system.apps[0].span,
+                    "",
+                    (),
+                    "a source has to deliver at least one iteration",
+                )
+            ]
+        )
     return result
 
 
@@ -241,7 +258,9 @@ def map_system(checked: Checked, profile: Profile | None, *, seed: int = 0, repo
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     problem = Problem(apps, checked.platform, repetition, times, pins)
     if not problem.cpus:
-        message = f"platform `{checked.platform.name}` has no cpu, and code for other processors cannot be generated yet"
+        message = (
+            f"platform `{checked.platform.name}` has no cpu, and code for other processors cannot be generated yet"
+        )
         raise Faults([Diagnostic("F603", message, checked.platform.span, "", (), "add `cpu core[4]`")])
     return greedy.search(problem, seed=seed, progress=report)
 

@@ -84,7 +84,9 @@ def _blocked(app: Application, order: Order) -> Diagnostic:
     for b in order.blocked:
         have = f"has {b.channel.delay} initial" if b.channel.delay else "has no initial tokens"
         plural = "token" if b.missing == 1 else "tokens"
-        notes.append(Note(f"`{_short(b.task)}` waits for {b.missing} more {plural} here; the arrow {have}", b.channel.span))
+        notes.append(
+            Note(f"`{_short(b.task)}` waits for {b.missing} more {plural} here; the arrow {have}", b.channel.span)
+        )
     closing = order.blocked[0]
     if any(b.channel.delay for b in order.blocked):
         help_text = f"raise `delay {worst.channel.delay}` to `delay {worst.channel.delay + worst.missing}` or more"

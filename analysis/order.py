@@ -1,6 +1,7 @@
 """Abstract execution of one iteration: a sequential order of firings, or the tasks that block each other.
 
-Data moves as token counts only. A consistent graph without deadlock returns to its initial tokens (Lee and Messerschmitt 1987).
+Data moves as token counts only. A consistent graph without deadlock returns to its initial tokens (Lee and
+Messerschmitt 1987).
 """
 
 from __future__ import annotations

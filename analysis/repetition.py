@@ -96,6 +96,7 @@ def _conflict(
     parent: dict[str, tuple[Channel, str]],
 ) -> Conflict:
     """Express both demands relative to the task where the two paths part."""
+
     def path(task: str) -> list[str]:
         steps = [task]
         while steps[-1] in parent:

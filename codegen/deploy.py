@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping as MappingABC
+from collections.abc import Callable
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -93,7 +94,9 @@ def deploy(
             for c in app.channels
         )  # fmt: skip
         apps.append(
-            DeployedApp(app.name, app.doc, _exact(app.period_ns), _exact(app.deadline_ns), app.priority, tasks, channels)
+            DeployedApp(
+                app.name, app.doc, _exact(app.period_ns), _exact(app.deadline_ns), app.priority, tasks, channels
+            )
         )
     deployment = Deployment(system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders)
     return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
@@ -142,9 +145,7 @@ def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
     )
 
 
-def _task(
-    task: Task, firings: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
-) -> DeployedTask:
+def _task(task: Task, firings: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]) -> DeployedTask:
     ports = tuple(_port(p) for p in task.inputs), tuple(_port(p) for p in task.outputs)
     return DeployedTask(task.name, task.doc, _code(task, sources, helpers, c_tasks), *ports, firings)
 
@@ -175,9 +176,7 @@ def _code(
     file = sources.place("tasks", code.path)
     for helper in helpers(Path(code.path)):
         sources.place("tasks", helper)
-    parameters = tuple(
-        (n, _plain(v, sources)) for n, v in task.parameters if code.passes is None or n in code.passes
-    )
+    parameters = tuple((n, _plain(v, sources)) for n, v in task.parameters if code.passes is None or n in code.passes)
     return PythonCode(file, code.symbol, parameters)
 
 

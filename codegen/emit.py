@@ -176,7 +176,11 @@ def _code(code: PythonCode | CCode | OnnxCode) -> str:
     if isinstance(code, CCode):
         text = f"C({literal(code.library)}, {literal(code.name)}"
         if code.parameters:
-            text += ", parameters=[" + ", ".join(f"({literal(n)}, {literal(t)}, {_value(v)})" for n, t, v in code.parameters) + "]"
+            text += (
+                ", parameters=["
+                + ", ".join(f"({literal(n)}, {literal(t)}, {_value(v)})" for n, t, v in code.parameters)
+                + "]"
+            )
         if code.state:
             text += f", state={literal(list(code.state))}"
         return text + ")"
@@ -246,7 +250,7 @@ C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "
 
 def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None) -> str:
     """Prototypes of all tasks in one C file."""
-    unique = {}
+    unique: dict[str, tuple[Task, str]] = {}
     for task in tasks:
         code = implementation_on(task)
         assert code is not None
@@ -280,9 +284,48 @@ def _prototype(task: Task, symbol: str) -> dict[str, Any]:
 
 
 _C_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
-    "false complex state p".split()
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "bool",
+        "true",
+        "false",
+        "complex",
+        "state",
+        "p",
+    ]
 )
 
 

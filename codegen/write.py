@@ -53,7 +53,9 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
     except OSError as error:
         reason = error.strerror or str(error)
         help_text = "free some space, or choose another place with `-o`"
-        raise CannotWrite(Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, "", (), help_text)) from error
+        raise CannotWrite(
+            Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, "", (), help_text)
+        ) from error
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -77,7 +79,9 @@ def _refuse_foreign(directory: Path, force: bool) -> None:
     if force or not directory.exists():
         return
     if not directory.is_dir():
-        raise CannotWrite(Diagnostic("F604", f"`{directory}` is a file", None, "", (), "choose another place with `-o`"))
+        raise CannotWrite(
+            Diagnostic("F604", f"`{directory}` is a file", None, "", (), "choose another place with `-o`")
+        )
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
@@ -87,7 +91,7 @@ def _refuse_foreign(directory: Path, force: bool) -> None:
     if others:
         shown = ", ".join(f"`{f}`" for f in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         message = f"`{directory}` holds files that flowc did not write: {shown}"
-        help_text = "choose another place with `-o`, or build into it with `--force` (they stay, files of equal names are replaced)"
+        help_text = "choose another place with `-o`, or use `--force` (those files stay unless names are equal)"
         raise CannotWrite(Diagnostic("F604", message, None, "", (), help_text))
 
 
@@ -124,7 +128,11 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
     for source, tasks in sorted(c_tasks.items()):
         code = implementation_on(tasks[0])
         assert code is not None
-        command = [*os.environ.get("CC", "cc").split(), *os.environ.get("CFLAGS", "").split(), *compile_command(source)[2:]]
+        command = [
+            *os.environ.get("CC", "cc").split(),
+            *os.environ.get("CFLAGS", "").split(),
+            *compile_command(source)[2:],
+        ]
         try:
             done = subprocess.run(command, cwd=stage, capture_output=True, text=True, check=False)
         except FileNotFoundError as error:

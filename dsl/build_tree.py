@@ -243,7 +243,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return "streams", count
 
     def stage(self, meta: Any, *children: Any) -> s.StageDecl:
-        options = dict(c for c in children if isinstance(c, tuple))
+        options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
         processors = tuple(c for c in children if isinstance(c, s.Element))
         return s.StageDecl(processors, options.get("until"), options.get("streams"), self._span(meta))
 
@@ -254,7 +254,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return "buffers", count
 
     def pin(self, meta: Any, path: tuple[s.Element, ...], *children: Any) -> s.PinDecl:
-        options = dict(c for c in children if isinstance(c, tuple))
+        options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
         stages = tuple(c for c in children if isinstance(c, s.StageDecl))
         return s.PinDecl(path, stages, options.get("wcet"), options.get("buffers"), self._span(meta))
 

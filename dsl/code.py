@@ -64,15 +64,15 @@ def _read_python(path: str, modified: int) -> PythonFile:
     for node in _module_level(tree.body):
         for name, symbol in _symbols(node):
             symbols[name] = symbol
-    imports = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imports.extend(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
+    imports: list[str] = []
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Import):
+            imports.extend(alias.name for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            base = "." * part.level + (part.module or "")
             imports.append(base)
             joint = "" if base.endswith(".") or not base else "."
-            imports.extend(f"{base}{joint}{alias.name}" for alias in node.names)
+            imports.extend(f"{base}{joint}{alias.name}" for alias in part.names)
     return PythonFile(symbols, tuple(imports))
 
 

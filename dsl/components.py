@@ -69,7 +69,9 @@ class Components:
             elif arg.name.text not in {p.name.text for p in params}:
                 known = [p.name.text for p in params]
                 help_text = did_you_mean(arg.name.text, known) or (f"it has {one_of(known)}" if known else "")
-                self._context.fault("F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, "", (), help_text)
+                self._context.fault(
+                    "F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, "", (), help_text
+                )
                 good = False
             else:
                 given[arg.name.text] = arg
@@ -99,7 +101,7 @@ class Components:
         match kind, value:
             case "bool", bool():
                 return value
-            case ("int" | "float" | "string" | "file"), bool():
+            case (("int" | "float" | "string" | "file"), bool()):
                 pass
             case "int", int():
                 return value
@@ -132,7 +134,9 @@ class Components:
             seen.setdefault(param.name.text, param)
             if param.type.text not in PARAMETER_TYPES:
                 help_text = did_you_mean(param.type.text, PARAMETER_TYPES) or f"use {one_of(PARAMETER_TYPES)}"
-                self._context.fault("F101", f"`{param.type.text}` is no parameter type", param.type.span, "", (), help_text)
+                self._context.fault(
+                    "F101", f"`{param.type.text}` is no parameter type", param.type.span, "", (), help_text
+                )
             elif param.default is not None:
                 self._argument(param, param.default, {})
 
@@ -141,7 +145,9 @@ class Components:
             return True
         first = seen[word.text]
         place = first.name.span if isinstance(first, s.Param) else first.span
-        self._context.fault("F102", f"two {what}s are called `{word.text}`", word.span, "", [Note("the first one", place)])
+        self._context.fault(
+            "F102", f"two {what}s are called `{word.text}`", word.span, "", [Note("the first one", place)]
+        )
         return False
 
     # -- templates -------------------------------------------------------------------------------------------------
@@ -201,8 +207,10 @@ class Components:
             good = False
         if not good:
             return None
-        stateless = stateless or bool(implementations) and not state and all(
-            i.language == "python" and not i.is_class for i in implementations
+        stateless = stateless or (
+            bool(implementations)
+            and not state
+            and all(i.language == "python" and not i.is_class for i in implementations)
         )
         task = Task(
             "", declaration.name.text, inputs, outputs, tuple(arguments.items()), tuple(implementations), tuple(state),
@@ -218,13 +226,15 @@ class Components:
         assert isinstance(rate, s.Phases) and isinstance(reference, s.Phases)
         note = Note(f"`{first}` has {length} phases", reference.span)
         help_text = "all rate lists of a task need the same length; a number holds in every phase"
-        self._context.fault("F106", f"`{name}` has {other} phases, `{first}` has {length}", rate.span, "", [note], help_text)
+        self._context.fault(
+            "F106", f"`{name}` has {other} phases, `{first}` has {length}", rate.span, "", [note], help_text
+        )
 
     def _port(self, item: s.PortDecl, arguments: Scope, ports: dict[str, Port]) -> Port | None:
         unique = self._unique(item.name, ports, "port")
         kind = None if item.type is None else self._evaluate.type(item.type, arguments)
         rates = self._evaluate.rates(item.rate, arguments, item.span)
-        if rates is None or not unique or item.type is not None and kind is None:
+        if rates is None or not unique or (item.type is not None and kind is None):
             return None
         stacked = isinstance(item.rate, s.Phases) or rates[0] > 1
         return Port(item.name.text, item.direction, kind, rates, stacked, item.span)
@@ -290,13 +300,17 @@ class Components:
         file, colon, symbol = code.value.rpartition(":")
         if not colon or not file or not symbol.isidentifier():
             example = {"python": "file.py:function", "c": "file.c:function", "cuda": "file.cu:kernel"}[language]
-            self._context.fault("F302", f"`{code.value}` names no code", code.span, "", (), f'write it as `"{example}"`')
+            self._context.fault(
+                "F302", f"`{code.value}` names no code", code.span, "", (), f'write it as `"{example}"`'
+            )
             return None
         place = _beside(code.span, file)
         if not place.is_file():
             siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
             help_text = did_you_mean(place.name, siblings) or "the path is relative to the .flow file"
-            self._context.fault("F301", f"`{file}` does not exist", code.span, f"looked for {_near(place)}", (), help_text)
+            self._context.fault(
+                "F301", f"`{file}` does not exist", code.span, f"looked for {_near(place)}", (), help_text
+            )
             return None
         if language == "python":
             python = self._python_symbol(code, file, place, symbol)
@@ -361,7 +375,7 @@ class Components:
         gives = one_of([p.name for p in inputs]).replace(" or ", " and ") or "no input"
         if len(target.positional) < n and not target.any_positional:
             self._context.fault(
-                "F303", f"{shown} takes {len(target.positional)} inputs, task `{task.name.text}` has {n}", item.code.span,
+                "F303", f"{shown} takes {len(target.positional)} inputs, `{task.name.text}` has {n}", item.code.span,
                 f"defined in line {target.line} of its file", (), f"a firing gives it {gives}, in this order",
             )  # fmt: skip
             return None
@@ -370,8 +384,8 @@ class Components:
         if needed:
             self._context.fault(
                 "F303", f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {shown}", item.code.span,
-                f"defined in line {target.line} of its file", (), f"a firing gives it {gives}"
-                + (f"; parameters of the task are {one_of(parameters)}" if parameters else "; the task has no parameters"),
+                f"defined in line {target.line} of its file", (), f"a firing gives it {gives}; "
+                + (f"parameters of the task are {one_of(parameters)}" if parameters else "the task has no parameters"),
             )  # fmt: skip
             return None
         return None if target.any_keyword else tuple(p for p in parameters if p in names)
@@ -403,7 +417,9 @@ class NetworkBuilder:
                     ports.append(item)
         if declaration.file is None:
             help_text = 'write `network Name from "file.onnx"`'
-            self._context.fault("F401", f"network `{declaration.name.text}` has no file", declaration.name.span, "", (), help_text)
+            self._context.fault(
+                "F401", f"network `{declaration.name.text}` has no file", declaration.name.span, "", (), help_text
+            )
             return None
         batch = self._batch(settings)
         precision = self._precision(settings)
@@ -442,7 +458,9 @@ class NetworkBuilder:
         try:
             interface = read_network(place, fixed, batch)
             bare = [
-                p for p in ports if p.direction == "in" and p.wrap is None and not p.tensors and types.get(id(p)) is not None
+                p
+                for p in ports
+                if p.direction == "in" and p.wrap is None and not p.tensors and types.get(id(p)) is not None
             ]
             if bare:  # a port without `from` fixes the tensor it will be matched to
                 chosen = self._match([p for p in ports if p.direction == "in"], interface.inputs)
@@ -484,7 +502,9 @@ class NetworkBuilder:
                     else:
                         side = "input" if port.direction == "in" else "output"
                         guess = did_you_mean(text.value, by_name) or f"it has {one_of(by_name)}"
-                        self._context.fault("F405", f"the network has no {side} `{text.value}`", text.span, "", (), guess)
+                        self._context.fault(
+                            "F405", f"the network has no {side} `{text.value}`", text.span, "", (), guess
+                        )
                 chosen[id(port)] = tuple(found) if len(found) == len(port.tensors) else ()
             elif port.name.text in by_name:
                 chosen[id(port)] = (by_name[port.name.text],)
@@ -498,7 +518,9 @@ class NetworkBuilder:
             else:
                 help_text = f'name it: `from "{left[0].name}"`' if left else ""
                 names = one_of(b.name for b in left) or "none"
-                self._context.fault("F405", f"which tensor is `{port.name.text}`? left are: {names}", port.span, "", (), help_text)
+                self._context.fault(
+                    "F405", f"which tensor is `{port.name.text}`? left are: {names}", port.span, "", (), help_text
+                )
                 chosen[id(port)] = ()
         return chosen
 
@@ -553,7 +575,9 @@ class NetworkBuilder:
                 return declared
         if declared is not None:
             help_text = f"give `{port}` the type `{border}`, or convert it with `pre` or `post`"
-            self._context.fault("F406", f"`{port}` is {declared}, tensor `{border.name}` is {border}", span, "", (), help_text)
+            self._context.fault(
+                "F406", f"`{port}` is {declared}, tensor `{border.name}` is {border}", span, "", (), help_text
+            )
             return None
         if not border.fixed:
             where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
@@ -562,7 +586,9 @@ class NetworkBuilder:
             way = "in" if port else "out"
             fix = f'`{way} {port or border.name}: {border.dtype}[{sizes}] from "{border.name}"`'
             help_text = f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it: {fix}"
-            self._context.fault("F403", f"tensor `{border.name}` is {border}: {names} is not fixed", span, "", (), help_text)
+            self._context.fault(
+                "F403", f"tensor `{border.name}` is {border}: {names} is not fixed", span, "", (), help_text
+            )
             return None
         return TensorType(border.dtype, border.shape)
 
@@ -597,7 +623,9 @@ class _NetworkTemplate:
         declared = self._types.get(id(port))
         if port.wrap is None:
             if len(borders) > 1:
-                help_text = f'one function makes one port of them: `{"pre" if way == "in" else "post"} "file.py:function"`'
+                help_text = (
+                    f'one function makes one port of them: `{"pre" if way == "in" else "post"} "file.py:function"`'
+                )
                 self._owner.fault("F405", f"`{name}` carries {len(borders)} tensors", port.span, help_text)
                 self.good = False
                 return
@@ -630,7 +658,9 @@ class _NetworkTemplate:
             self.good = False
             return
         if port.type is None:
-            help_text = f"write `{way} {port.name.text}: TYPE ... {word} ...`: the function decides what the port carries"
+            help_text = (
+                f"write `{way} {port.name.text}: TYPE ... {word} ...`: the function decides what the port carries"
+            )
             self._owner.fault("F602", f"`{port.name.text}` needs a type", port.span, help_text)
         implementation = self._owner.wrapped(port)
         inner = []
@@ -643,7 +673,9 @@ class _NetworkTemplate:
             self.good = False
             return
         outer = Port(port.name.text, way, declared, (1,), False, port.span)
-        several = sum(p.wrap is not None and p.direction == way for p in self._declaration.items if isinstance(p, s.NetPort))
+        several = sum(
+            p.wrap is not None and p.direction == way for p in self._declaration.items if isinstance(p, s.NetPort)
+        )
         name = word if several == 1 else f"{word}_{port.name.text}"
         inputs, outputs = ((outer,), tuple(inner)) if way == "in" else (tuple(inner), (outer,))
         task = Task(

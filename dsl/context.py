@@ -71,14 +71,37 @@ class Context:
         if isinstance(found, kinds):
             return found
         if found is not None:
-            place = Note(f"`{word.text}` is {kind_word(found)}", found.span if not hasattr(found, "name") else found.name.span)
+            place = Note(
+                f"`{word.text}` is {kind_word(found)}", found.span if not hasattr(found, "name") else found.name.span
+            )
             self.fault("F103", f"`{word.text}` is not {wanted}", word.span, f"{wanted} is needed here", [place])
         elif word.text not in self.poisoned:
             known = [n for n, d in self.names.items() if isinstance(d, kinds)]
             builtin = _BUILTIN_TYPES if TypeDecl in kinds else ()
-            self.fault("F101", f"`{word.text}` is not declared", word.span, f"{wanted} is needed here", (), did_you_mean(word.text, [*known, *builtin]))
+            self.fault(
+                "F101",
+                f"`{word.text}` is not declared",
+                word.span,
+                f"{wanted} is needed here",
+                (),
+                did_you_mean(word.text, [*known, *builtin]),
+            )
         return None
 
 
-_BUILTIN_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                  "float16", "float32", "float64", "complex64", "complex128")
+_BUILTIN_TYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)

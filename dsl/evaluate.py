@@ -168,7 +168,9 @@ class Evaluator:
             known = f"use {one_of(UNITS[dimension])}"
             reason = f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
             guess = "" if other else did_you_mean(unit.text, every)
-            self._context.fault("F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, "", (), guess or known)
+            self._context.fault(
+                "F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, "", (), guess or known
+            )
         return factor
 
     # -- types and rates -------------------------------------------------------------------------------------------
@@ -221,7 +223,9 @@ class Evaluator:
         if not isinstance(rate, s.Phases):
             n = self.integer(rate, scope, "the rate", 0)
             if n == 0:
-                self._context.fault("F107", "a port with rate 0 moves nothing", rate.span, "", (), "remove the port, or give a rate")
+                self._context.fault(
+                    "F107", "a port with rate 0 moves nothing", rate.span, "", (), "remove the port, or give a rate"
+                )
                 return None
             return None if n is None else (n,)
         entries, good = self.phases(rate, scope, "a rate")

@@ -98,7 +98,9 @@ class Flattener:
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
         name = declaration.name.text
         if not blocks:
-            self._context.fault("F215", f"app `{name}` is empty", declaration.name.span, "", (), "add an instance: `name: Task`")
+            self._context.fault(
+                "F215", f"app `{name}` is empty", declaration.name.span, "", (), "add an instance: `name: Task`"
+            )
         self._block(blocks, {}, name, {}, ())
         channels = tuple(self._channels())
         self._unread()
@@ -133,7 +135,11 @@ class Flattener:
                 if name in places:
                     what = "a port and an instance" if name in own else "two instances"
                     self._context.fault(
-                        "F102", f"{what} are called `{name}`", item.element.name.span, "", [Note("the first one", places[name])]
+                        "F102",
+                        f"{what} are called `{name}`",
+                        item.element.name.span,
+                        "",
+                        [Note("the first one", places[name])],
                     )
                     continue
                 places[name] = item.element.name.span
@@ -214,7 +220,10 @@ class Flattener:
             self._read.add(source)
 
         def views(ports: dict[str, tuple[str, Port]]) -> dict[str, PortView]:
-            return {n: PortView(port.type, port.span, (full(where), port.name), port.direction) for n, (where, port) in ports.items()}
+            return {
+                n: PortView(port.type, port.span, (full(where), port.name), port.direction)
+                for n, (where, port) in ports.items()
+            }
 
         return Unit(name, span, views(template.inputs), views(template.outputs))
 
@@ -247,7 +256,9 @@ class Flattener:
         for port_name, view in unit.outputs.items():
             if view.key not in self._fed and view.key not in self._excused:
                 help_text = f"add `... -> {port_name}` to the graph"
-                self._context.fault("F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, "", (), help_text)
+                self._context.fault(
+                    "F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, "", (), help_text
+                )
             self._fed.pop(view.key, None)
         return unit
 
@@ -259,7 +270,9 @@ class Flattener:
             if isinstance(hop, s.Delay):
                 count, given = self._delay(hop, scope)
                 # Tokens nearer to the destination are read first.
-                values = (given or (Fraction(0),) * count) + (values or (Fraction(0),) * delay) if given or values else ()
+                values = (
+                    (given or (Fraction(0),) * count) + (values or (Fraction(0),) * delay) if given or values else ()
+                )
                 delay += count
                 pending = hop
                 continue
@@ -268,7 +281,9 @@ class Flattener:
                     yield Arrow(current, endpoint, delay, values, current.span.to(endpoint.span))
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
-                self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, "", (), help_text)
+                self._context.fault(
+                    "F214", "this chain goes on after a fan-out", hop.endpoints[1].span, "", (), help_text
+                )
             current, delay, values, pending = hop.endpoints[0], 0, (), None
         if pending is not None:
             self._context.fault("F210", "this delay leads nowhere", pending.span, "", (), "add `-> instance` after it")
@@ -282,7 +297,9 @@ class Flattener:
         if len(known) != len(values):
             return count, ()
         if hop.listed and len(known) != count:
-            self._context.fault("F210", f"{len(known)} values for a delay of {count}", hop.span, "", (), "give one value per token")
+            self._context.fault(
+                "F210", f"{len(known)} values for a delay of {count}", hop.span, "", (), "give one value per token"
+            )
             return count, ()
         return count, known if hop.listed else known * count
 
@@ -340,7 +357,8 @@ class Wiring:
                 self._excuse(arrow, sources, targets, excused)
                 continue
             n = max(len(sources), len(targets))
-            left, right = (x * n if len(x) == 1 else x for x in (sources, targets))
+            left: list[Unit | PortView] = [*sources] * (n if len(sources) == 1 else 1)
+            right: list[Unit | PortView] = [*targets] * (n if len(targets) == 1 else 1)
             pairs.extend((arrow, a, b) for a, b in zip(left, right, strict=True))
         explicit: dict[str, set[str]] = defaultdict(set)
         for arrow, a, b in pairs:
@@ -360,9 +378,14 @@ class Wiring:
                 continue
             fed[target.key] = arrow.span
             if source.type is not None and target.type is not None and source.type != target.type:
-                notes = [Note(f"{source.type} comes from here", source.span), Note(f"{target.type} is wanted here", target.span)]
+                notes = [
+                    Note(f"{source.type} comes from here", source.span),
+                    Note(f"{target.type} is wanted here", target.span),
+                ]
                 message = f"`{source.key[1]}` is {source.type}, `{target.key[1]}` is {target.type}"
-                self.context.fault("F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type))
+                self.context.fault(
+                    "F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type)
+                )
             edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
 
     def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
@@ -401,7 +424,9 @@ class Wiring:
                 if not help_text and name in self.context.names:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
                 label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
-                self.context.fault("F101", f"`{name}` is not declared", endpoint.element.name.span, label, (), help_text)
+                self.context.fault(
+                    "F101", f"`{name}` is not declared", endpoint.element.name.span, label, (), help_text
+                )
             return None
         if endpoint.element.index is not None:
             index = self.evaluate.integer(endpoint.element.index, self.scope, "an index", 0)
@@ -428,11 +453,16 @@ class Wiring:
             if wanted in ports:
                 return ports[wanted]
             if wanted in others:
-                code, message = "F209", f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an {side}"
+                code, message = (
+                    "F209",
+                    f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an {side}",
+                )
                 help_text = "an arrow leads from an output to an input"
             else:
                 code, message = "F207", f"`{short}` has no {side} `{wanted}`"
-                help_text = did_you_mean(wanted, ports) or (f"it has {one_of(ports)}" if ports else f"it has no {side}s")
+                help_text = did_you_mean(wanted, ports) or (
+                    f"it has {one_of(ports)}" if ports else f"it has no {side}s"
+                )
             self.context.fault(code, message, endpoint.port.span, "", (), help_text)
             return None
         if not ports:

@@ -8,11 +8,12 @@ Formatting twice changes nothing more.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 
 from lark import Token
 
 from ..model.diagnostic import Faults
+from ..model.span import Span
 from . import syntax as s
 from .parse import Parser
 
@@ -21,7 +22,20 @@ BETWEEN_ITEMS = "   "
 _COMMENTS = ("COMMENT", "DOC")
 _TIGHT_BEFORE = ("RPAR", "RSQB", "COMMA", "COLON", "DOT")
 _TIGHT_AFTER = ("LPAR", "LSQB", "DOT")
-_BEFORE_SIGN = ("LPAR", "LSQB", "COMMA", "EQUAL", "ADD", "MUL", "RATE", "DELAY", "FOR", "PERIOD", "DEADLINE", "PRIORITY")
+_BEFORE_SIGN = (
+    "LPAR",
+    "LSQB",
+    "COMMA",
+    "EQUAL",
+    "ADD",
+    "MUL",
+    "RATE",
+    "DELAY",
+    "FOR",
+    "PERIOD",
+    "DEADLINE",
+    "PRIORITY",
+)
 
 
 @dataclass(slots=True)
@@ -155,20 +169,23 @@ def _space(left: Token, right: Token, before: Token | None) -> str:
 def _with_comments(lines: list[Line | None]) -> list[str]:
     """Comments behind code start in one column over neighbouring lines that have one."""
     result: list[str] = []
-    for kind, group in groupby(lines, key=lambda line: line is not None and bool(line.comment and line.tokens)):
-        block = [line for line in group if line is not None] if kind else list(group)
-        width = max(len(line.code()) if line is not None else 0 for line in block)
-        for line in block:
-            if line is None:
-                result.append("")
-            elif kind:
-                result.append(f"{line.code():<{width}}  {line.comment}")
-            else:
-                result.append(line.code() or line.comment)
+    width = 0
+    for i, line in enumerate(lines):
+        if line is None or not _has_both(line):
+            result.append("" if line is None else line.code() or line.comment)
+            continue
+        if i == 0 or not _has_both(lines[i - 1]):
+            block = takewhile(_has_both, lines[i:])
+            width = max(len(member.code()) for member in block if member is not None)
+        result.append(f"{line.code():<{width}}  {line.comment}")
     return result
 
 
-def _item_starts(declaration: s.Declaration) -> list[s.Span]:
+def _has_both(line: Line | None) -> bool:
+    return line is not None and bool(line.comment and line.tokens)
+
+
+def _item_starts(declaration: s.Declaration) -> list[Span]:
     spans = [declaration.span]
     match declaration:
         case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():

@@ -52,7 +52,10 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
         if isinstance(declaration, s.PlatformDecl):
             platforms[declaration.name.text] = platform(declaration, context, evaluator)
     pinned = [
-        pin for d in declarations if isinstance(d, s.MappingDecl) for pin in pins(d, apps, platforms, context, evaluator)
+        pin
+        for d in declarations
+        if isinstance(d, s.MappingDecl)
+        for pin in pins(d, apps, platforms, context, evaluator)
     ]
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
@@ -46,7 +47,7 @@ _WORDS = {
 }
 #: What may stand inside a block, in the order a reader would think of it.
 _BLOCKS = {
-    "TASK": "a port (`in` or `out`), code such as `python \"file.py:name\"`, `state`, `stateless`, `wcet` or `}`",
+    "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
     "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch` or `}`",
     "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
     "APP": "`period`, `deadline`, `priority`, an instance such as `name: Task`, a chain such as `a -> b` or `}`",
@@ -131,12 +132,12 @@ class Parser:
             try:
                 parser.feed_token(token)
             except UnexpectedToken:
-                return self._explain(chunk, position, parser.accepts())
+                return self._explain(chunk, position, _accepted(parser))
         end = Token.new_borrow_pos("$END", "", chunk[-1])
         try:
             tree = parser.feed_token(end)
         except UnexpectedToken:
-            return self._explain(chunk, len(chunk), parser.accepts())
+            return self._explain(chunk, len(chunk), _accepted(parser))
         declaration: Declaration = self._builder.transform(tree)
         return declaration
 
@@ -152,7 +153,7 @@ class Parser:
         before = chunk[position - 1]
         if position and str(before) in LATER and before.type == "NAME":
             return _later(str(before), self._builder.token_span(before))
-        if position == 0 or "$END" in accepted and token.type in ("NAME", "RBRACE"):
+        if position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE")):
             return self._top_level(chunk, position, span)
         message, help_text = f"`{text}` does not fit here", ""
         if token.type == "BAD":
@@ -193,7 +194,9 @@ class Parser:
         if "USE" in accepted:  # any keyword is fine where a word stands
             return "a name"
         order = list(_WORDS)
-        named = sorted(accepted - {"$END", "BAD"}, key=lambda t: (t not in order, order.index(t) if t in order else 0, t))
+        named = sorted(
+            accepted - {"$END", "BAD"}, key=lambda t: (t not in order, order.index(t) if t in order else 0, t)
+        )
         return " or ".join(_WORDS.get(t, f"`{t.lower()}`") for t in named)
 
     def _unfinished(self, chunk: list[Token], expected: str) -> Diagnostic:
@@ -220,9 +223,19 @@ class Parser:
         return Diagnostic("F001", f"`{text}` starts no declaration", span, "", notes, help_text)
 
 
+def _accepted(parser: Any) -> set[str]:
+    """Terminals that may follow; lark does not type this."""
+    return set(parser.accepts())
+
+
 def _later(word: str, span: Span) -> Diagnostic:
     return Diagnostic(
-        "F116", f"{LATER[word]} are not supported yet", span, "", (), "leave it out: this version of flowc ignores none of it"
+        "F116",
+        f"{LATER[word]} are not supported yet",
+        span,
+        "",
+        (),
+        "leave it out: this version of flowc ignores none of it",
     )
 
 
@@ -237,7 +250,7 @@ def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
     for i, token in enumerate(tokens):
         fresh_line = i == 0 or tokens[i - 1].line != token.line
         opens = token.type in OPENERS or (token.type == "NAME" and token == "scenario")
-        if opens and chunk and (depth == 0 and not _wants_word(chunk) or fresh_line and _looks_declared(tokens, i)):
+        if opens and chunk and ((depth == 0 and not _wants_word(chunk)) or (fresh_line and _looks_declared(tokens, i))):
             yield chunk
             chunk, depth = [], 0
         chunk.append(token)
@@ -255,7 +268,7 @@ def _looks_declared(tokens: list[Token], i: int) -> bool:
     kinds = [t.type for t in tokens[i : i + 3]]
     if tokens[i].column != 1 or len(kinds) < 3:
         return False
-    return kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL") or kinds[1] == "ON"
+    return (kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL")) or kinds[1] == "ON"
 
 
 def _names_declared(chunk: list[Token]) -> Iterator[str]:
@@ -279,7 +292,7 @@ def _open_braces(chunk: list[Token]) -> list[Token]:
 
 def _inside(chunk: list[Token]) -> str:
     name = f" `{chunk[1]}`" if len(chunk) > 1 and chunk[1].type == "NAME" else ""
-    return f"{str(chunk[0])}{name}"
+    return f"{chunk[0]!s}{name}"
 
 
 def _unit_missing(chunk: list[Token], position: int) -> bool:
@@ -299,4 +312,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-

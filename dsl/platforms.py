@@ -1,4 +1,7 @@
-"""Platforms and pins: syntax to model. Pins are checked against the apps, and against the platform where it is known."""
+"""Platforms and pins: syntax to model.
+
+Pins are checked against the apps, and against the platform where it is known.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,19 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
             names = [*pools, *KINDS]
             for word in (item.victim, item.aggressor):
                 if word.text not in names:
-                    context.fault("F501", f"`{word.text}` is no processor here", word.span, "", (), did_you_mean(word.text, names))
+                    context.fault(
+                        "F501", f"`{word.text}` is no processor here", word.span, "", (), did_you_mean(word.text, names)
+                    )
             factor = evaluate.number(item.factor, {}, "a contention factor", 1)
             contention.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
     if not pools:
         help_text = "add a line such as `cpu core[4]`"
-        context.fault("F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text)
-    return Platform(declaration.name.text, tuple(pools.values()), tuple(contention), declaration.doc, declaration.name.span)
+        context.fault(
+            "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text
+        )
+    return Platform(
+        declaration.name.text, tuple(pools.values()), tuple(contention), declaration.doc, declaration.name.span
+    )
 
 
 def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | None:
@@ -55,7 +64,9 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
     seen: dict[str, Span] = {}
     for option in item.options:
         if option.key in seen:
-            context.fault("F115", f"`{option.key}` is given twice", option.span, "", [Note("the first one", seen[option.key])])
+            context.fault(
+                "F115", f"`{option.key}` is given twice", option.span, "", [Note("the first one", seen[option.key])]
+            )
         seen[option.key] = option.span
         match option.key:
             case "scheduler":
@@ -71,16 +82,24 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                 engines = evaluate.integer(option.values[0], {}, "the number of engines", 1)
                 total = option.word.text == "total"
                 if option.word.text not in ("total", "each"):
-                    help_text = did_you_mean(option.word.text, ("total", "each")) or "write `engines 4 total` or `engines 16 each`"
-                    context.fault("F105", f"`{option.word.text}` does not fit after `engines`", option.word.span, "", (), help_text)
+                    help_text = (
+                        did_you_mean(option.word.text, ("total", "each"))
+                        or "write `engines 4 total` or `engines 16 each`"
+                    )
+                    context.fault(
+                        "F105",
+                        f"`{option.word.text}` does not fit after `engines`",
+                        option.word.span,
+                        "",
+                        (),
+                        help_text,
+                    )
             case _:
                 size = evaluate.quantity(option.values[0], option.word, "memory", "a memory size", {})
                 memory = int(size or 0)
     if count is None:
         return None
-    return Pool(
-        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory
-    )
+    return Pool(item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory)
 
 
 def pins(
@@ -125,7 +144,9 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
         if target is not None and name not in target.processors:
             names = [*target.processors]
             help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
-            context.fault("F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text)
+            context.fault(
+                "F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text
+            )
         processors.append(name)
     streams = 1 if stage.streams is None else evaluate.integer(stage.streams, {}, "the number of streams", 1)
     return PinStage(tuple(processors), stage.until.value if stage.until else None, streams or 1, stage.span)

@@ -338,9 +338,7 @@ class TypeDecl:
     span: Span
 
 
-Declaration = (
-    UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
-)
+Declaration = UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
 
 
 @dataclass(frozen=True, slots=True)

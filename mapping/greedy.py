@@ -101,7 +101,7 @@ def _pipeline(problem: Problem) -> Iterator[Placement]:
     for count in range(2, len(problem.cpus) + 1):
         placement: Placement = {}
         for core, names in zip(problem.cpus, _cut(groups, count), strict=False):
-            placement.update({n: (core,) for n in names})
+            placement.update(dict.fromkeys(names, (core,)))
         yield placement
 
 
@@ -150,7 +150,7 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
                 shared[task.name] = task
     if not shared:
         return
-    placement: Placement = {name: cores for name in shared}
+    placement: Placement = dict.fromkeys(shared, cores)
     load = dict.fromkeys(cores, 0.0)
     for app in problem.apps:
         core = min(load, key=lambda p: load[p])

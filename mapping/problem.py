@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping as MappingABC
+from collections.abc import Callable
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 
 from ..model.application import Application, Task
@@ -65,9 +66,13 @@ def pinned(
         if len(pin.stages) > 1 or pin.stages[0].until or pin.stages[0].streams > 1 or pin.buffers is not None:
             faults.append(
                 Diagnostic(
-                    "F505", f"`{pin.task}`: cutting a network into stages is not supported yet", pin.span, "",
-                    (), "pin the whole network: `-> processor`, or `-> processor, processor` to share its frames",
-                )  # fmt: skip
+                    "F505",
+                    f"`{pin.task}`: cutting a network into stages is not supported yet",
+                    pin.span,
+                    "",
+                    (),
+                    "pin the whole network: `-> processor`, or `-> processor, processor` to share its frames",
+                )
             )
             continue
         stage = pin.stages[0]
@@ -82,7 +87,11 @@ def pinned(
 def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple[str, str, str] | None:
     for name in processors:
         if name not in platform.processors:
-            return "F501", f"platform `{platform.name}` has no processor `{name}`", f"it has {one_of(platform.processors)}"
+            return (
+                "F501",
+                f"platform `{platform.name}` has no processor `{name}`",
+                f"it has {one_of(platform.processors)}",
+            )
         kind = platform.pool_of(name).kind
         if task.network is None and not any(i.kind == kind for i in task.implementations):
             kinds = sorted({i.kind for i in task.implementations})
@@ -95,7 +104,7 @@ def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple
     if len(processors) > 1 and not task.replicable:
         return (
             "F504",
-            f"`{task.name}` keeps state or ends the graph: its firings cannot be shared by {len(processors)} processors",
+            f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot share its firings",
             "pin it to one processor; a C task without state may say `stateless`",
         )
     return None

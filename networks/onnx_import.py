@@ -75,7 +75,7 @@ def _who_makes(path: Path) -> str:
     """A missing network is often made by a script beside it: name the script that mentions the file."""
     for script in sorted(path.parent.glob("*.py")) if path.parent.is_dir() else ():
         text = script.read_text(errors="ignore")
-        if path.name in text or ".onnx" in text and script.stem.startswith(("make", "train", "export")):
+        if path.name in text or (".onnx" in text and script.stem.startswith(("make", "train", "export"))):
             return f"it may be made by `python3 {script.name}` in its folder"
     return "check the path: it is relative to the .flow file"
 
@@ -138,7 +138,9 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     for name in names:
         place = (folder / name).resolve()
         if not place.is_relative_to(folder):
-            raise NetworkFault("F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it")
+            raise NetworkFault(
+                "F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it"
+            )
         if not place.is_file():
             raise NetworkFault("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
     return tuple(sorted(names))

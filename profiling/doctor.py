@@ -38,7 +38,9 @@ def examine() -> tuple[Finding, ...]:
         Finding("memory", f"{memory_bytes() / 2**30:.1f} GiB", "", ""),
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
         Finding("onnxruntime", runtime, "running networks", "pip install onnxruntime"),
-        Finding("nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"),
+        Finding(
+            "nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"
+        ),
         Finding("cuda", nvcc, "compiling CUDA tasks", "NVIDIA's CUDA toolkit (part of JetPack on a Jetson)"),
         Finding("tensorrt", tensorrt, "networks on GPU and DLA", "NVIDIA's TensorRT (part of JetPack on a Jetson)"),
     )

@@ -30,7 +30,14 @@ def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
     """Run the build in `directory` for about `seconds`; firing times in ns by task."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "times.json"
-        command = [sys.executable, "-m", f"{__package__.rpartition('.')[0]}.profiling.child", str(directory), str(seconds), str(trace)]
+        command = [
+            sys.executable,
+            "-m",
+            f"{__package__.rpartition('.')[0]}.profiling.child",
+            str(directory),
+            str(seconds),
+            str(trace),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise MeasurementFailed(done.stderr.strip() or f"exit status {done.returncode}")

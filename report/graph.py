@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,10 +80,14 @@ class _Layout:
         for task in app.tasks:
             self._columns[depth[task.name]].append(task.name)
         self._spread_cycles(depth)
+        self._column = {n: c for c, names in self._columns.items() for n in names}
+        self._routes = self._pass_through()
         self._sort()
         self._short = {t.name: t.name.partition(".")[2] for t in app.tasks}
         self._labelled = len(app.tasks) <= MOST_LABELLED
-        self._box = max(1.5, 0.135 * max(len(s) for s in [*self._short.values(), *(t.definition for t in app.tasks)]) + 0.5)
+        self._box = max(
+            1.5, 0.135 * max(len(s) for s in [*self._short.values(), *(t.definition for t in app.tasks)]) + 0.5
+        )
         gap = 2.3 if self._labelled else 1.0
         self._step = self._box + gap
         self._rows = max(len(c) for c in self._columns.values())
@@ -107,7 +112,8 @@ class _Layout:
     @staticmethod
     def _chain(names: list[str], edges: set[tuple[str, str]]) -> list[str]:
         """Follow undelayed arrows where there are some, so that a cycle reads from left to right."""
-        left, result = list(names), []
+        left = list(names)
+        result: list[str] = []
         while left:
             following = [n for n in left if result and (result[-1], n) in edges]
             entries = [n for n in left if not any((m, n) in edges for m in left if m != n)]
@@ -116,10 +122,22 @@ class _Layout:
             left.remove(chosen)
         return result
 
+    def _pass_through(self) -> dict[str, list[str]]:
+        """Arrows over several columns get a free row in each column between, so that they pass no box."""
+        routes: dict[str, list[str]] = {}
+        for c in self._app.channels:
+            between = range(self._column[c.source] + 1, self._column[c.destination])
+            routes[c.name] = [f"{c.name} through {column}" for column in between]
+            for column, name in zip(between, routes[c.name], strict=True):
+                self._columns[column].append(name)
+        return routes
+
     def _sort(self) -> None:
         neighbours: dict[str, list[str]] = defaultdict(list)
         for c in self._app.channels:
-            neighbours[c.destination].append(c.source)
+            steps = [c.source, *self._routes[c.name], c.destination]
+            for before, after in pairwise(steps):
+                neighbours[after].append(before)
         row: dict[str, float] = {}
         for column in sorted(self._columns):
             names = self._columns[column]
@@ -130,10 +148,11 @@ class _Layout:
             row.update({n: i - offset for i, n in enumerate(names)})
 
     def _back_edges(self) -> list[str]:
-        column = {n: c for c, names in self._columns.items() for n in names}
-        return [c.name for c in self._app.channels if column[c.destination] <= column[c.source]]
+        return [c.name for c in self._app.channels if self._column[c.destination] <= self._column[c.source]]
 
-    def draw(self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colours: Mapping[str, str]) -> None:
+    def draw(
+        self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colours: Mapping[str, str]
+    ) -> None:
         from matplotlib.patches import FancyBboxPatch
 
         app = self._app
@@ -157,9 +176,18 @@ class _Layout:
                         edgecolor="#37474f", linewidth=1.6 if task.network is not None else 1.0, zorder=3,
                     )
                 )  # fmt: skip
-            axes.text(x + self._box / 2, y + 0.11, self._short[task.name], ha="center", va="center", fontsize=8.5, zorder=4)
             axes.text(
-                x + self._box / 2, y - 0.15, task.definition, ha="center", va="center", fontsize=6.5, color="#546e7a", zorder=4
+                x + self._box / 2, y + 0.11, self._short[task.name], ha="center", va="center", fontsize=8.5, zorder=4
+            )
+            axes.text(
+                x + self._box / 2,
+                y - 0.15,
+                task.definition,
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color="#546e7a",
+                zorder=4,
             )
 
     def _arrows(self, axes: Axes, place: dict[str, tuple[float, float]], top: float) -> None:
@@ -180,7 +208,8 @@ class _Layout:
             delay = f"{c.delay}" if c.delay else ""
             rates = _rate(tasks[c.source].port(c.source_port)), _rate(tasks[c.destination].port(c.destination_port))
             lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
-            self._arrow(axes, (x0, y0), (x1, y1), rates if self._labelled else ("", ""), delay, lane)
+            through = [place[name] for name in self._routes[c.name]]
+            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labelled else ("", ""), delay, lane)
 
     @staticmethod
     def _offset(names: list[str], name: str) -> float:
@@ -193,6 +222,7 @@ class _Layout:
         axes: Axes,
         start: tuple[float, float],
         end: tuple[float, float],
+        through: list[tuple[float, float]],
         rates: tuple[str, str],
         delay: str,
         lane: float | None,
@@ -202,18 +232,37 @@ class _Layout:
 
         (x0, y0), (x1, y1) = start, end
         if lane is None:
-            bend = min(1.1, (x1 - x0) * 0.45)
-            points = [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
-            codes = [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4]
-            middle = ((x0 + x1) / 2, (y0 + y1) / 2)
+            # Curves from column to column, straight lines across the columns between.
+            stops = [(x0, y0), *(p for x, y in through for p in ((x, y), (x + self._box, y))), (x1, y1)]
+            points, codes = [stops[0]], [Curve.MOVETO]
+            for i, (a, b) in enumerate(pairwise(stops)):
+                if i % 2:
+                    points.append(b)
+                    codes.append(Curve.LINETO)
+                    continue
+                bend = min(1.1, (b[0] - a[0]) * 0.45)
+                points += [(a[0] + bend, a[1]), (b[0] - bend, b[1]), b]
+                codes += [Curve.CURVE4] * 3
+            middle = ((stops[0][0] + stops[1][0]) / 2, (stops[0][1] + stops[1][1]) / 2)
         else:  # back along a lane below the boxes
             r = 0.45
-            points = [(x0, y0), (x0 + r, y0), (x0 + r, lane), (x0, lane), (x1, lane), (x1 - r, lane), (x1 - r, y1), (x1, y1)]
+            points = [
+                (x0, y0),
+                (x0 + r, y0),
+                (x0 + r, lane),
+                (x0, lane),
+                (x1, lane),
+                (x1 - r, lane),
+                (x1 - r, y1),
+                (x1, y1),
+            ]
             codes = [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO, *[Curve.CURVE4] * 3]
             middle = ((x0 + x1) / 2, lane)
         path = Curve(points, codes)
         axes.add_patch(
-            FancyArrowPatch(path=path, arrowstyle="-|>", mutation_scale=9, linewidth=1.0, color="#455a64", zorder=2, fill=False)
+            FancyArrowPatch(
+                path=path, arrowstyle="-|>", mutation_scale=9, linewidth=1.0, color="#455a64", zorder=2, fill=False
+            )
         )
         if rates[0] not in ("", "1"):
             axes.text(x0 + 0.08, y0 + 0.1, rates[0], fontsize=6.5, color="#1565c0", zorder=5)

@@ -12,7 +12,6 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 
 import numpy as np
 
-
 _NOTHING = np.zeros((0,))
 
 
@@ -126,8 +125,8 @@ class Channel(Place):
             else:
                 self._early[turn[0]] = (turn[1], block, count, stacked)
                 while self._turn in self._early:
-                    firings, *tokens = self._early.pop(self._turn)
-                    self._append(*tokens)
+                    firings, early, tokens, is_stacked = self._early.pop(self._turn)
+                    self._append(early, tokens, is_stacked)
                     self._turn += firings
             self._changed.notify_all()
 
@@ -143,7 +142,7 @@ class Channel(Place):
         self.filled -= count
         if not stacked:
             return self._one()
-        pieces = []
+        pieces: List[np.ndarray] = []
         left = count
         while left:
             block, start = self._segments[0]

@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import os
 import sys
-import threading
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -163,9 +163,6 @@ class C(Code):
 class Network(Code):
     """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension)."""
 
-    _sessions: Dict[str, Any] = {}
-    _lock = threading.Lock()
-
     def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
         self.file, self.batch = file, batch
         self._names, self._wanted = list(inputs), list(outputs)
@@ -173,10 +170,7 @@ class Network(Code):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
-        with self._lock:  # instances of one network share its session: running it is thread-safe
-            if path not in self._sessions:
-                self._sessions[path] = _session(path)
-        self._session = self._sessions[path]
+        self._session = _session(path)
         self._in_shapes = [p.shape for p in inputs]
         self._out_shapes = [p.shape for p in outputs]
 
@@ -191,8 +185,12 @@ class Network(Code):
         return [r.reshape((count,) + s) for r, s in zip(results, self._out_shapes)]
 
 
+@lru_cache(maxsize=None)
 def _session(path: str) -> Any:
-    """One thread per inference and no spinning: the workers are the parallelism."""
+    """One thread per inference and no spinning: the workers are the parallelism.
+
+    Instances of one network share its session; running it is thread-safe.
+    """
     try:
         import onnxruntime
     except ImportError as error:

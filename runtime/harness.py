@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .program import Program, Task
+from .program import App, Program, Task
 from .reference import Reference, load_deployment
 from .report import report
 
@@ -61,14 +61,14 @@ def _frames(deployment: Dict[str, Any]) -> int:
     given = os.environ.get("FLOWC_TEST_FRAMES")
     if given:
         return int(given)
-    size = 1
+    size: int = 1
     for app in deployment["apps"]:
         for task in app["tasks"]:
             for port in task["inputs"] + task["outputs"]:
-                token = int(prod(port["shape"])) * np.dtype(port["dtype"]).itemsize
+                token = prod(port["shape"]) * np.dtype(port["dtype"]).itemsize
                 size += token * task["firings"] * sum(port["rates"]) // len(port["rates"])
-    deepest = max([e["stage"] for p in deployment["processors"] for e in p["order"]] or [0])
-    return max(deepest + 3, min(20, MOST_BYTES // size))
+    deepest: int = max([e["stage"] for p in deployment["processors"] for e in p["order"]] or [0])
+    return max(deepest + 3, min(20, int(MOST_BYTES // size)))
 
 
 _RUNS: Dict[str, Run] = {}
@@ -81,6 +81,8 @@ class Harness(unittest.TestCase):
     app = ""
     run_: Run
     reference: Reference
+    document: Dict[str, Any]
+    running: App
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -153,7 +153,11 @@ class Worker(threading.Thread, Waiter):
     """Runs one static order."""
 
     def __init__(
-        self, program: "Program", processor: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None
+        self,
+        program: "Program",
+        processor: str,
+        order: Sequence[Fire],
+        fixed_priority: Optional[Tuple[int, int]] = None,
     ) -> None:
         threading.Thread.__init__(self, name=processor, daemon=True)
         Waiter.__init__(self)
@@ -281,7 +285,7 @@ class Worker(threading.Thread, Waiter):
         outputs = task.outputs
         if not outputs:
             return ()
-        if not isinstance(result, (tuple, list)) or len(outputs) == 1 and not _is_single(result):
+        if not isinstance(result, (tuple, list)) or (len(outputs) == 1 and not _is_single(result)):
             result = (result,)
         if len(result) != len(outputs):
             names = ", ".join(p.name for p in outputs)
@@ -430,9 +434,7 @@ class Program:
         if not self._open():
             return False
         self.workers = [
-            Worker(self, name, order, fixed)
-            for (name, order), fixed in zip(self.orders, self.priorities)
-            if order
+            Worker(self, name, order, fixed) for (name, order), fixed in zip(self.orders, self.priorities) if order
         ]
         # A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
         interval = sys.getswitchinterval()

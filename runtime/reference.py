@@ -65,7 +65,7 @@ class Reference:
 
     def run(self, firings: Dict[str, int], produced: Dict[str, List[List[np.ndarray]]]) -> None:
         """Fire every task `firings[task]` times; `produced` holds the outputs of sources, firing by firing."""
-        for name, (inputs, outputs, code) in self._tasks.items():
+        for inputs, outputs, code in self._tasks.values():
             if inputs and outputs:
                 code.open(self._home, inputs, outputs)
         done = dict.fromkeys(self._tasks, 0)
