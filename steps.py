@@ -117,7 +117,8 @@ def profile_path(checked: Checked) -> Path:
     return Path(checked.system.path).parent / f"{checked.system.stem}.{checked.platform.name}.profile.json"
 
 
-def _digests(checked: Checked) -> dict[str, str]:
+def content_hashes(checked: Checked) -> dict[str, str]:
+    """What a profile entry of each task has to match: a hash over its code, parameters and types."""
     return {t.name: content_hash(t, _helpers(t)) for a in checked.system.apps for t in a.tasks}
 
 
@@ -135,7 +136,7 @@ def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, 
         profile = Profile.from_json(path.read_text())
     except (OSError, ValueError) as error:
         return None, (Diagnostic("F607", f"`{path.name}` is not used: {error}", None, severity="warning"),)
-    digests = _digests(checked)
+    digests = content_hashes(checked)
     entries = {e.subject: e for e in profile.entries}
     assert checked.platform is not None
     if checked.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
@@ -175,7 +176,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
             )
             raise Faults([_failed(checked.system, said)]) from failure
     tasks = [t for a in checked.system.apps for t in a.tasks]
-    digests = _digests(checked)
+    digests = content_hashes(checked)
     result = profile(checked.platform.name, tasks, digests, samples)
     if checked.platform.name != "host":
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))

@@ -22,6 +22,7 @@ BETWEEN_ITEMS = "   "
 _COMMENTS = ("COMMENT", "DOC")
 _TIGHT_BEFORE = ("RPAR", "RSQB", "COMMA", "COLON", "DOT")
 _TIGHT_AFTER = ("LPAR", "LSQB", "DOT")
+_LINED_UP = ("LBRACE", "EQUAL", "FROM", "_ARROW", "LPAR")
 _BEFORE_SIGN = (
     "LPAR",
     "LSQB",
@@ -81,7 +82,7 @@ def format_text(path: str, text: str) -> str:
         depth += sum(_opens(t) for t in tokens)
     for blank, block in groupby(lines, key=lambda line: line is None):
         if not blank:
-            _align([line for line in block if line is not None])
+            _align([line for line in block if line is not None], starts)
     return "\n".join(_with_comments(lines)).rstrip("\n") + "\n" if lines else ""
 
 
@@ -120,8 +121,12 @@ def _line(
     return line, last or before
 
 
-def _align(lines: list[Line]) -> None:
-    """Keep columns that the writer lined up: tokens below each other, at least one of them after a wider gap."""
+def _align(lines: list[Line], starts: set[tuple[int, int]]) -> None:
+    """Keep columns that the writer lined up: items (or `{`, `=`, `from`) below each other, after a wider gap."""
+
+    def alike(a: Token, b: Token) -> bool:
+        return (_key(a) in starts and _key(b) in starts) or (a.type == b.type and a.type in _LINED_UP)
+
     places: dict[tuple[int, int], list[tuple[Line, int]]] = {}
     for above, below in pairwise(lines):
         if below.number != above.number + 1:
@@ -129,7 +134,7 @@ def _align(lines: list[Line]) -> None:
         by_column = {t.column: i for i, t in enumerate(above.tokens) if i}
         for i, token in enumerate(below.tokens):
             j = by_column.get(token.column) if i else None
-            if j is not None and (_gap(below, i) > 1 or _gap(above, j) > 1):
+            if j is not None and alike(above.tokens[j], token) and (_gap(below, i) > 1 or _gap(above, j) > 1):
                 group = places.get((above.number, j)) or [(above, j)]
                 group.append((below, i))
                 places[above.number, j] = places[below.number, i] = group

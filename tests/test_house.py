@@ -1,0 +1,50 @@
+"""Rules of the house that no other tool checks."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_package_is_listed() -> None:
+    """A folder that is missing from the list works in an editable install and vanishes from the wheel."""
+    beside = {"examples", "tests", "benchmarks", "docs", "typings", "build"}
+    found = {"flowc"}
+    for init in ROOT.glob("*/**/__init__.py"):
+        parts = init.parent.relative_to(ROOT).parts
+        if parts[0] not in beside and not parts[0].startswith("."):
+            found.add(".".join(["flowc", *parts]))
+    assert set(SETTINGS["tool"]["setuptools"]["packages"]) == found
+
+
+def test_type_checkers_see_every_room() -> None:
+    rooms = {p.split(".")[1] for p in SETTINGS["tool"]["setuptools"]["packages"] if "." in p}
+    modules = {p.name for p in ROOT.glob("*.py")}
+    seen = {p.name for p in (ROOT / "typings" / "flowc").iterdir()}
+    assert rooms | modules | {"py.typed"} == seen
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "runtime").glob("*.py")), ids=lambda p: p.name)
+def test_runtime_is_valid_on_old_boards(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/*.py")), ids=lambda p: p.name)
+def test_example_tasks_are_valid_on_old_boards(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 8))
+
+
+def test_only_the_cli_prints_or_exits() -> None:
+    for file in ROOT.glob("*/*.py"):
+        if file.parent.name in ("runtime", "examples", "tests", "benchmarks", "docs") or file.name == "child.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("print", "sys.exit", "exit"), f"{file.name}:{node.lineno}"
