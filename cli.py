@@ -103,7 +103,7 @@ def _verb(function: Callable[P, int]) -> Callable[P, None]:
         except BrokenPipeError:
             sys.stderr.close()
             os._exit(141)
-        except (typer.Exit, typer.Abort):
+        except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception:
             import traceback

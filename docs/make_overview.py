@@ -6,10 +6,6 @@ import sys
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "flowc"
-matplotlib.rcParams["svg.fonttype"] = "none"
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
@@ -37,6 +33,7 @@ WIDTH, HEIGHT = 2.5, 0.95
 
 def main(target: Path) -> None:
     """Write the picture to `target`."""
+    matplotlib.rcParams.update({"svg.hashsalt": "flowc", "svg.fonttype": "none"})
     figure = Figure(figsize=(9.2, 2.15))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -50,7 +47,9 @@ def main(target: Path) -> None:
     for a, b in ARROWS:
         start = (BOXES[a][0] + WIDTH, BOXES[a][1] + HEIGHT / 2)
         end = (BOXES[b][0], BOXES[b][1] + HEIGHT / 2)
-        axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=11, color=INK, shrinkA=1, shrinkB=1))
+        axes.add_patch(
+            FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=11, color=INK, shrinkA=1, shrinkB=1)
+        )
     figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None, dpi=130)
 
 

@@ -97,8 +97,8 @@ class TreeBuilder(Transformer[Token, Any]):
     def params(self, meta: Any, *params: s.Param | None) -> tuple[s.Param, ...]:
         return _flat(params)
 
-    def param(self, meta: Any, name: Token, kind: Token, default: s.Expr | None) -> s.Param:
-        return s.Param(self._word(name), self._word(kind), default, self._span(meta))
+    def param(self, meta: Any, name: s.Word, kind: Token, default: s.Expr | None) -> s.Param:
+        return s.Param(name, self._word(kind), default, self._span(meta))
 
     def phase(self, meta: Any, value: s.Expr, count: s.Expr | None) -> s.Phase:
         return s.Phase(value, count)

@@ -318,7 +318,6 @@ class Components:
         known = c_functions(place)
         if symbol not in known:
             self._missing(code, file, symbol, known)
-            return None
         return file, str(place), symbol, None
 
     def _python_symbol(self, code: s.Text, file: str, place: Path, symbol: str) -> PythonSymbol | None:
@@ -535,7 +534,7 @@ class NetworkBuilder:
         settings: dict[str, s.Setting],
     ) -> Template | None:
         assert declaration.file is not None
-        builder = _NetworkTemplate(self, declaration, types)
+        builder = _NetworkTemplate(self, declaration, types, interface.inputs)
         for way, borders in (("in", interface.inputs), ("out", interface.outputs)):
             declared = [p for p in ports if p.direction == way]
             chosen = self._match(declared, borders)
@@ -567,8 +566,13 @@ class NetworkBuilder:
         assert python is not None
         return Implementation("cpu", "python", file, path, symbol, port.span, python.kind != "function", ())
 
-    def fixed(self, border: Border, declared: TensorType | None, span: Span, port: str) -> TensorType | None:
-        """The type of a tensor; a dimension that is still dynamic is filled from the declared type, or a fault."""
+    def fixed(
+        self, border: Border, declared: TensorType | None, span: Span, port: str, cause: tuple[Border, ...]
+    ) -> TensorType | None:
+        """The type of a tensor; a dimension that is still dynamic is filled from the declared type, or a fault.
+
+        `cause`: the tensors whose dynamic dimensions explain those of this one.
+        """
         if declared is not None and len(declared.shape) == len(border.dims) and declared.dtype == border.dtype:
             pairs = zip(border.dims, declared.shape, strict=True)
             if all(not isinstance(d, int) or d == n for d, n in pairs):
@@ -579,6 +583,8 @@ class NetworkBuilder:
                 "F406", f"`{port}` is {declared}, tensor `{border.name}` is {border}", span, "", (), help_text
             )
             return None
+        if not border.fixed and not all(b.fixed for b in cause):
+            return None  # its inputs are to blame, and are named themselves
         if not border.fixed:
             where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
             names = ", ".join(f"dimension {i} (`{border.dims[i]}`)" for i in where)
@@ -600,8 +606,15 @@ class NetworkBuilder:
 class _NetworkTemplate:
     """Collects the ports of one network and the tasks around it."""
 
-    def __init__(self, owner: NetworkBuilder, declaration: s.NetworkDecl, types: dict[int, TensorType | None]) -> None:
+    def __init__(
+        self,
+        owner: NetworkBuilder,
+        declaration: s.NetworkDecl,
+        types: dict[int, TensorType | None],
+        inputs: tuple[Border, ...],
+    ) -> None:
         self._owner = owner
+        self._inputs = inputs
         self._declaration = declaration
         self._types = types
         self._core: dict[str, dict[str, tuple[Port, Tensor]]] = {"in": {}, "out": {}}
@@ -629,7 +642,7 @@ class _NetworkTemplate:
                 self._owner.fault("F405", f"`{name}` carries {len(borders)} tensors", port.span, help_text)
                 self.good = False
                 return
-            kind = self._owner.fixed(borders[0], declared, port.span, name)
+            kind = self._owner.fixed(borders[0], declared, port.span, name, self._cause(way))
             self._core_port(name, way, borders[0], kind, port.span)
             self._seen[way][name] = ("", self._core[way][name][0]) if kind else ("", _placeholder(name, way, port.span))
             return
@@ -638,10 +651,13 @@ class _NetworkTemplate:
     def add_bare(self, border: Border, way: s.Direction) -> None:
         """A tensor that the text does not mention: a port of its own name."""
         span = self._declaration.file.span if self._declaration.file else self._declaration.span
-        kind = self._owner.fixed(border, None, span, "")
+        kind = self._owner.fixed(border, None, span, "", self._cause(way))
         self._core_port(border.name, way, border, kind, span)
         if kind is not None:
             self._seen[way][border.name] = ("", self._core[way][border.name][0])
+
+    def _cause(self, way: s.Direction) -> tuple[Border, ...]:
+        return self._inputs if way == "out" else ()
 
     def _core_port(self, name: str, way: s.Direction, border: Border, kind: TensorType | None, span: Span) -> None:
         if kind is None:
@@ -665,7 +681,7 @@ class _NetworkTemplate:
         implementation = self._owner.wrapped(port)
         inner = []
         for border in borders:
-            kind = self._owner.fixed(border, None, port.span, "")
+            kind = self._owner.fixed(border, None, port.span, "", self._cause(way))
             self._core_port(border.name, way, border, kind, port.span)
             if kind is not None:
                 inner.append(Port(border.name, "out" if way == "in" else "in", kind, (1,), False, port.span))

@@ -20,7 +20,7 @@ import numpy as np
 
 from .channel import Channel, EndOfStream, LocalChannel, Stopped, Turnstile, Waiter
 from .code import Code, Network
-from .tokens import Port, TaskError, initial_tokens
+from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 FOREVER = 1 << 62
 #: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
@@ -254,7 +254,7 @@ class Worker(threading.Thread, Waiter):
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: a task may not end the program behind its back
             program.fail(Failure(app.name, task.name, firing, _describe(error), _details(error)))
             raise Stopped from None
         finally:
@@ -285,14 +285,10 @@ class Worker(threading.Thread, Waiter):
         outputs = task.outputs
         if not outputs:
             return ()
-        if not isinstance(result, (tuple, list)) or (len(outputs) == 1 and not _is_single(result)):
-            result = (result,)
-        if len(result) != len(outputs):
-            names = ", ".join(p.name for p in outputs)
-            raise TaskError("returned %d values for %d ports (%s)" % (len(result), len(outputs), names))
+        values = split_outputs(result, outputs)
         if self.program.strict or firing < task.phases:
-            return [p.accept(v, firing) for p, v in zip(outputs, result)]
-        return [v if isinstance(v, np.ndarray) else p.accept(v, firing) for p, v in zip(outputs, result)]
+            return [p.accept(v, firing) for p, v in zip(outputs, values)]
+        return [v if isinstance(v, np.ndarray) else p.accept(v, firing) for p, v in zip(outputs, values)]
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         spent = end - start
@@ -306,11 +302,6 @@ class Worker(threading.Thread, Waiter):
             self.program.tracer.firing(self.processor, task.name, firing, start, end)
             for channel in task.feeders + [c for group_ in task.readers for c in group_]:
                 self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
-
-
-def _is_single(result: Any) -> bool:
-    """A one-tuple around an array, as opposed to a plain list of numbers."""
-    return isinstance(result, tuple) and len(result) == 1
 
 
 def _describe(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 
 from .code import C, Code, Network, Python, value_of
-from .tokens import Port, initial_tokens
+from .tokens import Port, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
 
@@ -96,9 +96,7 @@ class Reference:
         else:
             for array in arrays:
                 array.setflags(write=False)
-            results = code.fire(arrays, firing)
-            if len(outputs) == 1 and not (isinstance(results, tuple) and len(results) == 1):
-                results = (results,)
+            results = split_outputs(code.fire(arrays, firing), outputs)
         for port, value in zip(outputs, results):
             block = port.accept(value, firing)
             for reader in self._readers.get((name, port.name), ()):

@@ -62,6 +62,19 @@ class Port:
             raise TaskError("returned %s for port `%s`: %s" % (type(value).__name__, self.name, error)) from error
 
 
+def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:
+    """What a firing returned, one value for each output port. Raises TaskError."""
+    several = isinstance(result, tuple) or (isinstance(result, list) and len(outputs) > 1)
+    values = result if several else (result,)
+    if len(values) != len(outputs):
+        names = ", ".join(p.name for p in outputs)
+        counted = "%d value%s" % (len(values), "" if len(values) == 1 else "s")
+        raise TaskError(
+            "returned %s for %d port%s (%s)" % (counted, len(outputs), "" if len(outputs) == 1 else "s", names)
+        )
+    return values
+
+
 def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[np.ndarray]:
     """The tokens that lie on a channel at the start (leading axis), zero where no value is given."""
     if not delay:

@@ -149,7 +149,11 @@ def test_platforms(tmp_path: Path) -> None:
     checked = steps.check(tmp_path / "board.flow", platform=str(tmp_path / "board.flow"))
     assert checked.ok and checked.platform is not None
     carmel, volta, nvdla = checked.platform.pools
-    assert (carmel.processors[7], carmel.scheduler, carmel.frequencies_hz[0]) == ("carmel[7]", "fixed_priority", 1190400000)
+    assert (carmel.processors[7], carmel.scheduler, carmel.frequencies_hz[0]) == (
+        "carmel[7]",
+        "fixed_priority",
+        1190400000,
+    )
     assert (volta.processors, volta.memory_bytes) == (("volta",), 32 * 10**9)
     assert (nvdla.engines, nvdla.engines_total) == (4, True)
     assert checked.platform.contention[0].factor == Fraction(113, 100)
@@ -173,13 +177,16 @@ def test_format_normalises_spaces_and_keeps_comments() -> None:
 app B{a:A(n=-1)
 a->delay 1=0.5->a}
 """
-    assert format_text("t", text) == """task A { in x: float32[2, 3] rate 2  // first
+    assert (
+        format_text("t", text)
+        == """task A { in x: float32[2, 3] rate 2  // first
     out y: float32 }                 // second
 
 /// kept
 app B { a: A(n = -1)
     a -> delay 1 = 0.5 -> a }
 """
+    )
 
 
 def test_format_leaves_a_faulty_text_alone() -> None:

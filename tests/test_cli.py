@@ -1,0 +1,202 @@
+"""The verbs: exit status, one JSON document on standard output, and what a new user types first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.model.diagnostic import Faults
+
+from builds import ROOT, Write, store_profile
+
+TEXT = """
+task Count { out n: int64   python "t.py:Count" }
+task Show { in n: int64 rate 2   python "t.py:show" }
+app A { c: Count  s: Show   c -> s }
+"""
+CODE = """
+class Count:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return self.n
+def show(n): print("got", n)
+"""
+
+
+def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flowc", *arguments]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, env=env)
+
+
+@pytest.fixture
+def flow(write: Write) -> Path:
+    made = write(TEXT, t_py=CODE)
+    store_profile(made)
+    return made
+
+
+def test_a_starter_works(tmp_path: Path) -> None:
+    assert call("new", "my-app", cwd=tmp_path).returncode == 0
+    done = call("run", "my-app/my_app.flow", "--frames", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("brightness of four frames") == 2
+    assert call("test", "my-app/my_app.flow", cwd=tmp_path).returncode == 0
+    assert call("fmt", "--check", "my-app/my_app.flow", cwd=tmp_path).returncode == 0
+    again = call("new", "my-app", cwd=tmp_path)
+    assert again.returncode == 1 and "not empty" in again.stderr
+
+
+def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path) -> None:
+    verbs = {
+        "check": [], "show": ["-o", "g.png"], "profile": ["--seconds", "0.2"], "build": [], "run": ["--frames", "3"],
+        "test": [], "headers": [],
+    }  # fmt: skip
+    for verb, extra in verbs.items():
+        done = call(verb, str(flow), *extra, "--json", cwd=tmp_path)
+        assert done.returncode == 0, (verb, done.stderr)
+        assert isinstance(json.loads(done.stdout), dict), verb
+    for verb in (["doctor"], ["explain", "F203"], ["fmt", str(flow)]):
+        assert isinstance(json.loads(call(*verb, "--json", cwd=tmp_path).stdout), dict), verb
+    assert (tmp_path / "g.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -> None:
+    document = json.loads(call("check", str(flow), "--json", cwd=tmp_path).stdout)
+    assert document == {
+        "ok": True,
+        "diagnostics": [],
+        "apps": {
+            "A": {"consistent": True, "deadlock_free": True, "schedulable": True, "repetition": {"A.c": 2, "A.s": 1}}
+        },
+    }
+    report = json.loads(call("run", str(flow), "--frames", "3", "--json", cwd=tmp_path).stdout)
+    app = report["apps"]["A"]
+    assert set(app) == {"frames", "seconds", "fps", "deadline_misses", "overruns", "latency_ms"}
+    assert set(report["tasks"]["A.c"]) == {"processor", "firings", "mean_us", "max_us", "share"}
+    assert all(set(p) == {"utilization"} for p in report["processors"].values())
+
+
+def test_a_fault_is_data_as_well(tmp_path: Path) -> None:
+    (tmp_path / "bad.flow").write_text("app A { x: Nothing }")
+    for verb in ("check", "build", "run", "test", "show", "profile"):
+        done = call(verb, "bad.flow", "--json", cwd=tmp_path)
+        assert done.returncode == 1, verb
+        document = json.loads(done.stdout)
+        assert document["ok"] is False
+        fault = document["diagnostics"][0]
+        assert (fault["code"], fault["file"], fault["line"], fault["column"]) == ("F101", "bad.flow", 1, 12)
+        assert "error[F101]" in done.stderr
+
+
+def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
+    for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
+        assert call(*arguments, cwd=tmp_path).returncode == 2, arguments
+
+
+def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
+    script = "import flowc.steps, flowc.cli\ndef broken(*a, **k): raise KeyError('x')\nflowc.steps.check = broken\nflowc.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "check", "x.flow"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert "Traceback" in done.stderr and "mistake in flowc" in done.stderr
+
+
+def test_a_failing_program_gives_status_1(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE.replace("print", "1 / 0"))
+    store_profile(flow)
+    assert call("run", str(flow), cwd=tmp_path).returncode == 1
+    assert call("test", str(flow), cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int) -> None:
+    flow.with_name("t.py").write_text(CODE.replace("self.n += 1", "import time; time.sleep(0.01); self.n += 1"))
+    store_profile(flow)
+    command = [sys.executable, "-m", "flowc", "run", str(flow), "--json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        time.sleep(3.0)
+        if number == signal.SIGINT:
+            os.killpg(child.pid, number)  # as a terminal does
+        else:
+            child.send_signal(number)
+        stdout, stderr = child.communicate(timeout=15)
+    assert child.returncode == status, stderr
+    assert json.loads(stdout)["apps"]["A"]["frames"] > 10
+
+
+def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path) -> None:
+    first = json.loads(call("build", str(flow), "--json", cwd=tmp_path).stdout)
+    second = json.loads(call("build", str(flow), "--json", cwd=tmp_path).stdout)
+    assert (first["fresh"], second["fresh"]) == (True, False)
+    assert first["digest"] == second["digest"]
+    assert first["directory"] == "build/app"
+
+
+def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE)
+    assert call("build", str(flow), cwd=tmp_path).returncode == 0
+    profile = json.loads((tmp_path / "app.host.profile.json").read_text())
+    assert profile["version"] == 1 and profile["platform"] == "host"
+    entry = profile["entries"][0]
+    assert {"processor", "subject", "implementation", "content_hash", "host_hash", "batch", "precision", "samples",
+            "mean_ns", "std_ns", "max_ns", "wcet_ns", "energy_nj", "estimated", "layers"} == set(entry)  # fmt: skip
+    assert entry["wcet_ns"] >= entry["max_ns"] >= entry["mean_ns"] > 0
+    start = time.monotonic()
+    assert call("build", str(flow), cwd=tmp_path).returncode == 0
+    assert time.monotonic() - start < 1.5  # no measuring
+
+
+def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task Scale(by: float) { in x: float32[4]  out y: float32[4] rate 2  state n: int32  c "s.c:scale" }\n'
+        "app A { a: Scale(by = 2)  b: Scale(by = 3)  a -> b  b -> delay 4 -> a }",
+        s_c="/* nothing yet */\n",
+    )
+    done = call("headers", str(flow), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "s.flow.h").read_text()
+    assert "int scale(void *state, const float *x, float *y, const scale_params *p);" in text
+    assert "double by;" in text and "int32_t n;" in text
+    assert (
+        subprocess.run(["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")], check=False).returncode
+        == 0
+    )
+
+
+def test_the_python_face(flow: Path, tmp_path: Path) -> None:
+    assert flowc.check(flow).verdicts["A"].repetition == {"A.c": 2, "A.s": 1}
+    assert [a.name for a in flowc.load(flow).apps] == ["A"]
+    built = flowc.build(flow, tmp_path / "out")
+    assert (built.directory / "main.py").is_file() and re.fullmatch(r"[0-9a-f]{64}", built.digest)
+    flow.write_text("app A { }")
+    with pytest.raises(Faults) as raised:
+        flowc.load(flow)
+    assert raised.value.diagnostics[0].code == "F215"
+
+
+def test_version_and_module(tmp_path: Path) -> None:
+    done = call("--version", cwd=tmp_path)
+    assert done.stdout.strip() == f"flowc {flowc.__version__}"
+
+
+def test_readme_shows_what_happens(tmp_path: Path) -> None:
+    """The smallest text of README, and what it prints."""
+    blocks = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    text, python, checked, ran = [body for kind, body in blocks if kind != "sh"]
+    (tmp_path / "spot.flow").write_text(text)
+    (tmp_path / "spot.py").write_text(python)
+    assert call("check", "spot.flow", cwd=tmp_path).stdout == checked
+    assert call("run", "spot.flow", "--frames", "2", cwd=tmp_path).stdout.startswith(ran)

@@ -1,0 +1,76 @@
+"""The examples, as their READMEs say; each is built with its own measurement and tested by its own harness."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builds import ROOT
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, with the networks that are not committed."""
+    folder = tmp_path_factory.mktemp("examples")
+    shutil.copytree(
+        ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
+    )
+    if not (folder / "twins" / "mobilenet.onnx").is_file():
+        script = folder / "twins" / "make_networks.py"
+        subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
+    return folder
+
+
+def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flowc", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("name", ["hello", "digits", "twins"])
+def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
+    text = str(examples / name / f"{name}.flow")
+    assert flowc("check", text, cwd=tmp_path).returncode == 0
+    done = flowc("test", text, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "OK" in done.stderr
+
+
+def test_digits_are_read(examples: Path, tmp_path: Path) -> None:
+    done = flowc("run", str(examples / "digits" / "digits.flow"), "--frames", "200", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    right, of = map(int, re.search(r"read (\d+) of (\d+) digits right", done.stdout).groups())  # type: ignore[union-attr]
+    assert of == 1000 and right >= 970
+
+
+def test_hello_settles_at_a_strength_of_one(examples: Path, tmp_path: Path) -> None:
+    done = flowc("run", str(examples / "hello" / "hello.flow"), "--frames", "300", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "block  300: mean strength" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["apps"]["Hello"]["frames"] == 300
+    assert report["tasks"]["Hello.smooth"]["firings"] == 2400
+
+
+def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
+    done = flowc("build", str(examples / "twins" / "twins.flow"), "--json", cwd=tmp_path)
+    tasks = json.loads(done.stdout)["tasks"]
+    places = {name.partition(".")[0]: set() for name in tasks}
+    for name, processors in tasks.items():
+        places[name.partition(".")[0]].update(processors)
+    import os
+
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not places["Left"] & places["Right"]
+
+
+def test_a_missing_network_names_the_script_that_makes_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "twins", tmp_path / "twins", ignore=shutil.ignore_patterns("*.onnx", "*.json"))
+    done = flowc("check", "twins/twins.flow", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "make_networks.py" in done.stderr and "F401" in done.stderr
