@@ -31,6 +31,8 @@ from .profiling.host import host_hash, host_platform
 from .profiling.identity import content_hash, implementation_on
 
 Report = Callable[[str], None]
+#: What cannot be built yet is still a faultless text.
+BUILD_ONLY = ("F505", "F603")
 #: Seconds that a build without a stored profile measures the application for.
 SHORT = 1.5
 
@@ -83,7 +85,8 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
     if fault is not None:
         diagnostics.append(fault)
     if chosen is not None and not has_errors(diagnostics):
-        diagnostics += pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
+        wishes = pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
+        diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
     return Checked(loaded.system, chosen, verdicts, tuple(_in_order(diagnostics)))
 
 
@@ -219,6 +222,18 @@ def save_profile(checked: Checked, profile: Profile) -> Diagnostic | None:
 
 
 # -- mapping and building ----------------------------------------------------------------------------------------------
+def _unhonoured(system: System) -> tuple[Diagnostic, ...]:
+    """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
+    found = {}
+    for task in (t for a in system.apps for t in a.tasks):
+        if task.network is not None and task.network.precision != "fp32":
+            message = (
+                f"`{task.definition}` runs in the precision of its file: {task.network.precision} is not supported yet"
+            )
+            found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
+    return tuple(found.values())
+
+
 def _require_buildable(checked: Checked) -> None:
     if not checked.ok:
         raise Faults(checked.diagnostics)
@@ -290,7 +305,7 @@ def build(
     checked = check(path, platform=platform)
     _require_buildable(checked)
     profile, warnings = stored_profile(checked)
-    extra = list(warnings)
+    extra = [*warnings, *_unhonoured(checked.system)]
     if profile is None:
         profile = measure(checked, report=report)
         unsaved = save_profile(checked, profile)

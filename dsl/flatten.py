@@ -109,6 +109,12 @@ class Flattener:
             priority, declaration.doc, declaration.name.span,
         )  # fmt: skip
 
+    def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
+        """Check a graph that no app uses: its faults go to the context, nothing is kept."""
+        name = declaration.name
+        item = s.InstanceDecl(s.Element(name, None, name.span), name, (), "", name.span)
+        self._graph(declaration, arguments, name.text, item, ())
+
     def _time(self, item: s.Timing) -> Fraction | None:
         value = self._evaluate.quantity(item.value.amount, item.value.unit, "time", f"a {item.key}", {})
         if value == 0:
@@ -231,6 +237,7 @@ class Flattener:
         self, declaration: s.GraphDecl, arguments: Scope, name: str, item: s.InstanceDecl, open_graphs: tuple[str, ...]
     ) -> Unit | None:
         kind = declaration.name.text
+        self._context.used_graphs.add(kind)
         if kind in open_graphs:
             cycle = " -> ".join([*open_graphs[open_graphs.index(kind) :], kind])
             self._context.fault("F113", f"graph `{kind}` contains itself: {cycle}", item.of.span)

@@ -95,6 +95,13 @@ def _elaborate(
                 apps.append(Flattener(context, evaluator, components).app(declaration))
             case _:
                 pass
+    for declaration in (d for spec in specifications for d in spec.declarations):
+        if not isinstance(declaration, s.GraphDecl) or declaration.name.text in context.used_graphs:
+            continue
+        if all(p.default is not None for p in declaration.params):
+            arguments = components.bind(declaration.params, (), declaration.name, {})
+            if arguments is not None:
+                Flattener(context, evaluator, components).alone(declaration, arguments)
     return apps
 
 

@@ -71,5 +71,6 @@ CODES: dict[str, tuple[str, str]] = {
     "F604": ("the output directory holds other files", "A rebuild replaces what flowc wrote there, and nothing else."),
     "F605": ("the output cannot be written", "Nothing half-written remains: the directory is as it was."),
     "F606": ("the application failed while it was measured", "Measuring runs the tasks on real data; what they said follows."),
+    "F608": ("a wish is not fulfilled yet", "The program is right without it. This is a warning."),
     "F607": ("a stored profile is not used", "It was measured on another machine, or code has changed since. This is a warning."),
 }  # fmt: skip

@@ -161,7 +161,7 @@ def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Pa
 
 def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
     flow = write(
-        'task Scale(by: float) { in x: float32[4]  out y: float32[4] rate 2  state n: int32  c "s.c:scale" }\n'
+        'task Scale(by: float) { in x: float32[4] rate 2  out y: float32[4] rate 2  state n: int32  c "s.c:scale" }\n'
         "app A { a: Scale(by = 2)  b: Scale(by = 3)  a -> b  b -> delay 4 -> a }",
         s_c="/* nothing yet */\n",
     )

@@ -74,6 +74,12 @@ def test_a_graph_may_hand_an_input_straight_to_an_output(tmp_path: Path) -> None
     assert channels(load(tmp_path, text)) == ["s.o->k.i", "s.o->t.p.i", "t.p.o->l.i"]
 
 
+def test_a_graph_that_nobody_uses_is_checked_too(tmp_path: Path) -> None:
+    text = "graph G { in x  out y   p: Pipe  q: Nothing   x -> p -> y }\napp A { s: Source  k: Sink  s -> k }"
+    (tmp_path / "t.flow").write_text(TASKS + text)
+    assert [d.code for d in steps.check(tmp_path / "t.flow").diagnostics] == ["F101"]
+
+
 def test_arrays_connect_element_by_element(tmp_path: Path) -> None:
     text = """
     task Numbered(n: int) { out o rate n }
