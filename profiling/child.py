@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 
@@ -34,14 +35,15 @@ def main(directory: str, seconds: str, output: str) -> int:
     times = _Times()
     program.tracer = times
 
-    def interrupt() -> None:
+    def stop_when_seen() -> None:
+        """After the time is over, but not before every app has finished a frame, however slow it is."""
+        time.sleep(float(seconds))
+        while any(a.frames == 0 and a.limit > 0 for a in program.apps):
+            time.sleep(0.05)
         program.interrupts += 1
 
-    timer = threading.Timer(float(seconds), interrupt)
-    timer.daemon = True
-    timer.start()
-    good = program.run(full_speed=True, strict=True)
-    timer.cancel()
+    threading.Thread(target=stop_when_seen, daemon=True).start()
+    good = program.run(full_speed=True, strict=True, drain=float("inf"))
     if not good:
         print(f"{program.failure.details}{program.failure}", file=sys.stderr)
         return 1

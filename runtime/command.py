@@ -35,7 +35,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     if options.trace:
         program.tracer = Tracer()
     show = _Progress() if sys.stderr.isatty() and not options.quiet else None
-    good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, show)
+    good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
     if show is not None:
         show.clear()
     if program.tracer is not None:

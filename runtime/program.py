@@ -95,6 +95,7 @@ class App:
         self.period, self.deadline = period, deadline
         self.tasks: List[Task] = []
         self.limit = FOREVER
+        self.begun = -1
         self.frames = 0
         self.misses = 0
         self.overruns = 0
@@ -129,6 +130,7 @@ class App:
         with self._lock:
             if time_ns < self._starts.setdefault(iteration, time_ns):
                 self._starts[iteration] = time_ns
+            self.begun = max(self.begun, iteration)
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
 
@@ -409,12 +411,13 @@ class Program:
         full_speed: bool = False,
         strict: bool = False,
         watchdog: float = 60.0,
+        drain: float = DRAIN,
         progress: Optional[Callable[["Program"], None]] = None,
     ) -> bool:
         """Run until all streams end (or `frames` iterations of each app are done). True unless something failed.
 
         `watchdog`: seconds after which a firing that does not return stops the program (sources may wait longer;
-        0 = never).
+        0 = never). `drain`: seconds that frames in flight get after an interrupt.
         """
         self.full_speed, self.strict = full_speed, strict
         self._wire()
@@ -434,7 +437,7 @@ class Program:
         for worker in self.workers:
             worker.start()
         try:
-            Watch(self, watchdog, progress).until_done()
+            Watch(self, watchdog, drain, progress).until_done()
         finally:
             sys.setswitchinterval(interval)
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
@@ -501,18 +504,16 @@ class Program:
     def drain(self) -> None:
         """Finish the frames that have begun, then end."""
         for app in self.apps:
-            begun = [
-                w.round * e.per_round + e.index - e.stage
-                for w in self.workers for e in w.order if e.task.app is app
-            ]  # fmt: skip
-            app.end_at(max(begun + [-1]) + 1)
+            app.end_at(app.begun + 1)
 
 
 class Watch:
     """The main thread's part: waits for the workers, notices deadlocks and stuck firings, and drains on a signal."""
 
-    def __init__(self, program: Program, watchdog: float, progress: Optional[Callable[[Program], None]]) -> None:
-        self._program, self._watchdog, self._progress = program, watchdog, progress
+    def __init__(
+        self, program: Program, watchdog: float, drain: float, progress: Optional[Callable[[Program], None]]
+    ) -> None:
+        self._program, self._watchdog, self._drain, self._progress = program, watchdog, drain, progress
         self._seen = -1
         self._since = time.monotonic()
         self._drain_until: Optional[float] = None
@@ -536,7 +537,7 @@ class Watch:
                     program.stir()
                     return self._abandon()
                 program.drain()
-                self._drain_until = time.monotonic() + DRAIN
+                self._drain_until = time.monotonic() + self._drain
             if self._drain_until is not None and time.monotonic() > self._drain_until:
                 program.stopping = True
                 program.stir()
