@@ -25,7 +25,7 @@ from ..model.deployment import (
     PythonCode,
 )
 from ..model.diagnostic import Diagnostic
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
 from ..profiling.identity import implementation_on
@@ -77,8 +77,10 @@ def deploy(
     work_ns: MappingABC[str, float],
     helpers: Helpers,
 ) -> Deployed:
-    """The deployment of every app. `helpers` finds the local modules of a Python file; raises RuntimeError never for
-    what users do: callers run `missing` and the checks first."""
+    """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
+
+    `helpers` finds the local modules of a Python file.
+    """
     sources = Sources(Path(system.path).parent)
     placement = {p.task: p.processors for p in mapping.placements}
     orders, capacities = _orders(system, platform, placement, repetition, work_ns)
@@ -197,8 +199,6 @@ def _plain(value: Parameter, sources: Sources) -> Plain | DataFile:
 
 def sequential(system: System, platform: Platform) -> Mapping:
     """Everything on the first CPU: for measuring."""
-    from ..model.mapping import Placement
-
     core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
     return Mapping(platform.name, tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks), (), "none")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
 from ..model.span import Span
+from ..model.types import DTYPES
 from .syntax import Declaration, TypeDecl, Word
 
 KIND_WORDS = {
@@ -78,7 +79,7 @@ class Context:
             self.fault("F103", f"`{word.text}` is not {wanted}", word.span, f"{wanted} is needed here", [place])
         elif word.text not in self.poisoned:
             known = [n for n, d in self.names.items() if isinstance(d, kinds)]
-            builtin = _BUILTIN_TYPES if TypeDecl in kinds else ()
+            builtin = DTYPES if TypeDecl in kinds else ()
             self.fault(
                 "F101",
                 f"`{word.text}` is not declared",
@@ -88,21 +89,3 @@ class Context:
                 did_you_mean(word.text, [*known, *builtin]),
             )
         return None
-
-
-_BUILTIN_TYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)

@@ -15,7 +15,7 @@ from ..model.mapping import Mapping
 from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of
 
 #: A more complicated shape has to promise this much.
-CLEARLY = 0.95
+CLEARLY = 0.9
 #: Below this utilisation no balance is needed.
 RELAXED = 0.6 * UTILISATION
 

@@ -12,7 +12,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
-from .program import App, Fire, Program, Task
+from .graph import App, Fire, Task
+from .program import Program
 from .tokens import Port
 
 __all__ = ["App", "C", "Channel", "Code", "Fire", "Network", "Port", "Program", "Python", "Task", "main"]

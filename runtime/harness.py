@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .program import App, Program, Task
+from .graph import App, Task
+from .program import Program
 from .reference import Reference, load_deployment
 from .report import report
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
-from .program import App, Program
+from .graph import App
+from .program import Program
 
 
 def report(program: Program) -> Dict[str, Any]:

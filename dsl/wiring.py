@@ -1,0 +1,231 @@
+"""Arrows of one block to edges between ports: which port is meant, and whether the two ends fit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.span import Span
+from ..model.types import TensorType
+from . import syntax as s
+from .context import Context
+from .evaluate import Evaluator, Scope
+
+Key = tuple[str, str]  # (full name of a unit, port)
+
+
+@dataclass(frozen=True, slots=True)
+class PortView:
+    """A port as an arrow sees it: its type if known, where it was declared, and the knot or task port behind it."""
+
+    type: TensorType | None
+    span: Span
+    key: Key
+    direction: s.Direction
+
+
+@dataclass(slots=True)
+class Unit:
+    """An instance inside a block. `broken` units had a fault of their own: nothing else is said about them."""
+
+    name: str
+    span: Span
+    inputs: dict[str, PortView] = field(default_factory=dict)
+    outputs: dict[str, PortView] = field(default_factory=dict)
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    source: Key
+    destination: Key
+    delay: int
+    values: tuple[Fraction, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One hop of a chain, before ports are chosen."""
+
+    source: s.Endpoint
+    destination: s.Endpoint
+    delay: int
+    values: tuple[Fraction, ...]
+    span: Span
+
+
+@dataclass(slots=True)
+class Wiring:
+    """Chooses ports for the arrows of one block and checks them."""
+
+    context: Context
+    evaluate: Evaluator
+    units: dict[str, list[Unit]]
+    arrays: set[str]
+    own: dict[str, PortView]
+    scope: Scope
+    prefix: str
+
+    def wire(
+        self, arrows: list[Arrow], edges: list[Edge], fed: dict[Key, Span], excused: set[Key], read: set[Key]
+    ) -> None:
+        """Add an edge for each arrow (for arrays: for each pair)."""
+        pairs: list[tuple[Arrow, Unit | PortView, Unit | PortView]] = []
+        for arrow in arrows:
+            sources, targets = self._resolve(arrow.source), self._resolve(arrow.destination)
+            if sources is None or targets is None:
+                self._excuse(arrow, sources, targets, excused)
+                continue
+            if len(sources) > 1 and len(targets) not in (1, len(sources)):
+                message = f"{len(sources)} instances on the left, {len(targets)} on the right"
+                help_text = "connect arrays of equal length, or pick elements: `name[0]`"
+                self.context.fault("F212", message, arrow.span, "", (), help_text)
+                self._excuse(arrow, sources, targets, excused)
+                continue
+            n = max(len(sources), len(targets))
+            left: list[Unit | PortView] = [*sources] * (n if len(sources) == 1 else 1)
+            right: list[Unit | PortView] = [*targets] * (n if len(targets) == 1 else 1)
+            pairs.extend((arrow, a, b) for a, b in zip(left, right, strict=True))
+        explicit: dict[str, set[str]] = defaultdict(set)
+        for arrow, a, b in pairs:
+            if arrow.source.port is not None and isinstance(a, Unit):
+                explicit[f">{a.name}"].add(arrow.source.port.text)
+            if arrow.destination.port is not None and isinstance(b, Unit):
+                explicit[f"<{b.name}"].add(arrow.destination.port.text)
+        for arrow, a, b in pairs:
+            source = self._port(arrow.source, a, "out", explicit)
+            target = self._port(arrow.destination, b, "in", explicit)
+            if source is None or target is None:
+                self._excuse(arrow, [a], [b], excused)
+                continue
+            read.add(source.key)
+            if target.key in fed:
+                self._twice(arrow, target, fed[target.key])
+                continue
+            fed[target.key] = arrow.span
+            if source.type is not None and target.type is not None and source.type != target.type:
+                notes = [
+                    Note(f"{source.type} comes from here", source.span),
+                    Note(f"{target.type} is wanted here", target.span),
+                ]
+                message = f"`{source.key[1]}` is {source.type}, `{target.key[1]}` is {target.type}"
+                self.context.fault(
+                    "F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type)
+                )
+            edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
+
+    def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
+        name = f"{target.key[0].rpartition('.')[2]}.{target.key[1]}"
+        help_text = "an input has one source: remove one of the arrows, or add a port"
+        self.context.fault("F201", f"`{name}` is fed twice", arrow.span, "", [Note("fed here first", first)], help_text)
+
+    def _excuse(
+        self,
+        arrow: Arrow,
+        sources: list[Unit] | list[PortView] | list[Unit | PortView] | None,
+        targets: list[Unit] | list[PortView] | list[Unit | PortView] | None,
+        excused: set[Key],
+    ) -> None:
+        """A faulty arrow is one fault: its other end is not reported as unconnected too."""
+        for ends, endpoint, side in ((sources, arrow.source, "outputs"), (targets, arrow.destination, "inputs")):
+            for end in ends or ():
+                if isinstance(end, PortView):
+                    excused.add(end.key)
+                    continue
+                ports: dict[str, PortView] = getattr(end, side)
+                named = endpoint.port.text if endpoint.port is not None else None
+                excused.update(v.key for n, v in ports.items() if named is None or n == named)
+
+    def _resolve(self, endpoint: s.Endpoint) -> list[Unit] | list[PortView] | None:
+        name = endpoint.element.name.text
+        if name in self.own and endpoint.element.index is None:
+            if endpoint.port is not None:
+                self.context.fault("F207", f"`{name}` is a port of the graph and has no ports", endpoint.port.span)
+                return None
+            return [self.own[name]]
+        found = self.units.get(name)
+        if found is None:
+            if name not in self.context.poisoned:
+                help_text = did_you_mean(name, [*self.units, *self.own])
+                if not help_text and name in self.context.names:
+                    help_text = f"declare an instance: `{name.lower()}: {name}`"
+                label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
+                self.context.fault(
+                    "F101", f"`{name}` is not declared", endpoint.element.name.span, label, (), help_text
+                )
+            return None
+        if endpoint.element.index is not None:
+            index = self.evaluate.integer(endpoint.element.index, self.scope, "an index", 0)
+            if index is None:
+                return None
+            if name not in self.arrays or index >= len(found):
+                message = f"`{name}` has {len(found)} elements" if name in self.arrays else f"`{name}` is no array"
+                self.context.fault("F212", message, endpoint.element.index.span, "counted from 0")
+                return None
+            found = [found[index]]
+        return None if any(u.broken for u in found) else found
+
+    def _port(
+        self, endpoint: s.Endpoint, end: Unit | PortView, way: s.Direction, explicit: dict[str, set[str]]
+    ) -> PortView | None:
+        if isinstance(end, PortView):
+            return self._own_port(endpoint, end, way)
+        ports = end.outputs if way == "out" else end.inputs
+        others = end.inputs if way == "out" else end.outputs
+        short = endpoint.element.name.text
+        side = "output" if way == "out" else "input"
+        if endpoint.port is not None:
+            wanted = endpoint.port.text
+            if wanted in ports:
+                return ports[wanted]
+            if wanted in others:
+                code, message = (
+                    "F209",
+                    f"`{short}.{wanted}` is an {'input' if way == 'out' else 'output'}, not an {side}",
+                )
+                help_text = "an arrow leads from an output to an input"
+            else:
+                code, message = "F207", f"`{short}` has no {side} `{wanted}`"
+                help_text = did_you_mean(wanted, ports) or (
+                    f"it has {one_of(ports)}" if ports else f"it has no {side}s"
+                )
+            self.context.fault(code, message, endpoint.port.span, "", (), help_text)
+            return None
+        if not ports:
+            self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, "", (), _end_of_chain(way))
+            return None
+        taken = explicit[(">" if way == "out" else "<") + end.name]
+        free = [n for n in ports if n not in taken]
+        if len(free) == 1:
+            return ports[free[0]]
+        if not free and len(ports) == 1:
+            return next(iter(ports.values()))
+        message = f"which {side} of `{short}`? " + (f"{one_of(free)} are free" if free else "all are connected already")
+        choice = free[0] if free else next(iter(ports))
+        self.context.fault("F206", message, endpoint.span, "", (), f"name it: `{short}.{choice}`")
+        return None
+
+    def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
+        # Inside its graph an `in` port is where data comes from, and an `out` port where it goes.
+        is_input = view.direction == "in"
+        if (way == "out") == is_input:
+            return view
+        what = "an input of the graph: data comes from it" if is_input else "an output of the graph: data goes to it"
+        self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
+        return None
+
+
+def _end_of_chain(way: s.Direction) -> str:
+    return "it can only end a chain" if way == "out" else "it can only start a chain"
+
+
+def _type_help(source: TensorType, target: TensorType) -> str:
+    if source.dtype == target.dtype and source.shape != target.shape:
+        n = len(source.shape)
+        if len(target.shape) == n + 1 and target.shape[1:] == source.shape:
+            return f"a port that takes {target.shape[0]} at once is `rate {target.shape[0]}` of type {source}"
+        return "make the shapes equal, or put a task between them that reshapes"
+    return "make the types equal, or put a task between them that converts"

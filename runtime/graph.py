@@ -1,0 +1,158 @@
+"""The parts of a running program that mirror the text: apps, tasks, and the entries of static orders."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections import deque
+from fractions import Fraction
+from typing import TYPE_CHECKING, Deque, Dict, List, Optional, Sequence, Tuple
+
+from .channel import Channel, Turnstile
+from .code import Code
+from .tokens import Port, TaskError
+
+if TYPE_CHECKING:
+    from .program import Program
+
+FOREVER = 1 << 62
+
+
+class Failure:
+    """Why a program stopped: app, task and firing (counted from 0), and the reason with its traceback."""
+
+    def __init__(self, app: str, task: str, firing: Optional[int], reason: str, details: str = "") -> None:
+        self.app, self.task, self.firing, self.reason, self.details = app, task, firing, reason, details
+
+    def __str__(self) -> str:
+        if not self.task:
+            return self.reason
+        where = "" if self.firing is None else " at firing %d" % self.firing
+        return "app %s, task %s failed%s: %s" % (self.app, self.task, where, self.reason)
+
+
+def describe(error: BaseException) -> str:
+    if isinstance(error, TaskError):
+        return str(error)
+    text = "%s: %s" % (type(error).__name__, error)
+    if "read-only" in str(error):
+        text += " (arrays on a channel are read-only: copy an input before changing it, return a new array each firing)"
+    return text
+
+
+def details_of(error: BaseException) -> str:
+    """The traceback from the task's own code on."""
+    if isinstance(error, TaskError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.path.dirname(os.path.abspath(__file__))
+    own = [f for f in frames if not os.path.abspath(f.filename).startswith(here)]
+    return "".join(traceback.format_list(own))
+
+
+class Task:
+    """One task of the running program. Times in ns."""
+
+    def __init__(self, app: "App", name: str, code: Code, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self.app, self.name, self.code = app, name, code
+        self.inputs, self.outputs = list(inputs), list(outputs)
+        self.readers: List[List[Channel]] = [[] for _ in outputs]
+        self.feeders: List[Optional[Channel]] = [None for _ in inputs]
+        self.per_iteration = 1
+        self.turnstile: Optional[Turnstile] = None
+        self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
+        self.firings = 0
+        self.busy = 0
+        self.longest = 0
+
+    @property
+    def is_source(self) -> bool:
+        """A task without inputs: it decides when the stream ends."""
+        return not self.inputs
+
+
+class Fire:
+    """An entry of a static order.
+
+    Fires `task` `times` times, starting with firing `first` of an iteration. `stage` is how many iterations it lags
+    behind, `replica` (r, n) means: only iterations i with i % n == r; `round` (j, m): the j-th of m iterations that
+    its app has in one round.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        times: int = 1,
+        first: int = 0,
+        stage: int = 0,
+        replica: Tuple[int, int] = (0, 1),
+        round: Tuple[int, int] = (0, 1),
+    ) -> None:
+        self.task, self.times, self.first, self.stage = task, times, first, stage
+        self.replica, self.replicas = replica
+        self.index, self.per_round = round
+
+
+class App:
+    """`period` and `deadline` in ns (exact fractions) or None. `limit` is the number of iterations it will have."""
+
+    def __init__(self, program: "Program", name: str, period: Optional[Fraction], deadline: Optional[Fraction]) -> None:
+        self.program, self.name = program, name
+        self.period, self.deadline = period, deadline
+        self.tasks: List[Task] = []
+        self.limit = FOREVER
+        self.begun = -1
+        self.frames = 0
+        self.misses = 0
+        self.overruns = 0
+        self.total_latency = 0
+        self.longest_latency = 0
+        self.latencies: Deque[int] = deque(maxlen=100_000)
+        self.first_start: Optional[int] = None
+        self.last_end = 0
+        self._starts: Dict[int, int] = {}
+        self._missing: Dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def task(self, name: str, code: Code, inputs: Sequence[Port] = (), outputs: Sequence[Port] = ()) -> Task:
+        """Add a task."""
+        task = Task(self, name, code, inputs, outputs)
+        self.tasks.append(task)
+        return task
+
+    def prepare(self) -> None:
+        """Decide which tasks start and end a frame: sources and sinks, or all where a graph has none."""
+        self.starters = [t for t in self.tasks if not t.inputs] or self.tasks
+        self.enders = [t for t in self.tasks if not t.outputs] or self.tasks
+
+    def end_at(self, iterations: int) -> None:
+        """The stream ends after so many iterations."""
+        if iterations < self.limit:
+            self.limit = iterations
+            self.program.stir()
+
+    def started(self, iteration: int, time_ns: int) -> None:
+        """A source begins that frame."""
+        with self._lock:
+            if time_ns < self._starts.setdefault(iteration, time_ns):
+                self._starts[iteration] = time_ns
+            self.begun = max(self.begun, iteration)
+            if self.first_start is None or time_ns < self.first_start:
+                self.first_start = time_ns
+
+    def ended(self, iteration: int, time_ns: int) -> None:
+        """One sink has finished that frame."""
+        with self._lock:
+            left = self._missing.pop(iteration, len(self.enders)) - 1
+            if left:
+                self._missing[iteration] = left
+                return
+            latency = time_ns - self._starts.pop(iteration, time_ns)
+            self.frames += 1
+            self.last_end = time_ns
+            self.latencies.append(latency)
+            self.total_latency += latency
+            self.longest_latency = max(self.longest_latency, latency)
+            if self.deadline is not None and latency > self.deadline:
+                self.misses += 1

@@ -1,0 +1,101 @@
+"""The main thread of a running program: waits for the workers, and sees to it that nothing hangs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+
+from .graph import Failure
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from .program import Program
+
+#: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
+DEADLOCK_AFTER = 1.0
+#: Seconds that a stop may take before stuck firings are abandoned.
+GRACE = 0.6
+
+
+class Watch:
+    """The main thread's part: waits for the workers, notices deadlocks and stuck firings, and drains on a signal."""
+
+    def __init__(
+        self, program: Program, watchdog: float, drain: float, progress: Optional[Callable[[Program], None]]
+    ) -> None:
+        self._program, self._watchdog, self._drain, self._progress = program, watchdog, drain, progress
+        self._seen = -1
+        self._since = time.monotonic()
+        self._drain_until: Optional[float] = None
+        self._warned: Dict[Tuple[str, int], float] = {}
+
+    def until_done(self) -> None:
+        """Return when all workers are done, or the program had to be stopped."""
+        program = self._program
+        handled = 0
+        while True:
+            alive = [w for w in program.workers if w.is_alive()]
+            if not alive:
+                return
+            alive[0].join(0.05)
+            if program.stopping:
+                return self._abandon()
+            if program.interrupts > handled:
+                handled = program.interrupts
+                if handled > 1:
+                    program.stopping = True
+                    program.stir()
+                    return self._abandon()
+                program.drain()
+                self._drain_until = time.monotonic() + self._drain
+            if self._drain_until is not None and time.monotonic() > self._drain_until:
+                program.stopping = True
+                program.stir()
+                print("flowc: frames in flight did not end; %s" % self._who_waits(), file=sys.stderr)
+                return self._abandon()
+            self._check_deadlock(alive)
+            self._check_stuck(alive)
+            if self._progress is not None:
+                self._progress(program)
+
+    def _abandon(self) -> None:
+        deadline = time.monotonic() + GRACE
+        for worker in self._program.workers:
+            worker.join(max(0.0, deadline - time.monotonic()))
+
+    def _check_deadlock(self, alive: List[Worker]) -> None:
+        progress = sum(w.progress for w in self._program.workers)
+        if progress != self._seen or not all(w.waiting for w in alive):
+            self._seen, self._since = progress, time.monotonic()
+        elif time.monotonic() - self._since > DEADLOCK_AFTER:
+            self._program.fail(Failure("", "", None, "deadlock: " + self._who_waits()))
+
+    def _check_stuck(self, alive: List[Worker]) -> None:
+        now = time.perf_counter_ns()
+        for worker in alive:
+            firing = worker.firing
+            if firing is None:
+                continue
+            task, number, start = firing
+            seconds = (now - start) / 1e9
+            if self._watchdog and seconds > self._watchdog and not task.is_source:
+                reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._who_waits())
+                self._program.fail(Failure(task.app.name, task.name, number, reason))
+            elif seconds > self._warned.get((task.name, number), 10.0):
+                self._warned = {(task.name, number): 2 * seconds}
+                print("flowc: %s has been in firing %d for %.0f s" % (task.name, number, seconds), file=sys.stderr)
+
+    def _who_waits(self) -> str:
+        lines = []
+        for worker in self._program.workers:
+            waiting, firing = worker.waiting, worker.firing
+            if firing is not None:
+                lines.append("%s is in %s, firing %d" % (worker.processor, firing[0].name, firing[1]))
+            elif waiting is not None:
+                place, what = waiting
+                who, whom = place.destination, place.source
+                if what == "space":
+                    who, whom = whom, who
+                lines.append("%s waits for %s from %s" % (who, what, whom))
+        return "; ".join(lines) or "nobody waits"

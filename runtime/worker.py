@@ -1,0 +1,178 @@
+"""A worker: the thread that runs the static order of one processor.
+
+In each round an entry fires for iteration `round * per_round + index - stage`: a later stage works on an earlier
+iteration, so that processors overlap.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .channel import EndOfStream, Stopped, Waiter
+from .code import Network
+from .graph import App, Failure, Fire, Task, describe, details_of
+from .tokens import TaskError, split_outputs
+
+if TYPE_CHECKING:
+    from .program import Program
+
+
+class Worker(threading.Thread, Waiter):
+    """Runs one static order."""
+
+    def __init__(
+        self,
+        program: "Program",
+        processor: str,
+        order: Sequence[Fire],
+        fixed_priority: Optional[Tuple[int, int]] = None,
+    ) -> None:
+        threading.Thread.__init__(self, name=processor, daemon=True)
+        Waiter.__init__(self)
+        self._fixed_priority = fixed_priority
+        self.program, self.processor, self.order = program, processor, list(order)
+        self.busy = 0
+        self.round = 0
+        self.progress = 0
+        self.firing: Optional[Tuple[Task, int, int]] = None
+        self._app: App = order[0].task.app
+        self._iteration = 0
+
+    def check(self) -> None:
+        if self.program.stopping:
+            raise Stopped
+        if self._iteration >= self._app.limit:
+            raise EndOfStream
+
+    def run(self) -> None:
+        if self._fixed_priority is not None:
+            self._ask_for_priority(*self._fixed_priority)
+        try:
+            while self._one_round():
+                self.round += 1
+        except Stopped:
+            pass
+        except BaseException as error:  # our own mistake: report it rather than hang
+            self.program.fail(Failure("", "", None, "internal error: %s" % error, traceback.format_exc()))
+
+    def _ask_for_priority(self, core: int, priority: int) -> None:
+        """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""
+        thread = threading.get_native_id()
+        try:
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(thread, {cores[core % len(cores)]})
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+        except (OSError, AttributeError) as error:
+            note = "fixed priorities are not in force (%s): threads share the cores as the system likes" % error
+            if note not in self.program.notes:
+                self.program.notes.append(note)
+
+    def _one_round(self) -> bool:
+        alive = False
+        for entry in self.order:
+            iteration = self.round * entry.per_round + entry.index - entry.stage
+            app = entry.task.app
+            if iteration >= app.limit:
+                continue
+            alive = True
+            if iteration < 0 or iteration % entry.replicas != entry.replica:
+                continue
+            self._app, self._iteration = app, iteration
+            self._fire_all(entry, iteration)
+        return alive
+
+    def _fire_all(self, entry: Fire, iteration: int) -> None:
+        task = entry.task
+        firing = iteration * task.per_iteration + entry.first
+        left = entry.times
+        try:
+            while left:
+                if self.program.stopping:
+                    raise Stopped
+                group = min(task.code.batch, left)
+                self._fire(task, firing, group, iteration)
+                firing += group
+                left -= group
+        except EndOfStream:
+            return
+        if entry.first + entry.times == task.per_iteration and task in task.app.enders:
+            task.app.ended(iteration, time.perf_counter_ns())
+
+    def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
+        app, program = task.app, self.program
+        release = program.wait_for_release(self, task, firing) if task.is_source else None
+        batched = task.code.batch > 1
+        if task.turnstile is not None:
+            task.turnstile.enter(firing, self)
+        arrays = [
+            channel.acquire(port.rate(firing) * group, port.stacked or batched, self)  # type: ignore[union-attr]
+            for port, channel in zip(task.inputs, task.feeders)
+        ]
+        for port, channels in zip(task.outputs, task.readers):
+            for channel in channels:
+                channel.claim(port.rate(firing) * group, self)
+        if task.turnstile is not None:
+            task.turnstile.leave(group)
+        self.firing = (task, firing, time.perf_counter_ns())
+        start = self.firing[2]
+        if task in app.starters and firing == iteration * task.per_iteration:
+            app.started(iteration, release if release is not None else start)
+        try:
+            results = self._call(task, arrays, firing, group)
+        except (StopIteration, EndOfStream):
+            app.end_at(iteration)
+            raise EndOfStream from None
+        except BaseException as error:  # SystemExit too: a task may not end the program behind its back
+            program.fail(Failure(app.name, task.name, firing, describe(error), details_of(error)))
+            raise Stopped from None
+        finally:
+            self.firing = None
+        end = time.perf_counter_ns()
+        turn = (firing, group) if task.turnstile is not None else None
+        if program.recorder is not None:
+            program.recorder(task, firing, group, arrays, results)
+        for port, channels, block in zip(task.outputs, task.readers, results):
+            block.setflags(write=False)
+            for channel in channels:
+                channel.commit(block, port.rate(firing) * group, port.stacked or batched, turn)
+        for port, feeder in zip(task.inputs, task.feeders):
+            feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
+        self._account(task, firing, group, start, end)
+
+    def _call(self, task: Task, arrays: List[np.ndarray], firing: int, group: int) -> Sequence[np.ndarray]:
+        code = task.code
+        if code.batch > 1:
+            assert isinstance(code, Network)
+            return code.fire_batch(arrays)
+        try:
+            result = code.fire(arrays, firing)
+        except StopIteration:
+            if task.is_source:
+                raise
+            raise TaskError("raised StopIteration; only a source may end the stream") from None
+        outputs = task.outputs
+        if not outputs:
+            return ()
+        values = split_outputs(result, outputs)
+        if self.program.strict or firing < task.phases:
+            return [p.accept(v, firing) for p, v in zip(outputs, values)]
+        return [v if isinstance(v, np.ndarray) else p.accept(v, firing) for p, v in zip(outputs, values)]
+
+    def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
+        spent = end - start
+        self.busy += spent
+        self.progress += 1
+        task.busy += spent  # replicas may lose an update to each other: these are statistics
+        task.firings += group
+        if spent > task.longest:
+            task.longest = spent
+        if self.program.tracer is not None:
+            self.program.tracer.firing(self.processor, task.name, firing, start, end)
+            for channel in task.feeders + [c for group_ in task.readers for c in group_]:
+                self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
