@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -56,6 +57,21 @@ def _say(text: str) -> None:
 
 def _print_json(document: Any) -> None:
     print(json.dumps(document, indent=1))
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    from .model.diagnostic import Diagnostic, Faults
+
+    temporary = file.with_name(f".{file.name}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
 
 
 def _colour() -> bool:
@@ -136,9 +152,8 @@ def new(directory: Annotated[Path, typer.Argument(help="Where to write it; must 
 
         raise Faults([Diagnostic("F604", f"`{directory}` is not empty", None, "", (), "choose a new directory")])
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name) or "app"
-    directory.mkdir(parents=True, exist_ok=True)
     for path, text in starter(name).items():
-        (directory / path).write_text(text)
+        _replace(directory / path, text)
     print(f"{directory}: {', '.join(starter(name))}\ntry: flowc run {directory / (name + '.flow')} --frames 5")
     return 0
 
@@ -396,28 +411,24 @@ def fmt(
 ) -> int:
     """Format texts in place; line breaks and comments are kept."""
     from .dsl.format import format_text
+    from .dsl.load import read_text
     from .model.diagnostic import Diagnostic, Faults
 
     changed, faults = [], []
     for file in files:
+        text = read_text(str(file))
+        if isinstance(text, Diagnostic):
+            faults.append(text)
+            continue
         try:
-            text = file.read_text(encoding="utf-8")
             formatted = format_text(str(file), text)
-        except OSError as error:
-            faults.append(Diagnostic("F002", f"`{file}` cannot be read: {error.strerror}", None))
-            continue
-        except UnicodeDecodeError:
-            faults.append(Diagnostic("F003", f"`{file}` is not a text", None))
-            continue
         except Faults as found:
             faults += found.diagnostics
             continue
         if formatted != text:
             changed.append(str(file))
             if not only_check:
-                temporary = file.with_name(f".{file.name}.new")
-                temporary.write_text(formatted, encoding="utf-8")
-                temporary.replace(file)
+                _replace(file, formatted)
     if faults:
         raise Faults(faults)
     if as_json:
@@ -450,7 +461,7 @@ def headers(file: Text, as_json: Json = False) -> int:
     written = []
     for path, tasks in sources.items():
         target = Path(path).with_suffix(".flow.h")
-        target.write_text(header(Path(path).name, tuple(tasks)))
+        _replace(target, header(Path(path).name, tuple(tasks)))
         written.append(str(target))
     if as_json:
         _print_json({"headers": written})

@@ -20,7 +20,7 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, colour: bool =
         return f"{code}{text}{_END}" if colour and text else text
 
     tone = _RED if diagnostic.severity == "error" else _YELLOW
-    message, *details = diagnostic.message.splitlines() or [""]
+    message, *details = diagnostic.message.split("\n")
     lines = [f"{paint(tone, f'{diagnostic.severity}[{diagnostic.code}]')}{paint(_BOLD, ': ' + message)}"]
     marks: list[tuple[Span, str, str]] = []
     if diagnostic.span is not None:
@@ -42,7 +42,13 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, colour: bool =
     lines += [f"{' ' * width} {paint(_BLUE, '|')} {detail}" for detail in details]
     if diagnostic.help:
         lines.append(f"{' ' * width} {paint(_BLUE, '=')} help: {diagnostic.help}")
-    return "\n".join(lines)
+    return "\n".join(_printable(line, colour) for line in lines)
+
+
+def _printable(line: str, colour: bool) -> str:
+    """Characters of a stranger's text that would steer the terminal are shown as \\xNN (our own colours are kept)."""
+    own = "\033" if colour else ""
+    return "".join(c if c.isprintable() or c == own else c.encode("unicode_escape").decode() for c in line)
 
 
 def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, tone: str, paint: Any) -> list[str]:

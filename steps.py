@@ -15,7 +15,7 @@ from pathlib import Path
 from .analysis.check import check as check_app
 from .codegen.deploy import Deployed, deploy, missing, sequential, work_of
 from .codegen.emit import digest, emit
-from .codegen.write import CannotWrite, write
+from .codegen.write import CannotWrite, refuse_foreign, write
 from .dsl import code as python_code
 from .dsl import load as dsl
 from .mapping import greedy
@@ -103,7 +103,11 @@ def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic 
         found = [p for p in system.platforms if p.span is not None and p.span.file == wanted]
         if len(found) == 1:
             return found[0], None
-        what = "declares no platform" if not found else f"declares {one_of(p.name for p in found)}"
+        what = (
+            "declares no platform"
+            if not found
+            else "declares " + one_of(p.name for p in found).replace(" or ", " and ")
+        )
         return None, Diagnostic(
             "F506", f"`{wanted}` {what}", None, "", (), "it needs exactly one `platform Name { ... }`"
         )
@@ -304,6 +308,15 @@ def build(
     """
     checked = check(path, platform=platform)
     _require_buildable(checked)
+    directory = Path(output) if output is not None else Path("build") / checked.system.stem
+    try:  # before anything is measured
+        refuse_foreign(directory, force)
+    except CannotWrite as error:
+        raise Faults([error.diagnostic]) from error
+    assert checked.platform is not None
+    impossible = pinned(checked.system.apps, checked.platform, checked.system.pins)[1]
+    if impossible:
+        raise Faults(impossible)
     profile, warnings = stored_profile(checked)
     extra = [*warnings, *_unhonoured(checked.system)]
     if profile is None:
@@ -313,7 +326,6 @@ def build(
     mapping = map_system(checked, profile)
     deployed = plan(checked, profile, mapping)
     files = emit(deployed)
-    directory = Path(output) if output is not None else Path("build") / checked.system.stem
     fresh = _write(files, directory, deployed, force=force)
     return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh)
 

@@ -94,7 +94,9 @@ def _blocked(app: Application, order: Order) -> Diagnostic:
     else:
         task = next(t for t in app.tasks if t.name == closing.task)
         need = max(task.port(closing.channel.destination_port).rates)
-        source, target = _short(closing.channel.source), _short(closing.task)
+        c = closing.channel
+        source = f"{_short(c.source)}.{c.source_port}"
+        target = f"{_short(c.destination)}.{c.destination_port}"
         help_text = f"put initial tokens on it, for example `{source} -> delay {need} -> {target}`"
         message = f"a cycle without initial tokens: {cycle}"
     return Diagnostic("F204", message, notes[0].span, notes[0].message, tuple(notes[1:]), help_text)
@@ -111,10 +113,10 @@ def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[
     for task in app.tasks:
         if task.name in work and work[task.name] > app.period_ns and not task.replicable:
             message = (
-                f"`{_short(task.name)}` needs {_ms(work[task.name])} of the {_ms(app.period_ns)} of each iteration, "
-                "and its firings follow each other"
+                f"`{_short(task.name)}` takes {_ms(work[task.name])} per iteration, "
+                f"longer than the period of {_ms(app.period_ns)}"
             )
-            help_text = "ask for a longer period, or split the task"
+            help_text = "its firings follow each other: ask for a longer period, or split the task"
             return Verdict(False, message), (Diagnostic("F211", message, task.span, "", (), help_text),)
     if len(work) < len(app.tasks):
         return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()

@@ -6,6 +6,7 @@ build. Everything is written to a temporary place beside it first, then moved in
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -36,7 +37,8 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
 
     Raises CannotWrite; then the directory is as it was before.
     """
-    _refuse_foreign(directory, force)
+    refuse_foreign(directory, force)
+    _refuse_folders(directory, plan)
     content = digest(plan)
     if _manifest(directory).get("digest") == content and all((directory / f).is_file() for f in _listed(directory)):
         return False
@@ -52,7 +54,8 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
         return True
     except OSError as error:
         reason = error.strerror or str(error)
-        help_text = "free some space, or choose another place with `-o`"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        help_text = ("free some space, or " if full else "") + "choose another place with `-o`"
         raise CannotWrite(
             Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, "", (), help_text)
         ) from error
@@ -75,7 +78,15 @@ def _listed(directory: Path) -> list[str]:
     return [f for f in names if ".." not in Path(f).parts and not Path(f).is_absolute()]
 
 
-def _refuse_foreign(directory: Path, force: bool) -> None:
+def _refuse_folders(directory: Path, plan: Plan) -> None:
+    for path in plan:
+        if (directory / path).is_dir():
+            message = f"`{directory / path}` is a directory, and a file of that name has to be written"
+            raise CannotWrite(Diagnostic("F604", message, None, "", (), "remove it, or choose another place with `-o`"))
+
+
+def refuse_foreign(directory: Path, force: bool) -> None:
+    """Raise CannotWrite when the directory holds files that flowc did not write (unless forced)."""
     if force or not directory.exists():
         return
     if not directory.is_dir():

@@ -11,6 +11,8 @@ from lark import Token, Transformer, v_args
 from ..model.span import Span
 from . import syntax as s
 
+#: Digits, and powers of ten, of a number in a text; more would only cost time and memory.
+LONGEST_NUMBER = 40
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
@@ -66,7 +68,9 @@ class TreeBuilder(Transformer[Token, Any]):
         return declaration
 
     def number(self, meta: Any, token: Token) -> s.Number:
-        return s.Number(Fraction(str(token)), self.token_span(token))
+        digits, _, exponent = str(token).lower().partition("e")
+        sane = len(digits) <= LONGEST_NUMBER and abs(int(exponent[:9] or 0)) <= LONGEST_NUMBER
+        return s.Number(Fraction(str(token)) if sane else None, self.token_span(token))
 
     def name(self, meta: Any, token: Token) -> s.Name:
         return s.Name(str(token), self.token_span(token))

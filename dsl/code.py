@@ -100,6 +100,8 @@ def _symbols(node: ast.stmt) -> list[tuple[str, PythonSymbol]]:
             return [(name, PythonSymbol("function", fires, None, node.lineno))]
         case ast.ClassDef(name=name):
             return [(name, _class(node))]
+        case ast.Assign(value=ast.Constant()) | ast.AnnAssign(value=ast.Constant()):
+            names = []  # a number or a text cannot fire
         case ast.Assign(targets=targets):
             names = [t.id for t in targets if isinstance(t, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name)):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 
 from ..model.application import FilePath, Implementation, Parameter, Port, StateField, Task
-from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.diagnostic import Note, closest, did_you_mean, one_of
 from ..model.platform import KINDS
 from . import syntax as s
 from .code import Callable, PythonSymbol, c_functions, read_python
 from .context import Context
-from .evaluate import Evaluator, Scope
+from .evaluate import Evaluator, Scope, shown
 from .network_templates import NetworkBuilder
-from .template import Template, beside
+from .template import Template, beside, is_file
 
 LANGUAGES = {"python": "cpu", "c": "cpu", "cuda": "gpu"}
 PARAMETER_TYPES = ("int", "float", "bool", "string", "file")
@@ -85,7 +85,7 @@ class Components:
                 return value
             case "file", str():
                 place = beside(expr.span, value)
-                if place.is_file():
+                if is_file(place):
                     return FilePath(value, str(place))
                 self._context.fault("F301", f"`{value}` does not exist", expr.span, f"looked for `{place}`")
                 return None
@@ -94,8 +94,7 @@ class Components:
             case _:
                 pass
         note = Note(f"`{param.name.text}` is {kind}", param.span)
-        shown = "true" if value is True else "false" if value is False else value
-        self._context.fault("F108", f"`{shown}` is not a value of type {kind}", expr.span, "", [note])
+        self._context.fault("F108", f"{shown(value)} is not a value of type {kind}", expr.span, "", [note])
         return None
 
     def check_params(self, params: tuple[s.Param, ...]) -> None:
@@ -112,11 +111,11 @@ class Components:
             elif param.default is not None:
                 self._argument(param, param.default, {})
 
-    def _unique(self, word: s.Word, seen: dict[str, s.Param] | dict[str, Port], what: str) -> bool:
+    def _unique(self, word: s.Word, seen: Mapping[str, s.Param | s.StateDecl | Port], what: str) -> bool:
         if word.text not in seen:
             return True
         first = seen[word.text]
-        place = first.name.span if isinstance(first, s.Param) else first.span
+        place = first.span if isinstance(first, Port) else first.name.span
         self._context.fault(
             "F102", f"two {what}s are called `{word.text}`", word.span, "", [Note("the first one", place)]
         )
@@ -137,6 +136,7 @@ class Components:
         ports: dict[str, Port] = {}
         implementations: list[Implementation] = []
         state: list[StateField] = []
+        variables: dict[str, s.StateDecl] = {}
         stateless, good = False, True
         wcet: s.WcetDecl | None = None
         lists: dict[str, int] = {}
@@ -151,6 +151,8 @@ class Components:
                             lists[port.name] = len(port.rates)
                 case s.StateDecl():
                     kind = self._evaluate.type(item.type, arguments)
+                    self._unique(item.name, variables, "state variable")
+                    variables.setdefault(item.name.text, item)
                     if kind is not None:
                         state.append(StateField(item.name.text, kind))
                 case s.StatelessDecl():
@@ -277,9 +279,11 @@ class Components:
             )
             return None
         place = beside(code.span, file)
-        if not place.is_file():
+        if not is_file(place):
             siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
-            help_text = did_you_mean(place.name, siblings) or "the path is relative to the .flow file"
+            folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
+            near = closest(place.name, siblings)
+            help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"
             self._context.fault("F301", f"`{file}` does not exist", code.span, f"looked for `{place}`", (), help_text)
             return None
         if language == "python":
@@ -340,11 +344,11 @@ class Components:
         task: s.TaskDecl,
     ) -> tuple[str, ...] | None:
         n = len(inputs)
-        shown = f"`{name}({', '.join(target.positional + tuple(k + '=' for k in target.keyword_only))})`"
+        called = f"`{name}({', '.join(target.positional + tuple(k + '=' for k in target.keyword_only))})`"
         gives = one_of([p.name for p in inputs]).replace(" or ", " and ") or "no input"
         if len(target.positional) < n and not target.any_positional:
             self._context.fault(
-                "F303", f"{shown} takes {len(target.positional)} inputs, `{task.name.text}` has {n}", item.code.span,
+                "F303", f"{called} takes {_count(len(target.positional))}, `{task.name.text}` has {n}", item.code.span,
                 f"defined in line {target.line} of its file", (), f"a firing gives it {gives}, in this order",
             )  # fmt: skip
             return None
@@ -352,9 +356,13 @@ class Components:
         needed = [r for r in target.required[n:] + target.keyword_required if r not in parameters]
         if needed:
             self._context.fault(
-                "F303", f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {shown}", item.code.span,
+                "F303", f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {called}", item.code.span,
                 f"defined in line {target.line} of its file", (), f"a firing gives it {gives}; "
                 + (f"parameters of the task are {one_of(parameters)}" if parameters else "the task has no parameters"),
             )  # fmt: skip
             return None
         return None if target.any_keyword else tuple(p for p in parameters if p in names)
+
+
+def _count(inputs: int) -> str:
+    return f"{inputs} input{'' if inputs == 1 else 's'}"

@@ -36,6 +36,7 @@ UNITS: dict[str, dict[str, Fraction]] = {
 }
 #: A rate list or a shape with more entries than this is a mistake, and would not fit in memory.
 MOST_PHASES = 1_000_000
+LARGEST = 10**60
 
 Scope = Mapping[str, Parameter]
 
@@ -53,7 +54,7 @@ class Evaluator:
         """Any constant value."""
         match expr:
             case s.Number(value=value):
-                return int(value) if value.denominator == 1 else value
+                return self._sane(value, expr)
             case s.Text(value=text):
                 return text
             case s.Name():
@@ -104,7 +105,7 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-            self._context.fault("F105", f"`{_shown(value)}` is not a number", expr.span, "a number is needed here")
+            self._context.fault("F105", f"{shown(value)} is not a number", expr.span, "a number is needed here")
             return None
         return value
 
@@ -121,7 +122,13 @@ class Evaluator:
             "*": lambda: Fraction(left) * right,
             "/": lambda: Fraction(left) / right,
         }[expr.operator]()
-        return _normal(result)
+        return self._sane(result, expr)
+
+    def _sane(self, value: Fraction | None, expr: s.Expr) -> Fraction | int | None:
+        if value is None or max(abs(value.numerator), value.denominator) > LARGEST:
+            self._context.fault("F105", "this number is too large or too fine", expr.span)
+            return None
+        return _normal(value)
 
     # -- numbers with a meaning ------------------------------------------------------------------------------------
     def number(self, expr: s.Expr, scope: Scope, what: str, least: int | None = None) -> Fraction | None:
@@ -216,12 +223,18 @@ class Evaluator:
             entries.extend([value] * count)
         return tuple(entries), good
 
+    def _rate(self, rate: s.Expr, scope: Scope) -> int | None:
+        value = self._operand(rate, scope)
+        if value == 0:
+            return 0
+        return self.integer(rate, scope, "the rate", 1)
+
     def rates(self, rate: s.Expr | s.Phases | None, scope: Scope, span: Span) -> tuple[int, ...] | None:
         """Tokens per firing, one entry per phase; without a rate it is 1."""
         if rate is None:
             return (1,)
         if not isinstance(rate, s.Phases):
-            n = self.integer(rate, scope, "the rate", 0)
+            n = self._rate(rate, scope)
             if n == 0:
                 self._context.fault(
                     "F107", "a port with rate 0 moves nothing", rate.span, "", (), "remove the port, or give a rate"
@@ -245,5 +258,8 @@ def _normal(value: Fraction | int) -> Fraction | int:
     return int(fraction) if fraction.denominator == 1 else fraction
 
 
-def _shown(value: Parameter) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def shown(value: Parameter) -> str:
+    """A value in a message."""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'the text "{value}"' if isinstance(value, str) else f"`{value}`"

@@ -21,7 +21,9 @@ from .evaluate import Evaluator, Scope
 from .template import Template
 from .wiring import Arrow, Edge, Key, PortView, Unit, Wiring
 
-MOST_INSTANCES = 1_000_000
+#: An app with more tasks, or a delay with more values, is a mistake in a number.
+MOST_INSTANCES = 200_000
+MOST_INITIAL = 1_000_000
 
 
 class Flattener:
@@ -32,6 +34,8 @@ class Flattener:
         self._evaluate = evaluator
         self._components = components
         self._tasks: list[Task] = []
+        self._instantiated = 0
+        self._skipped: set[str] = set()
         self._edges: list[Edge] = []
         self._fed: dict[Key, Span] = {}
         self._excused: set[Key] = set()
@@ -111,7 +115,10 @@ class Flattener:
                 units[name] = self._instances(item, scope, f"{prefix}.{name}", open_graphs)
                 if item.element.index is not None:
                     arrays.add(name)
+        self._skipped = set()
         arrows = [a for item in items if isinstance(item, s.Chain) for a in self._arrows(item, scope)]
+        skipped = [u for name in self._skipped for u in units.get(name, ())]
+        self._excused.update(v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values()))
         Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
             arrows, self._edges, self._fed, self._excused, self._read
         )
@@ -146,15 +153,21 @@ class Flattener:
         if item.element.index is None:
             return [self._instance(item, scope, name, open_graphs)]
         count = self._evaluate.integer(item.element.index, scope, "the number of instances", 1)
-        if count is None or count > MOST_INSTANCES:
-            if count is not None:
-                self._context.fault("F105", f"{count} instances", item.element.index.span, "too many")
+        if count is not None and count > MOST_INSTANCES:
+            self._context.fault("F105", f"{count} instances", item.element.index.span, f"at most {MOST_INSTANCES}")
+            count = None
+        if count is None:
             return [Unit(name, span, broken=True)]
         return [self._instance(item, {**scope, "index": i}, f"{name}[{i}]", open_graphs) for i in range(count)]
 
     def _instance(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> Unit:
         span = item.element.span
         broken = Unit(name, span, broken=True)
+        self._instantiated += 1
+        if self._instantiated > MOST_INSTANCES:
+            help_text = "a composite inside composites multiplies"
+            self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, "", (), help_text)
+            return broken
         kinds = (s.TaskDecl, s.NetworkDecl, s.GraphDecl)
         declaration = self._context.lookup(item.of, kinds, "a task, network or graph")
         if declaration is None:
@@ -250,6 +263,9 @@ class Flattener:
                 self._context.fault(
                     "F214", "this chain goes on after a fan-out", hop.endpoints[1].span, "", (), help_text
                 )
+                rest = (e for later in chain.hops[i:] if isinstance(later, s.Targets) for e in later.endpoints)
+                self._skipped.update(e.element.name.text for e in rest)
+                return
             current, delay, values, pending = hop.endpoints[0], 0, (), None
         if pending is not None:
             self._context.fault("F210", "this delay leads nowhere", pending.span, "", (), "add `-> instance` after it")
@@ -258,6 +274,9 @@ class Flattener:
         count = self._evaluate.integer(hop.count, scope, "the delay", 0)
         if count is None or hop.values is None:
             return count or 0, ()
+        if count > MOST_INITIAL:
+            self._context.fault("F105", f"values for {count} initial tokens", hop.count.span, f"at most {MOST_INITIAL}")
+            return count, ()
         values = [self._evaluate.number(v, scope, "an initial token") for v in hop.values]
         known = tuple(v for v in values if v is not None)
         if len(known) != len(values):

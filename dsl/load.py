@@ -51,11 +51,12 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             platforms[declaration.name.text] = platform(declaration, context, evaluator)
+    seen: dict[tuple[str, str], Span] = {}
     pinned = [
         pin
         for d in declarations
         if isinstance(d, s.MappingDecl)
-        for pin in pins(d, apps, platforms, context, evaluator)
+        for pin in pins(d, apps, platforms, context, evaluator, seen)
     ]
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
@@ -74,27 +75,12 @@ def _place(fault: Diagnostic) -> tuple[str, int, int]:
 def _elaborate(
     specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
 ) -> list[Application]:
-    apps = []
+    apps: list[Application] = []
     for declaration in (d for spec in specifications for d in spec.declarations):
-        match declaration:
-            case s.ConstDecl():
-                evaluator.constant(declaration)
-            case s.TypeDecl():
-                evaluator.type(declaration.type, {}, (declaration.name.text,))
-            case s.TaskDecl():
-                components.check_params(declaration.params)
-                if all(p.default is not None for p in declaration.params):
-                    arguments = components.bind(declaration.params, (), declaration.name, {})
-                    if arguments is not None:
-                        components.template(declaration, arguments)
-            case s.NetworkDecl():
-                components.template(declaration, {})
-            case s.GraphDecl():
-                components.check_params(declaration.params)
-            case s.AppDecl():
-                apps.append(Flattener(context, evaluator, components).app(declaration))
-            case _:
-                pass
+        try:
+            _elaborate_one(declaration, apps, context, evaluator, components)
+        except RecursionError:
+            context.fault("F105", "this is nested too deeply", declaration.span, "", (), "name parts of it")
     for declaration in (d for spec in specifications for d in spec.declarations):
         if not isinstance(declaration, s.GraphDecl) or declaration.name.text in context.used_graphs:
             continue
@@ -103,6 +89,51 @@ def _elaborate(
             if arguments is not None:
                 Flattener(context, evaluator, components).alone(declaration, arguments)
     return apps
+
+
+def _elaborate_one(
+    declaration: s.Declaration, apps: list[Application], context: Context, evaluator: Evaluator, components: Components
+) -> None:
+    match declaration:
+        case s.ConstDecl():
+            evaluator.constant(declaration)
+        case s.TypeDecl():
+            evaluator.type(declaration.type, {}, (declaration.name.text,))
+        case s.TaskDecl():
+            components.check_params(declaration.params)
+            if all(p.default is not None for p in declaration.params):
+                arguments = components.bind(declaration.params, (), declaration.name, {})
+                if arguments is not None:
+                    components.template(declaration, arguments)
+        case s.NetworkDecl():
+            components.template(declaration, {})
+        case s.GraphDecl():
+            components.check_params(declaration.params)
+        case s.AppDecl():
+            apps.append(Flattener(context, evaluator, components).app(declaration))
+        case _:
+            pass
+
+
+def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
+    """The text of a .flow file, or why there is none; `span` is the include that asked for it."""
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {_reason(error)}"
+        help_text = "the path is relative to the file that uses it" if span else "check the path"
+        return Diagnostic("F006" if span else "F002", f"`{path}` {reason}", span, "", (), help_text)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return Diagnostic("F003", f"`{path}` is not a text", span, "", (), "a .flow file is UTF-8 text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
 class _Reader:
@@ -118,7 +149,11 @@ class _Reader:
 
     def read(self, path: str, span: Span | None) -> None:
         """Read one file; `span` is the include that asked for it."""
-        identity = os.path.realpath(path)
+        try:
+            identity = os.path.realpath(path)
+        except ValueError:  # a zero byte, or half a character
+            self.context.fault("F006" if span else "F002", f"`{path}` is no path", span)
+            return
         if identity in [i for i, _ in self._open]:
             names = [n for _, n in self._open]
             cycle = " -> ".join([*(Path(n).name for n in names), Path(path).name])
@@ -127,8 +162,9 @@ class _Reader:
         if identity in self._done:
             return
         self._done.add(identity)
-        text = self._text(path, span)
-        if text is None:
+        text = read_text(path, span)
+        if isinstance(text, Diagnostic):
+            self.context.fault(text.code, text.message, text.span, "", (), text.help)
             return
         self.sources[path] = text
         specification, faults = self._parser.parse(path, text)
@@ -142,23 +178,6 @@ class _Reader:
             elif not isinstance(declaration, s.MappingDecl):
                 self._declare(declaration)
         self._open.pop()
-
-    def _text(self, path: str, span: Span | None) -> str | None:
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-            code = "F006" if span else "F002"
-            self.context.fault(code, f"`{path}` {reason}", span)
-            return None
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            self.context.fault("F003", f"`{path}` is not a text", span, "", (), "a .flow file is UTF-8 text")
-            return None
-        return text.replace("\r\n", "\n")
 
     def _declare(self, declaration: s.Declaration) -> None:
         assert not isinstance(declaration, (s.UseDecl, s.MappingDecl))

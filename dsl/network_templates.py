@@ -217,17 +217,20 @@ class NetworkBuilder:
         if not border.fixed and not all(b.fixed for b in cause):
             return None  # its inputs are to blame, and are named themselves
         if not border.fixed:
-            where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
-            names = ", ".join(f"dimension {i} (`{border.dims[i]}`)" for i in where)
-            sizes = ", ".join(str(d) if isinstance(d, int) else "1" for d in border.dims)
-            way = "in" if port else "out"
-            fix = f'`{way} {port or border.name}: {border.dtype}[{sizes}] from "{border.name}"`'
-            help_text = f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it: {fix}"
-            self._context.fault(
-                "F403", f"tensor `{border.name}` is {border}: {names} is not fixed", span, "", (), help_text
-            )
+            self._dynamic(border, span, port, "out" if cause else "in")
             return None
         return TensorType(border.dtype, border.shape)
+
+    def _dynamic(self, border: Border, span: Span, port: str, way: str) -> None:
+        where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
+        names = " and ".join(f"dimension {i} (`{border.dims[i]}`)" for i in where)
+        sizes = ", ".join(
+            str(d) if isinstance(d, int) else "1" if i == 0 else f"SIZE{i}" for i, d in enumerate(border.dims)
+        )
+        fix = f'`{way} {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"`'
+        help_text = f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it with its sizes: {fix}"
+        message = f"tensor `{border.name}` is {border}: {names} {'is' if len(where) == 1 else 'are'} not fixed"
+        self._context.fault("F403", message, span, "", (), help_text)
 
     def fault(self, code: str, message: str, span: Span, help: str = "") -> None:
         """Report through the shared context."""

@@ -16,11 +16,21 @@ from lark.exceptions import UnexpectedToken
 
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
 from ..model.span import Span
+from .advice import Advice, Place, advise, named
 from .build_tree import TreeBuilder
 from .syntax import Declaration, Specification
 
 OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING"}
 KEYWORDS = tuple(w.lower() for w in sorted(OPENERS))
+#: Words of other languages for what a keyword means here.
+_OTHER_WORDS = {
+    "include": "use",
+    "import": "use",
+    "class": "task",
+    "actor": "task",
+    "component": "task",
+    "model": "network",
+}
 LATER = {"scenario": "scenarios", "event": "events", "variant": "network variants"}
 
 #: What a terminal is called in a message; keywords are shown as they are written.
@@ -53,15 +63,6 @@ _BLOCKS = {
     "APP": "`period`, `deadline`, `priority`, an instance such as `name: Task`, a chain such as `a -> b` or `}`",
     "PLATFORM": "processors such as `cpu core[4]`, `contention` or `}`",
     "MAPPING": "a pin such as `App.task -> core[0]` or `}`",
-}
-#: The words that start an item of a block, for "did you mean".
-_ITEMS = {
-    "TASK": ("in", "out", "rate", "state", "stateless", "wcet", "on", "python", "cuda"),
-    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
-    "GRAPH": ("in", "out", "delay"),
-    "APP": ("period", "deadline", "priority", "delay"),
-    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention"),
-    "MAPPING": ("until", "streams", "wcet", "buffers"),
 }
 
 
@@ -138,7 +139,11 @@ class Parser:
             tree = parser.feed_token(end)
         except UnexpectedToken:
             return self._explain(chunk, len(chunk), _accepted(parser))
-        declaration: Declaration = self._builder.transform(tree)
+        try:
+            declaration: Declaration = self._builder.transform(tree)
+        except RecursionError:
+            span = self._builder.token_span(chunk[0])
+            return Diagnostic("F105", "this is nested too deeply", span, "", (), "name parts of it")
         return declaration
 
     # -- faults in the user's words --------------------------------------------------------------------------------
@@ -147,44 +152,18 @@ class Parser:
         if position == len(chunk):
             return self._unfinished(chunk, expected)
         token = chunk[position]
-        span = self._builder.token_span(token)
-        text = str(token)
-        inside = _inside(chunk)
         before = chunk[position - 1]
         if position and str(before) in LATER and before.type == "NAME":
             return _later(str(before), self._builder.token_span(before))
-        if position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE")):
-            return self._top_level(chunk, position, span)
-        message, help_text = f"`{text}` does not fit here", ""
-        if token.type == "BAD":
-            message = f"`{text}` means nothing in a .flow text"
-            if text == '"':
-                message = "this text is not closed"
-                help_text = 'end it with `"` on the same line'
-            elif text == ";":
-                help_text = "nothing separates declarations: leave it out"
-            elif text == "#" or text == "/":
-                help_text = "comments start with `//`"
-        elif _unit_missing(chunk, position):
-            quantity = chunk[position - 2]
-            message = f"`{chunk[position - 3]} {quantity}` has no unit"
-            span = self._builder.token_span(quantity)
-            help_text = f"write `{quantity} ms`, or another unit of time: `s`, `us`, `ns`"
-        elif token.type == "EQUAL" and "NUMBER" in accepted:
-            help_text = f"write `{chunk[position - 1]} ...` without `=`"
-        elif token.type == "COMMA":
-            help_text = "nothing separates declarations: leave the comma out"
-        elif before.type == "NAME" and did_you_mean(before, _ITEMS.get(chunk[0].type, ())):
-            # A misspelt word was taken for a name, and what follows it does not fit: the word is the fault.
-            message = f"`{before}` means nothing here"
-            span = self._builder.token_span(before)
-            help_text = did_you_mean(before, _ITEMS[chunk[0].type])
-            return Diagnostic("F001", message, span, f"in {inside}", (), help_text)
-        else:
-            help_text = did_you_mean(text, (t.lower() for t in accepted if t.isalpha()))
-        if not help_text:
-            help_text = f"expected {expected}"
-        return Diagnostic("F001", message, span, f"in {inside}, after `{chunk[position - 1]}`", (), help_text)
+        advice = advise(Place(chunk, position, frozenset(accepted))) if position else None
+        if advice is None and (position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))):
+            return self._top_level(chunk, position, self._builder.token_span(token))
+        if advice is None:
+            advice = Advice(position, None, "")
+        message = advice.message or f"`{chunk[advice.at]}` does not fit here"
+        label = f"in {_inside(chunk)}, after `{chunk[advice.at - 1]}`"
+        help_text = advice.help or f"expected {expected}"
+        return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label, (), help_text)
 
     def _expected(self, chunk: list[Token], position: int, accepted: set[str]) -> str:
         # After a complete item everything a block may hold is accepted: name the block's items, not the tokens.
@@ -216,8 +195,16 @@ class Parser:
         if text == "}":
             return Diagnostic("F001", "this `}` closes nothing", span, "", (), "remove it, or add the missing `{`")
         if chunk[position].type == "BAD":
-            return Diagnostic("F001", f"`{text}` means nothing in a .flow text", span, "", (), "remove it")
-        guess = did_you_mean(text, KEYWORDS)
+            help_text = "comments start with `//`" if text in "#/" else "remove it"
+            return Diagnostic("F001", f"{named(text)} means nothing in a .flow text", span, "", (), help_text)
+        follows = chunk[position + 1].type if position + 1 < len(chunk) else ""
+        if chunk[position].type == "NAME" and follows in ("COLON", "_ARROW", "DOT"):
+            help_text = "instances and chains belong inside `app Name { ... }`"
+            return Diagnostic("F001", f"`{text}` stands outside of any app", span, "", (), help_text)
+        guess = did_you_mean(text, (*KEYWORDS, *_OTHER_WORDS))
+        guess = next(
+            (f"did you mean `{w}`?" for o, w in _OTHER_WORDS.items() if guess == f"did you mean `{o}`?"), guess
+        )
         help_text = guess or f"a declaration starts with {one_of(KEYWORDS, 20)}"
         notes: tuple[Note, ...] = ()
         return Diagnostic("F001", f"`{text}` starts no declaration", span, "", notes, help_text)
@@ -293,13 +280,6 @@ def _open_braces(chunk: list[Token]) -> list[Token]:
 def _inside(chunk: list[Token]) -> str:
     name = f" `{chunk[1]}`" if len(chunk) > 1 and chunk[1].type == "NAME" else ""
     return f"{chunk[0]!s}{name}"
-
-
-def _unit_missing(chunk: list[Token], position: int) -> bool:
-    """`period 20` swallowed the next instance's name as its unit: `period 20  camera: Camera`."""
-    if position < 3 or chunk[position].type not in ("COLON", "_ARROW", "LSQB", "DOT"):
-        return False
-    return chunk[position - 2].type == "NUMBER" and chunk[position - 3].type in ("PERIOD", "DEADLINE")
 
 
 @contextmanager

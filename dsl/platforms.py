@@ -42,7 +42,7 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
                     )
             factor = evaluate.number(item.factor, {}, "a contention factor", 1)
             contention.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
-    if not pools:
+    if not any(isinstance(item, s.PoolDecl) for item in declaration.items):
         help_text = "add a line such as `cpu core[4]`"
         context.fault(
             "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text
@@ -108,11 +108,14 @@ def pins(
     platforms: dict[str, Platform],
     context: Context,
     evaluate: Evaluator,
+    seen: dict[tuple[str, str], Span],
 ) -> Iterable[Pin]:
-    """The pins of one mapping. A platform that is not declared here is declared in its own file: not checked yet."""
+    """The pins of one mapping; `seen` collects those of all mappings.
+
+    A platform that is not declared here has a file of its own: its processors are not checked yet.
+    """
     known = {t.name for a in apps for t in a.tasks}
     target = platforms.get(declaration.platform.text)
-    seen: dict[str, Span] = {}
     for item in declaration.pins:
         parts = []
         for element in item.path:
@@ -124,10 +127,13 @@ def pins(
             if parts[0] not in context.poisoned:
                 context.fault("F502", f"there is no task `{task}`", span, "", (), did_you_mean(task, known))
             continue
-        if task in seen:
-            context.fault("F115", f"`{task}` is pinned twice", span, "", [Note("the first one", seen[task])])
+        key = declaration.platform.text, task
+        if key in seen:
+            context.fault(
+                "F115", f"`{task}` is pinned twice", span, "", [Note("the first one", seen[key])], "remove one"
+            )
             continue
-        seen[task] = span
+        seen[key] = span
         stages = tuple(_stage(stage, target, context, evaluate) for stage in item.stages)
         wcet = None
         if item.wcet is not None:

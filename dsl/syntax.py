@@ -22,7 +22,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    value: Fraction
+    """`value` is None when the literal is longer than any number that makes sense."""
+
+    value: Fraction | None
     span: Span
 
 

@@ -34,6 +34,14 @@ class Template:
     outputs: dict[str, tuple[str, Port]]
 
 
+def is_file(place: Path) -> bool:
+    """Whether a file is there; a path that no file system takes (too long, a zero byte) is not."""
+    try:
+        return place.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def beside(span: Span, path: str) -> Path:
     """Paths in a .flow text are relative to it."""
     return Path(os.path.normpath(Path(span.file).parent / path))

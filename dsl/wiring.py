@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ..model.diagnostic import Note, did_you_mean, one_of
+from ..model.diagnostic import Note, closest, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
@@ -75,7 +75,8 @@ class Wiring:
         """Add an edge for each arrow (for arrays: for each pair)."""
         pairs: list[tuple[Arrow, Unit | PortView, Unit | PortView]] = []
         for arrow in arrows:
-            sources, targets = self._resolve(arrow.source), self._resolve(arrow.destination)
+            sources = self._resolve(arrow.source, excused)
+            targets = self._resolve(arrow.destination, excused)
             if sources is None or targets is None:
                 self._excuse(arrow, sources, targets, excused)
                 continue
@@ -96,6 +97,9 @@ class Wiring:
             if arrow.destination.port is not None and isinstance(b, Unit):
                 explicit[f"<{b.name}"].add(arrow.destination.port.text)
         for arrow, a, b in pairs:
+            if self._backwards(arrow, a, b):
+                self._excuse(arrow, [a], [b], excused)
+                continue
             source = self._port(arrow.source, a, "out", explicit)
             target = self._port(arrow.destination, b, "in", explicit)
             if source is None or target is None:
@@ -111,16 +115,36 @@ class Wiring:
                     Note(f"{source.type} comes from here", source.span),
                     Note(f"{target.type} is wanted here", target.span),
                 ]
-                message = f"`{source.key[1]}` is {source.type}, `{target.key[1]}` is {target.type}"
+                message = f"`{_short(source.key)}` is {source.type}, `{_short(target.key)}` is {target.type}"
                 self.context.fault(
                     "F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type)
                 )
             edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
 
+    def _backwards(self, arrow: Arrow, a: Unit | PortView, b: Unit | PortView) -> bool:
+        """An arrow from an input to an output is one mistake, not two."""
+        left, right = arrow.source, arrow.destination
+        if isinstance(a, PortView) and isinstance(b, PortView):
+            return False
+        from_input = a.direction == "out" if isinstance(a, PortView) else _names(left.port, a.inputs, a.outputs)
+        to_output = b.direction == "in" if isinstance(b, PortView) else _names(right.port, b.outputs, b.inputs)
+        if not (from_input and to_output):
+            return False
+        help_text = f"turn it round: `{_written(right)} -> {_written(left)}`"
+        self.context.fault(
+            "F209", "this arrow points backwards", arrow.span, "from an input to an output", (), help_text
+        )
+        return True
+
     def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
-        name = f"{target.key[0].rpartition('.')[2]}.{target.key[1]}"
+        name = _short(target.key)
         help_text = "an input has one source: remove one of the arrows, or add a port"
         self.context.fault("F201", f"`{name}` is fed twice", arrow.span, "", [Note("fed here first", first)], help_text)
+
+    def _meant(self, name: str, excused: set[Key]) -> None:
+        """What a misspelt name most likely meant is not reported as unconnected."""
+        for unit in self.units.get(name, ()):
+            excused.update(v.key for v in (*unit.inputs.values(), *unit.outputs.values()))
 
     def _excuse(
         self,
@@ -137,9 +161,11 @@ class Wiring:
                     continue
                 ports: dict[str, PortView] = getattr(end, side)
                 named = endpoint.port.text if endpoint.port is not None else None
+                if named is not None and named not in ports:  # misspelt, or the wrong way round: any may be meant
+                    excused.update(v.key for v in (*end.inputs.values(), *end.outputs.values()))
                 excused.update(v.key for n, v in ports.items() if named is None or n == named)
 
-    def _resolve(self, endpoint: s.Endpoint) -> list[Unit] | list[PortView] | None:
+    def _resolve(self, endpoint: s.Endpoint, excused: set[Key]) -> list[Unit] | list[PortView] | None:
         name = endpoint.element.name.text
         if name in self.own and endpoint.element.index is None:
             if endpoint.port is not None:
@@ -149,7 +175,9 @@ class Wiring:
         found = self.units.get(name)
         if found is None:
             if name not in self.context.poisoned:
-                help_text = did_you_mean(name, [*self.units, *self.own])
+                meant = closest(name, [*self.units, *self.own])
+                self._meant(meant, excused)
+                help_text = f"did you mean `{meant}`?" if meant else ""
                 if not help_text and name in self.context.names:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
                 label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
@@ -164,6 +192,7 @@ class Wiring:
             if name not in self.arrays or index >= len(found):
                 message = f"`{name}` has {len(found)} elements" if name in self.arrays else f"`{name}` is no array"
                 self.context.fault("F212", message, endpoint.element.index.span, "counted from 0")
+                self._meant(name, excused)
                 return None
             found = [found[index]]
         return None if any(u.broken for u in found) else found
@@ -204,8 +233,10 @@ class Wiring:
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
         message = f"which {side} of `{short}`? " + (f"{one_of(free)} are free" if free else "all are connected already")
-        choice = free[0] if free else next(iter(ports))
-        self.context.fault("F206", message, endpoint.span, "", (), f"name it: `{short}.{choice}`")
+        help_text = f"name it: `{short}.{free[0]}`" if free else f"remove an arrow, or name one of {one_of(ports)}"
+        if not free and way == "in":
+            help_text = "an input has one source: remove an arrow, or add an input to the task"
+        self.context.fault("F206", message, endpoint.span, "", (), help_text)
         return None
 
     def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
@@ -216,6 +247,21 @@ class Wiring:
         what = "an input of the graph: data comes from it" if is_input else "an output of the graph: data goes to it"
         self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
         return None
+
+
+def _names(port: s.Word | None, these: dict[str, PortView], those: dict[str, PortView]) -> bool:
+    """Does the name mean one of `these` ports, and none of `those`? Without a name: are there only these?"""
+    if port is None:
+        return bool(these) and not those
+    return port.text in these and port.text not in those
+
+
+def _short(key: Key) -> str:
+    return f"{key[0].rpartition('.')[2]}.{key[1]}"
+
+
+def _written(endpoint: s.Endpoint) -> str:
+    return endpoint.element.name.text + (f".{endpoint.port.text}" if endpoint.port is not None else "")
 
 
 def _end_of_chain(way: s.Direction) -> str:

@@ -93,6 +93,9 @@ def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple
                 f"it has {one_of(platform.processors)}",
             )
         kind = platform.pool_of(name).kind
+        abstract = task.network is None and not task.implementations
+        if abstract and kind == "cpu":
+            continue
         if task.network is None and not any(i.kind == kind for i in task.implementations):
             kinds = sorted({i.kind for i in task.implementations})
             have = f"it has code for {one_of(kinds)}" if kinds else "it has no code"

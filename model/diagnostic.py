@@ -50,12 +50,17 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(d.severity == "error" for d in diagnostics)
 
 
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that `word` is most likely a misspelling of, or an empty string."""
+    lowered = {c.lower(): c for c in sorted(set(known))}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else ""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean ...?` for the closest known word, or an empty string."""
-    candidates = sorted(set(known))
-    lowered = {c.lower(): c for c in candidates}
-    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
-    return f"did you mean `{lowered[close[0]]}`?" if close else ""
+    found = closest(word, known)
+    return f"did you mean `{found}`?" if found else ""
 
 
 def one_of(names: Iterable[str], limit: int = 8) -> str:

@@ -133,7 +133,7 @@ def test_names_that_mean_something_to_python(write: Write, tmp_path: Path) -> No
 class Source:
     def __init__(self, **given): self.given = given
     def __call__(self): return len(self.given["class"])
-def show(n, lambda_=0): print("got", n)
+def show(n, lambda_=0): print("got %s\\n" % n, end="")
 """
     flow = write(
         'task class(class: string, file: int, name: int) { out import: int64  python "t.py:Source" }\n'

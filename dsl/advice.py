@@ -1,0 +1,204 @@
+"""What people mean when they write something that the grammar does not know: advice for syntax faults.
+
+In: the tokens of one declaration, where it went wrong, and what could have followed. Out: the token to point at, a
+message (None = the general one), and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lark import Token
+
+from ..model.diagnostic import did_you_mean
+from .evaluate import UNITS
+
+#: The words that start an item of a block, for "did you mean".
+ITEMS = {
+    "TASK": ("in", "out", "rate", "state", "stateless", "wcet", "on", "python", "cuda"),
+    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
+    "GRAPH": ("in", "out", "delay"),
+    "APP": ("period", "deadline", "priority", "delay"),
+    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention"),
+    "MAPPING": ("until", "streams", "wcet", "buffers"),
+}
+_TIMED = ("PERIOD", "DEADLINE", "WCET")
+_DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "CONST", "TYPE")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`message` None keeps the general one; `at` is the position of the token to point at."""
+
+    at: int
+    message: str | None
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A syntax fault: the declaration's tokens, the position of the first that does not fit, what would have."""
+
+    tokens: Sequence[Token]
+    position: int
+    accepted: frozenset[str]
+
+    def kind(self, offset: int = 0) -> str:
+        """Type of the token at the fault, or beside it; empty outside."""
+        i = self.position + offset
+        return str(self.tokens[i].type) if 0 <= i < len(self.tokens) else ""
+
+    def text(self, offset: int = 0) -> str:
+        """Its text."""
+        i = self.position + offset
+        return str(self.tokens[i]) if 0 <= i < len(self.tokens) else ""
+
+
+def advise(place: Place) -> Advice | None:
+    """The first advice that fits."""
+    for rule in RULES:
+        found = rule(place)
+        if found is not None:
+            return found
+    return None
+
+
+def named(character: str) -> str:
+    """A character as itself, or by its code point where it would not be seen."""
+    visible = character.isprintable() and not character.isspace()
+    return f"`{character}`" if visible else f"the character U+{ord(character):04X}"
+
+
+def _unknown_character(p: Place) -> Advice | None:
+    if p.kind() != "BAD":
+        return None
+    text = p.text()
+    if text == '"':
+        return Advice(p.position, "this text is not closed", 'end it with `"` on the same line')
+    helps = {";": "nothing separates declarations: leave it out", "#": "comments start with `//`"}
+    helps["'"] = 'texts stand between `"`'
+    return Advice(p.position, f"{named(text)} means nothing in a .flow text", helps.get(text, ""))
+
+
+def _comment(p: Place) -> Advice | None:
+    starts = p.text() == "/" and p.text(1) in ("*", "/")
+    return Advice(p.position, None, "comments start with `//`") if starts else None
+
+
+def _unit_missing(p: Place) -> Advice | None:
+    # `period 20  camera: Camera` takes the instance's name for the unit; `wcet 20 }` does not.
+    for number in (-1, -2):
+        if p.kind(number) != "NUMBER" or p.kind(number - 1) not in _TIMED:
+            continue
+        if (number == -1 and p.kind() == "NAME") or (
+            number == -2 and p.kind() not in ("COLON", "_ARROW", "LSQB", "DOT")
+        ):
+            continue
+        quantity = p.text(number)
+        help_text = f"write `{quantity} ms`, or another unit of time: `s`, `us`, `ns`"
+        return Advice(p.position + number, f"`{p.text(number - 1)} {quantity}` has no unit", help_text)
+    return None
+
+
+def _constant_with_unit(p: Place) -> Advice | None:
+    units = {u for group in UNITS.values() for u in group}
+    if p.tokens[0].type != "CONST" or p.text() not in units or p.kind(-1) != "NUMBER":
+        return None
+    name = str(p.tokens[1])
+    return Advice(p.position, "a constant has no unit", f"write the unit where it is used: `period {name} {p.text()}`")
+
+
+def _other_arrow(p: Place) -> Advice | None:
+    return Advice(p.position, None, "an arrow is written `->`") if p.text() + p.text(1) in ("=>", "-->") else None
+
+
+def _equals(p: Place) -> Advice | None:
+    if p.kind() != "EQUAL" or "NUMBER" not in p.accepted:
+        return None
+    return Advice(p.position, None, f"write `{p.text(-1)} ...` without `=`")
+
+
+def _comma(p: Place) -> Advice | None:
+    return (
+        Advice(p.position, None, "nothing separates declarations: leave the comma out") if p.kind() == "COMMA" else None
+    )
+
+
+def _argument_without_name(p: Place) -> Advice | None:
+    if p.tokens[0].type not in ("APP", "GRAPH") or p.kind(-1) not in ("LPAR", "COMMA"):
+        return None
+    if p.kind() in ("STRING", "NUMBER"):
+        return Advice(p.position, None, f"arguments have names: `name = {p.text()}`")
+    return None
+
+
+def _instance_the_other_way(p: Place) -> Advice | None:
+    if p.tokens[0].type in ("APP", "GRAPH") and p.kind(-1) == p.kind() == "NAME" and "COLON" in p.accepted:
+        return Advice(p.position, None, f"write `{p.text()}: {p.text(-1)}`")
+    return None
+
+
+def _code_without_language(p: Place) -> Advice | None:
+    if p.kind() == "STRING" and p.tokens[0].type == "TASK" and "DIRECTION" in p.accepted:
+        return Advice(p.position, None, f"name its language: `python {p.text()}`")
+    return None
+
+
+def _mapping_without_on(p: Place) -> Advice | None:
+    if p.tokens[0].type == "MAPPING" and p.position == 1 and p.kind() == "NAME":
+        return Advice(p.position, None, f"write `mapping on {p.text()}`")
+    return None
+
+
+def _delay_without_number(p: Place) -> Advice | None:
+    if p.kind(-1) == "DELAY":
+        return Advice(p.position, None, "a delay has a number of tokens: `delay 1`")
+    return None
+
+
+def _misspelt_word_before(p: Place) -> Advice | None:
+    # A misspelt word is taken for a name, and what follows it does not fit: the word is the fault.
+    items = ITEMS.get(str(p.tokens[0].type), ())
+    if p.kind(-1) == "NAME" and did_you_mean(p.text(-1), items) and p.kind(-2) not in ("DIRECTION", "COLON", "_ARROW"):
+        return Advice(p.position - 1, f"`{p.text(-1)}` means nothing here", did_you_mean(p.text(-1), items))
+    return None
+
+
+def _declaration_inside(p: Place) -> Advice | None:
+    # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does not fit.
+    if p.kind(-1) in _DECLARES and p.kind() == "NAME" and p.kind(1) in ("LBRACE", "LPAR", "FROM", "EQUAL"):
+        help_text = f"move it out of `{p.tokens[0]} {p.tokens[1]}`: declarations stand side by side"
+        return Advice(p.position - 1, f"a {p.text(-1)} cannot be declared here", help_text)
+    return None
+
+
+def _type_before_name(p: Place) -> Advice | None:
+    if p.kind() == "LSQB" and p.kind(-2) == "DIRECTION":
+        return Advice(p.position - 1, None, f"the name comes first: `{p.text(-2)} NAME: {p.text(-1)}[...]`")
+    return None
+
+
+def _misspelt(p: Place) -> Advice | None:
+    help_text = did_you_mean(p.text(), (t.lower() for t in p.accepted if t.isalpha()))
+    return Advice(p.position, None, help_text) if help_text else None
+
+
+RULES: tuple[Callable[[Place], Advice | None], ...] = (
+    _unknown_character,
+    _comment,
+    _unit_missing,
+    _constant_with_unit,
+    _other_arrow,
+    _equals,
+    _argument_without_name,
+    _comma,
+    _instance_the_other_way,
+    _code_without_language,
+    _mapping_without_on,
+    _delay_without_number,
+    _type_before_name,
+    _declaration_inside,
+    _misspelt_word_before,
+    _misspelt,
+)

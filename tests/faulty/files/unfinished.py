@@ -1,0 +1,2 @@
+def grey(frame):
+    return (frame
