@@ -100,7 +100,7 @@ def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
 def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
     declared = {p.name: p for p in system.platforms}
     if wanted.endswith(".flow"):
-        found = [p for p in system.platforms if p.span is not None and p.span.file == wanted]
+        found = [p for p in system.platforms if p.span is not None and _same_file(p.span.file, wanted)]
         if len(found) == 1:
             return found[0], None
         what = (
@@ -115,6 +115,10 @@ def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic 
         return declared[wanted], None
     help_text = did_you_mean(wanted, declared) or f"there is {one_of(declared)}; another one is given as a .flow file"
     return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, "", (), help_text)
+
+
+def _same_file(a: str, b: str) -> bool:
+    return os.path.realpath(a) == os.path.realpath(b)
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------------

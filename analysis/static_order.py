@@ -18,7 +18,7 @@ from math import gcd, lcm
 import networkx as nx
 
 from ..model.application import Application
-from .order import iteration_order
+from .order import components, iteration_order
 
 #: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
 MOST_JOBS = 1000
@@ -148,13 +148,15 @@ def _sequence(
     """
     short = _runs(app, vector, stage, upstream_first=False)
     small = _capacities(app, vector, placement, stage, short)
-    arrives_in_parts = app.period_ns is not None and any(vector[t.name] > 1 for t in app.tasks if not t.inputs)
+    grouped = any(size > 1 for size in batches(app).values())
+    in_parts = any(vector[t.name] > 1 for t in app.tasks if not t.inputs)
+    arrives_in_parts = app.period_ns is not None and in_parts and not grouped
     if arrives_in_parts:
         return short, small
     long = _runs(app, vector, stage, upstream_first=True)
     large = _capacities(app, vector, placement, stage, long)
     cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
-    return (long, large) if cheap else (short, small)
+    return (long, large) if cheap or grouped else (short, small)
 
 
 def _memory(app: Application, capacities: dict[str, int]) -> int:
@@ -187,6 +189,7 @@ def _capacities(
     A channel between processors gets room for one more firing at each end, so that neither waits for the other.
     """
     tasks = {t.name: t for t in app.tasks}
+    sizes = batches(app)
     tokens: dict[str, int] = {}
     most: dict[str, int] = {}
     out: dict[str, list[tuple[str, str, int]]] = {t: [] for t in tasks}
@@ -200,7 +203,7 @@ def _capacities(
         into[c.destination].append((c.name, c.destination_port))
     for name, times, first in runs:
         task = tasks[name]
-        batch = task.network.batch if task.network is not None else 1
+        batch = sizes[name]
         ins = [(channel, task.port(port)) for channel, port in into[name]]
         outs = [(channel, task.port(port)) for channel, port, _ in out[name]]
         for start in range(first, first + times, batch):
@@ -213,13 +216,15 @@ def _capacities(
     for c in app.channels:
         here, there = placement[c.source], placement[c.destination]
         if here != there or len(here) > 1:
-            most[c.name] += _burst(tasks[c.source].port(c.source_port).rates, tasks[c.source].network, len(here))
-            most[c.name] += _burst(
-                tasks[c.destination].port(c.destination_port).rates, tasks[c.destination].network, len(there)
-            )
+            most[c.name] += max(tasks[c.source].port(c.source_port).rates) * sizes[c.source] * len(here)
+            most[c.name] += max(tasks[c.destination].port(c.destination_port).rates) * sizes[c.destination] * len(there)
     return most
 
 
-def _burst(rates: tuple[int, ...], network: object, replicas: int) -> int:
-    batch: int = getattr(network, "batch", 1)
-    return max(rates) * batch * replicas
+def batches(app: Application) -> dict[str, int]:
+    """How many firings of each task are grouped into one: the batch of networks, but 1 inside a cycle.
+
+    A cycle may not have tokens for a whole group.
+    """
+    cyclic = {name for component in components(app) for name in component}
+    return {t.name: t.network.batch if t.network is not None and t.name not in cyclic else 1 for t in app.tasks}

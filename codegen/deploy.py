@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from ..analysis.static_order import NoRound, Step, schedule
+from ..analysis.static_order import NoRound, Step, batches, schedule
 from ..model.application import Application, FilePath, Parameter, Port, Task
 from ..model.deployment import (
     CCode,
@@ -87,7 +88,10 @@ def deploy(
     c_tasks: dict[str, list[Task]] = {}
     apps = []
     for app in system.apps:
-        tasks = tuple(_task(t, repetition[app.name][t.name], sources, helpers, c_tasks) for t in app.tasks)
+        sizes = batches(app)
+        tasks = tuple(
+            _task(t, repetition[app.name][t.name], sizes[t.name], sources, helpers, c_tasks) for t in app.tasks
+        )
         channels = tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port, capacities[c.name], c.delay,
@@ -117,28 +121,46 @@ def _orders(
 ) -> tuple[tuple[DeployedWorker, ...], dict[str, int]]:
     """One worker per processor under static order; one per app and processor under fixed priorities.
 
-    Apps whose periods have no short common round get workers of their own as well.
+    Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
+    get workers of their own on static-order processors as well.
     """
-    try:
-        joint = schedule(system.apps, repetition, placement, work_ns)
-        apart = False
-    except NoRound:
-        apart = True
     alone = {a.name: schedule([a], repetition, placement, work_ns) for a in system.apps}
     capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
+    joint = None
+    if len({a.period_ns is None for a in system.apps}) == 1:
+        with contextlib.suppress(NoRound):
+            joint = schedule(system.apps, repetition, placement, work_ns)
     ranks = sorted({a.priority for a in system.apps})
     workers = []
     for position, processor in enumerate(platform.processors):
-        pool = platform.pool_of(processor)
-        if apart or pool.scheduler == "fixed_priority":
+        scheduler = platform.pool_of(processor).scheduler
+        fixed_priority = scheduler == "fixed_priority"
+        orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
+        if joint is not None and not fixed_priority:
+            orders.append((joint.orders.get(processor, ()), None))
+        else:
             for app in system.apps:
-                steps = alone[app.name].orders.get(processor, ())
-                fixed = (position, 1 + ranks.index(app.priority)) if pool.scheduler == "fixed_priority" else None
-                if steps:
-                    workers.append(DeployedWorker(processor, pool.scheduler, _entries(steps), fixed))
-        elif joint.orders.get(processor):
-            workers.append(DeployedWorker(processor, pool.scheduler, _entries(joint.orders[processor]), None))
+                fixed = (position, 1 + ranks.index(app.priority)) if fixed_priority else None
+                orders.append((alone[app.name].orders.get(processor, ()), fixed))
+        for steps, priority in orders:
+            for part in _sources_apart(system, steps):
+                workers.append(DeployedWorker(processor, scheduler, _entries(part), priority))
     return tuple(workers), capacities
+
+
+def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
+    """Sources of a pipelined periodic app wait for their release in a worker of their own.
+
+    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. Two
+    workers follow a finer projection of the same sequence, so that they cannot deadlock either.
+    """
+    paced = {a.name for a in system.apps if a.period_ns is not None}
+    sources = {t.name for a in system.apps for t in a.tasks if not t.inputs}
+    waiting = tuple(s for s in steps if s.task in sources and s.app in paced)
+    lagging = {s.app for s in steps if s.stage}
+    if not any(s.app in lagging for s in waiting):
+        return [steps] if steps else []
+    return [waiting, tuple(s for s in steps if s not in waiting)]
 
 
 def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
@@ -147,9 +169,11 @@ def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
     )
 
 
-def _task(task: Task, firings: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]) -> DeployedTask:
+def _task(
+    task: Task, firings: int, batch: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
+) -> DeployedTask:
     ports = tuple(_port(p) for p in task.inputs), tuple(_port(p) for p in task.outputs)
-    return DeployedTask(task.name, task.doc, _code(task, sources, helpers, c_tasks), *ports, firings)
+    return DeployedTask(task.name, task.doc, _code(task, batch, sources, helpers, c_tasks), *ports, firings)
 
 
 def _port(port: Port) -> DeployedPort:
@@ -158,7 +182,7 @@ def _port(port: Port) -> DeployedPort:
 
 
 def _code(
-    task: Task, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
+    task: Task, batch: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
 ) -> PythonCode | CCode | OnnxCode:
     if task.network is not None:
         network = task.network
@@ -166,7 +190,7 @@ def _code(
         for name in network.external:
             sources.place("networks", Path(network.path).parent / name)
         names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
-        return OnnxCode(file, *names, network.batch)
+        return OnnxCode(file, *names, batch)
     code = implementation_on(task)
     assert code is not None
     if code.language == "c":

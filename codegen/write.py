@@ -22,6 +22,7 @@ from .emit import compile_command, digest
 from .sources import Plan
 
 MANIFEST = ".flowc-manifest.json"
+STAGE = ".flowc-new-"
 
 
 class CannotWrite(Exception):
@@ -45,7 +46,9 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
     stage = None
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        # Inside an existing directory: it may be a mount point, or its parent not ours to write.
+        place = directory if directory.exists() else directory.parent
+        stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
         _fill(stage, plan)
         objects = _compile(stage, c_tasks)
         files = sorted([*plan, *objects])
@@ -96,7 +99,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
-        folders[:] = [f for f in folders if f != "__pycache__"]
+        folders[:] = [f for f in folders if f != "__pycache__" and not f.startswith(STAGE)]
         foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
     others = sorted(f for f in foreign if f not in own)
     if others:

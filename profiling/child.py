@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -10,6 +11,9 @@ import threading
 import time
 from pathlib import Path
 
+#: Seconds that the first frame may take.
+LONGEST_FRAME = 30.0
+
 
 class _Times:
     """Stands in for the tracer: keeps durations by task."""
@@ -17,8 +21,8 @@ class _Times:
     def __init__(self) -> None:
         self.samples: dict[str, list[int]] = {}
 
-    def firing(self, processor: str, task: str, firing: int, start: int, end: int) -> None:
-        self.samples.setdefault(task, []).append(end - start)
+    def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
+        self.samples.setdefault(task, []).append((end - start) // group)
 
     def fill(self, channel: str, tokens: int, time: int) -> None:
         pass
@@ -31,14 +35,21 @@ def main(directory: str, seconds: str, output: str) -> int:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    runtime = importlib.import_module("runtime.graph")  # the copy in the build, found by its main.py
     program = module.program()
     times = _Times()
     program.tracer = times
 
     def stop_when_seen() -> None:
-        """After the time is over, but not before every app has finished a frame, however slow it is."""
-        time.sleep(float(seconds))
-        while any(a.frames == 0 and a.limit > 0 for a in program.apps):
+        """After the time is over, but not before every app has finished a frame, as long as that is bearable."""
+        wanted = float(seconds)
+        time.sleep(wanted)
+        give_up = time.monotonic() + max(LONGEST_FRAME, 10 * wanted)
+        while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
+            if time.monotonic() > give_up:
+                said = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
+                program.fail(runtime.Failure("", "", None, said))
+                return
             time.sleep(0.05)
         program.interrupts += 1
 

@@ -30,8 +30,10 @@ def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
     """Run the build in `directory` for about `seconds`; firing times in ns by task."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "times.json"
+        # -P: a file of the user called like a module of Python must not be imported instead.
         command = [
             sys.executable,
+            "-P",
             "-m",
             f"{__package__.rpartition('.')[0]}.profiling.child",
             str(directory),

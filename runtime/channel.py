@@ -84,10 +84,11 @@ class Channel(Place):
         Place.__init__(self)
         self.name = name
         self.capacity = capacity
+        self.delay = 0 if initial is None else len(initial)
+        self.least_free = capacity - self.delay
         self.empty = _NOTHING
         self.filled = 0 if initial is None else len(initial)
         self.free = capacity - self.filled
-        self.most = self.filled
         # (array, next unread token or -1 when the array is a single token without leading axis)
         self._segments: Deque[List[Any]] = deque()
         if initial is not None:
@@ -116,6 +117,7 @@ class Channel(Place):
             while self.free < count:
                 self._wait(waiter, "space")
             self.free -= count
+            self.least_free = min(self.least_free, self.free)
 
     def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         """Append `count` tokens. A replicated producer gives its `turn` (firing, number of firings): order is kept."""
@@ -135,8 +137,6 @@ class Channel(Place):
         if count:
             self._segments.append([block, 0 if stacked else -1])
             self.filled += count
-            if self.filled > self.most:
-                self.most = self.filled
 
     def _take(self, count: int, stacked: bool) -> np.ndarray:
         self.filled -= count
@@ -194,6 +194,7 @@ class LocalChannel(Channel):
         if self.free < count:
             raise AssertionError("order of %s: room for %d wanted, %d there" % (self.name, count, self.free))
         self.free -= count
+        self.least_free = min(self.least_free, self.free)
 
     def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         self._append(block, count, stacked)

@@ -23,15 +23,24 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     """
     options = _parser().parse_args(arguments)
     program = build()
+    program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr)
     received: List[int] = []
 
     def on_signal(number: int, frame: Any) -> None:
         received.append(number)
         program.interrupts += 1
+        if not program.begin:
+            raise SystemExit(128 + number)  # nothing has begun: a task is still being opened
+        if program.interrupts > 2:
+            os._exit(128 + number)
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_signal)
         signal.signal(signal.SIGTERM, on_signal)
+    for path in (options.trace, options.report):
+        if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            print("flowc: there is no directory for %s" % path, file=sys.stderr)
+            return 2
     if options.trace:
         program.tracer = Tracer()
     show = _Progress() if sys.stderr.isatty() and not options.quiet else None
@@ -46,8 +55,6 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             json.dump(document, stream, indent=1)
     if not options.quiet and (good or any(a["frames"] for a in document["apps"].values())):
         print(table(document))
-    for note in program.notes:
-        print("flowc: %s" % note, file=sys.stderr)
     status = 0
     if not good and program.failure is not None:
         if program.failure.details:

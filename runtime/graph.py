@@ -60,6 +60,9 @@ class Task:
         self.readers: List[List[Channel]] = [[] for _ in outputs]
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
         self.per_iteration = 1
+        self.starts_frame = self.ends_frame = False
+        #: Outputs that are checked at every firing, because C code reads them.
+        self.guarded = [False for _ in outputs]
         self.turnstile: Optional[Turnstile] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0
@@ -103,7 +106,7 @@ class App:
         self.tasks: List[Task] = []
         self.limit = FOREVER
         self.begun = -1
-        self.frames = 0
+        self._ended = 0
         self.misses = 0
         self.overruns = 0
         self.total_latency = 0
@@ -111,6 +114,7 @@ class App:
         self.latencies: Deque[int] = deque(maxlen=100_000)
         self.first_start: Optional[int] = None
         self.last_end = 0
+        self._enders = 0
         self._starts: Dict[int, int] = {}
         self._missing: Dict[int, int] = {}
         self._lock = threading.Lock()
@@ -121,16 +125,35 @@ class App:
         self.tasks.append(task)
         return task
 
+    @property
+    def frames(self) -> int:
+        """Finished frames; what ran ahead of the end of the stream has finished none."""
+        return min(self._ended, self.limit)
+
     def prepare(self) -> None:
-        """Decide which tasks start and end a frame: sources and sinks, or all where a graph has none."""
-        self.starters = [t for t in self.tasks if not t.inputs] or self.tasks
-        self.enders = [t for t in self.tasks if not t.outputs] or self.tasks
+        """Decide which tasks start a frame (sources, or all where there are none), and which end it.
+
+        A frame ends with the tasks that nobody reads inside the same iteration: sinks, and what lies before a delay.
+        """
+        for task in self.tasks:
+            task.starts_frame = not task.inputs
+            task.ends_frame = all(
+                c.delay >= sum(p.rates) * task.per_iteration // len(p.rates)
+                for p, channels in zip(task.outputs, task.readers)
+                for c in channels
+            )
+        for task in self.tasks:
+            task.starts_frame |= not any(t.is_source for t in self.tasks)
+            task.ends_frame |= not any(t.ends_frame for t in self.tasks)
+        self._enders = sum(t.ends_frame for t in self.tasks)
 
     def end_at(self, iterations: int) -> None:
         """The stream ends after so many iterations."""
-        if iterations < self.limit:
+        with self._lock:
+            if iterations >= self.limit:
+                return
             self.limit = iterations
-            self.program.stir()
+        self.program.stir()
 
     def started(self, iteration: int, time_ns: int) -> None:
         """A source begins that frame."""
@@ -144,12 +167,12 @@ class App:
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""
         with self._lock:
-            left = self._missing.pop(iteration, len(self.enders)) - 1
+            left = self._missing.pop(iteration, self._enders) - 1
             if left:
                 self._missing[iteration] = left
                 return
             latency = time_ns - self._starts.pop(iteration, time_ns)
-            self.frames += 1
+            self._ended += 1
             self.last_end = time_ns
             self.latencies.append(latency)
             self.total_latency += latency

@@ -10,11 +10,12 @@ import sys
 import threading
 import time
 from fractions import Fraction
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .channel import Channel, LocalChannel, Turnstile
+from .code import C
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .tokens import initial_tokens
 from .watch import Watch
@@ -33,7 +34,8 @@ class Program:
         self.channels: List[Channel] = []
         self.orders: List[Tuple[str, List[Fire]]] = []
         self.priorities: List[Optional[Tuple[int, int]]] = []
-        self.notes: List[str] = []
+        self._said: Set[str] = set()
+        self.speak: Callable[[str], None] = lambda text: None
         self.workers: List[Worker] = []
         self.stopping = False
         self.failure: Optional[Failure] = None
@@ -100,6 +102,7 @@ class Program:
             made.source, made.destination = source.name, destination.name
             made.empty = np.zeros((0,) + port.shape, port.dtype)
             source.readers[out].append(made)
+            source.guarded[out] |= isinstance(destination.code, C)
             destination.feeders[inn] = made
             self.channels.append(made)
 
@@ -183,6 +186,12 @@ class Program:
             app.overruns += 1
         return release
 
+    def say(self, text: str) -> None:
+        """Tell whoever runs the program, once."""
+        if text not in self._said:
+            self._said.add(text)
+            self.speak(text)
+
     # -- stopping --------------------------------------------------------------------------------------------------
     def stir(self) -> None:
         """Something changed: everybody who waits looks again."""
@@ -204,3 +213,18 @@ class Program:
         """Finish the frames that have begun, then end."""
         for app in self.apps:
             app.end_at(app.begun + 1)
+
+    def who_waits(self) -> str:
+        """Every worker with what it does or waits for, in words."""
+        lines = []
+        for worker in self.workers:
+            waiting, firing = worker.waiting, worker.firing
+            if firing is not None:
+                lines.append("%s is in %s, firing %d" % (worker.processor, firing[0].name, firing[1]))
+            elif waiting is not None:
+                place, what = waiting
+                who, whom = place.destination, place.source
+                if what == "space":
+                    who, whom = whom, who
+                lines.append("%s waits for %s from %s" % (who, what, whom))
+        return "; ".join(lines) or "nobody waits"

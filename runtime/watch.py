@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 DEADLOCK_AFTER = 1.0
 #: Seconds that a stop may take before stuck firings are abandoned.
 GRACE = 0.6
+#: A gap between two looks that means the process was suspended.
+ASLEEP = 1.0
 
 
 class Watch:
@@ -27,6 +28,8 @@ class Watch:
         self._program, self._watchdog, self._drain, self._progress = program, watchdog, drain, progress
         self._seen = -1
         self._since = time.monotonic()
+        self._polled = self._since
+        self._awake_since = 0
         self._drain_until: Optional[float] = None
         self._warned: Dict[Tuple[str, int], float] = {}
 
@@ -39,6 +42,7 @@ class Watch:
             if not alive:
                 return
             alive[0].join(0.05)
+            self._notice_sleep()
             if program.stopping:
                 return self._abandon()
             if program.interrupts > handled:
@@ -52,7 +56,7 @@ class Watch:
             if self._drain_until is not None and time.monotonic() > self._drain_until:
                 program.stopping = True
                 program.stir()
-                print("flowc: frames in flight did not end; %s" % self._who_waits(), file=sys.stderr)
+                program.say("frames in flight did not end; %s" % program.who_waits())
                 return self._abandon()
             self._check_deadlock(alive)
             self._check_stuck(alive)
@@ -64,12 +68,20 @@ class Watch:
         for worker in self._program.workers:
             worker.join(max(0.0, deadline - time.monotonic()))
 
+    def _notice_sleep(self) -> None:
+        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) nobody was stuck."""
+        now = time.monotonic()
+        if now - self._polled > ASLEEP:
+            self._since = now
+            self._awake_since = time.perf_counter_ns()
+        self._polled = now
+
     def _check_deadlock(self, alive: List[Worker]) -> None:
         progress = sum(w.progress for w in self._program.workers)
         if progress != self._seen or not all(w.waiting for w in alive):
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
-            self._program.fail(Failure("", "", None, "deadlock: " + self._who_waits()))
+            self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))
 
     def _check_stuck(self, alive: List[Worker]) -> None:
         now = time.perf_counter_ns()
@@ -78,24 +90,10 @@ class Watch:
             if firing is None:
                 continue
             task, number, start = firing
-            seconds = (now - start) / 1e9
+            seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.is_source:
-                reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._who_waits())
+                reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._program.who_waits())
                 self._program.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}
-                print("flowc: %s has been in firing %d for %.0f s" % (task.name, number, seconds), file=sys.stderr)
-
-    def _who_waits(self) -> str:
-        lines = []
-        for worker in self._program.workers:
-            waiting, firing = worker.waiting, worker.firing
-            if firing is not None:
-                lines.append("%s is in %s, firing %d" % (worker.processor, firing[0].name, firing[1]))
-            elif waiting is not None:
-                place, what = waiting
-                who, whom = place.destination, place.source
-                if what == "space":
-                    who, whom = whom, who
-                lines.append("%s waits for %s from %s" % (who, what, whom))
-        return "; ".join(lines) or "nobody waits"
+                self._program.say("%s has been in firing %d for %.0f s" % (task.name, number, seconds))

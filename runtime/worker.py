@@ -17,7 +17,7 @@ import numpy as np
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .graph import App, Failure, Fire, Task, describe, details_of
-from .tokens import TaskError, split_outputs
+from .tokens import Port, TaskError, split_outputs
 
 if TYPE_CHECKING:
     from .program import Program
@@ -65,13 +65,11 @@ class Worker(threading.Thread, Waiter):
         """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""
         thread = threading.get_native_id()
         try:
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(thread, {cores[core % len(cores)]})
-            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
         except (OSError, AttributeError) as error:
-            note = "fixed priorities are not in force (%s): threads share the cores as the system likes" % error
-            if note not in self.program.notes:
-                self.program.notes.append(note)
+            self.program.say("fixed priorities are not in force (%s): the system schedules as it likes" % error)
 
     def _one_round(self) -> bool:
         alive = False
@@ -101,7 +99,7 @@ class Worker(threading.Thread, Waiter):
                 left -= group
         except EndOfStream:
             return
-        if entry.first + entry.times == task.per_iteration and task in task.app.enders:
+        if entry.first + entry.times == task.per_iteration and task.ends_frame:
             task.app.ended(iteration, time.perf_counter_ns())
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
@@ -121,7 +119,7 @@ class Worker(threading.Thread, Waiter):
             task.turnstile.leave(group)
         self.firing = (task, firing, time.perf_counter_ns())
         start = self.firing[2]
-        if task in app.starters and firing == iteration * task.per_iteration:
+        if task.starts_frame and firing == iteration * task.per_iteration:
             app.started(iteration, release if release is not None else start)
         try:
             results = self._call(task, arrays, firing, group)
@@ -162,7 +160,10 @@ class Worker(threading.Thread, Waiter):
         values = split_outputs(result, outputs)
         if self.program.strict or firing < task.phases:
             return [p.accept(v, firing) for p, v in zip(outputs, values)]
-        return [v if isinstance(v, np.ndarray) else p.accept(v, firing) for p, v in zip(outputs, values)]
+        return [
+            v if isinstance(v, np.ndarray) and not guarded and _right_count(p, v, firing) else p.accept(v, firing)
+            for p, v, guarded in zip(outputs, values, task.guarded)
+        ]
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         spent = end - start
@@ -173,6 +174,11 @@ class Worker(threading.Thread, Waiter):
         if spent > task.longest:
             task.longest = spent
         if self.program.tracer is not None:
-            self.program.tracer.firing(self.processor, task.name, firing, start, end)
+            self.program.tracer.firing(self.processor, task.name, firing, group, start, end)
             for channel in task.feeders + [c for group_ in task.readers for c in group_]:
                 self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
+
+
+def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
+    """A wrong number of tokens would shift all later data: this is checked at every firing."""
+    return not port.stacked or array.shape[:1] == (port.rate(firing),)
