@@ -13,11 +13,13 @@ from fractions import Fraction
 from pathlib import Path
 
 from .analysis.check import check as check_app
+from .analysis.order import TooLong
 from .codegen.deploy import Deployed, deploy, missing, sequential, work_of
 from .codegen.emit import digest, emit
+from .codegen.sources import c_includes
 from .codegen.write import CannotWrite, refuse_foreign, write
-from .dsl import code as python_code
 from .dsl import load as dsl
+from .dsl.modules import local_modules
 from .mapping import greedy
 from .mapping.problem import Problem, pinned
 from .model.application import Task
@@ -134,8 +136,11 @@ def content_hashes(checked: Checked) -> dict[str, str]:
 
 
 def _helpers(task: Task) -> tuple[Path, ...]:
+    """Files that a task's code brings along: local modules of Python, local headers of C."""
     code = implementation_on(task)
-    return python_code.local_modules(Path(code.path)) if code is not None and code.language == "python" else ()
+    if code is None:
+        return ()
+    return local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
 
 
 def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -175,7 +180,10 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
         checked.system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in checked.system.apps)
     )
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
-    deployed = deploy(plain, host, sequential(plain, host), repetition, {}, python_code.local_modules)
+    try:
+        deployed = deploy(plain, host, sequential(plain, host), repetition, {}, local_modules)
+    except TooLong as error:
+        raise _too_long(checked, error) from error
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         _write(emit(deployed), directory, deployed, force=False)
@@ -295,7 +303,15 @@ def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deploye
     times = firing_times(checked, profile)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     work = {a.name: work_of(a, repetition[a.name], times) for a in checked.system.apps}
-    return deploy(checked.system, checked.platform, mapping, repetition, work, python_code.local_modules)
+    try:
+        return deploy(checked.system, checked.platform, mapping, repetition, work, local_modules)
+    except TooLong as error:
+        raise _too_long(checked, error) from error
+
+
+def _too_long(checked: Checked, error: TooLong) -> Faults:
+    help_text = "make the rates smaller: a program lists the firings of one iteration"
+    return Faults([Diagnostic("F213", str(error), checked.system.apps[0].span, "", (), help_text)])
 
 
 def build(

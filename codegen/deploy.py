@@ -25,7 +25,7 @@ from ..model.deployment import (
     Plain,
     PythonCode,
 )
-from ..model.diagnostic import Diagnostic
+from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
@@ -67,7 +67,26 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
                     message = f"port `{port.name}` of `{task.definition}` has no type"
                     help_text = f"write `{port.direction} {port.name}: TYPE`"
                     faults.append(Diagnostic("F602", message, port.span, "", (), help_text))
-    return tuple(faults)
+    return (*faults, *_prototypes(system))
+
+
+def _prototypes(system: System) -> list[Diagnostic]:
+    """Tasks that call one C function with different types: C would not notice."""
+    faults = []
+    first: dict[tuple[str, str], tuple[Task, tuple[object, ...]]] = {}
+    for task in (t for a in system.apps for t in a.tasks):
+        code = implementation_on(task)
+        if code is None or code.language != "c":
+            continue
+        kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
+        params = [(n, parameter_type(v)) for n, v in task.parameters]
+        signature = (len(task.inputs), *kinds, *params, task.state)
+        other, expected = first.setdefault((code.path, code.symbol), (task, signature))
+        if signature != expected:
+            message = f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}` with different types"
+            note = Note(f"`{other.definition}`", other.implementations[0].span)
+            faults.append(Diagnostic("F303", message, code.span, "", (note,), "write one C function for each"))
+    return faults
 
 
 def deploy(
@@ -95,7 +114,7 @@ def deploy(
         channels = tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port, capacities[c.name], c.delay,
-                tuple(float(v) for v in c.values),
+                tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
             )
             for c in app.channels
         )  # fmt: skip

@@ -15,15 +15,16 @@ class Sources:
     """Collects files below `root` (the .flow's folder) into a plan, each under a room of the build."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
+        self._root = Path(os.path.abspath(root))
         self.plan: Plan = {}
 
     def place(self, room: str, path: str | Path) -> str:
         """The path in the build of a file of the application; adds it to the plan."""
-        file = Path(path).resolve()
-        relative = os.path.relpath(file, self._root)
-        parts = ["_up" if part == ".." else part for part in Path(relative).parts]
-        target = "/".join([room, *parts])
+        file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbours are there
+        relative = Path(os.path.relpath(file, self._root))
+        parts = [part for part in relative.parts if part != ".."]
+        up = len(relative.parts) - len(parts)
+        target = "/".join([room, *([f"_up{up}"] if up else []), *parts])
         earlier = self.plan.setdefault(target, file)
         if earlier != file:
             raise RuntimeError(f"{target} would be two files")
@@ -31,14 +32,20 @@ class Sources:
 
     def place_c(self, path: str | Path) -> str:
         """A C source and the local files it includes."""
-        target = self.place("c", path)
-        waiting, seen = [Path(path).resolve()], {Path(path).resolve()}
-        while waiting:
-            current = waiting.pop()
-            for name in _INCLUDE.findall(current.read_text(errors="replace")):
-                included = (current.parent / name).resolve()
-                if included.is_file() and included not in seen:
-                    seen.add(included)
-                    waiting.append(included)
-                    self.place("c", included)
-        return target
+        for included in c_includes(Path(path)):
+            self.place("c", included)
+        return self.place("c", path)
+
+
+def c_includes(path: Path) -> tuple[Path, ...]:
+    """The local files that a C source includes, directly or through each other."""
+    found: dict[Path, None] = {}
+    waiting = [Path(os.path.abspath(path))]
+    while waiting:
+        current = waiting.pop()
+        for name in _INCLUDE.findall(current.read_text(errors="replace")):
+            included = Path(os.path.abspath(current.parent / name))
+            if included.is_file() and included not in found:
+                found[included] = None
+                waiting.append(included)
+    return tuple(sorted(found))

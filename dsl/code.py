@@ -144,22 +144,6 @@ def _callable(node: ast.FunctionDef, skip: int) -> Callable:
     )
 
 
-def local_modules(path: Path) -> tuple[Path, ...]:
-    """The files beside `path` that it imports, directly or through each other (not `path` itself)."""
-    found: dict[Path, None] = {}
-    waiting = [path]
-    while waiting:
-        current = waiting.pop()
-        for name in read_python(current).imports:
-            target = current.parent.joinpath(*name.lstrip(".").split("."))
-            package = target / "__init__.py"
-            for candidate in (target.with_name(target.name + ".py"), package):
-                if name.strip(".") and candidate.is_file() and candidate != path and candidate not in found:
-                    found[candidate] = None
-                    waiting.append(candidate)
-    return tuple(sorted(found))
-
-
 def c_functions(path: Path) -> tuple[str, ...]:
     """Names that look like function definitions or declarations in a C file."""
     text = path.read_text(errors="replace")

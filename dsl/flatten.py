@@ -14,6 +14,7 @@ from fractions import Fraction
 from ..model.application import Application, Channel, Port, Task
 from ..model.diagnostic import Note, one_of
 from ..model.span import Span
+from ..model.types import TensorType
 from . import syntax as s
 from .components import Components
 from .context import Context
@@ -36,6 +37,7 @@ class Flattener:
         self._tasks: list[Task] = []
         self._instantiated = 0
         self._skipped: set[str] = set()
+        self._types: dict[Key, TensorType | None] = {}
         self._edges: list[Edge] = []
         self._fed: dict[Key, Span] = {}
         self._excused: set[Key] = set()
@@ -292,6 +294,7 @@ class Flattener:
     def _channels(self) -> Iterator[Channel]:
         """Follow every task output through the knots to task inputs."""
         leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
+        self._types = {(t.name, p.name): p.type for t in self._tasks for p in t.outputs}
         following: dict[Key, list[Edge]] = defaultdict(list)
         for edge in self._edges:
             following[edge.source].append(edge)
@@ -310,4 +313,21 @@ class Flattener:
 
     def _channel(self, task: str, port: str, edge: Edge, delay: int, values: tuple[Fraction, ...]) -> Channel:
         to, to_port = edge.destination
+        kind = self._types.get((task, port))
+        bad = next((v for v in values if kind is not None and not _fits(v, kind.dtype)), None)
+        if bad is not None:
+            shown = bad if bad.denominator == 1 else float(bad)
+            message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
+            self._context.fault("F210", message, edge.span, "", (), "give values that the type can hold")
         return Channel(f"{task}.{port}->{to}.{to_port}", task, port, to, to_port, delay, values, edge.span)
+
+
+def _fits(value: Fraction, dtype: str) -> bool:
+    """Can a token of that dtype hold the value? Floating-point numbers round; whole ones do not."""
+    if dtype == "bool":
+        return value in (0, 1)
+    if not dtype.startswith(("int", "uint")):
+        return True
+    signed, bits = dtype.startswith("int"), int(dtype.lstrip("uint"))
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return value.denominator == 1 and low <= value <= high

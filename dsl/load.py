@@ -20,6 +20,7 @@ from .components import Components
 from .context import Context, kind_word
 from .evaluate import Evaluator
 from .flatten import Flattener
+from .modules import clashes
 from .parse import Parser
 from .platforms import pins, platform
 
@@ -58,6 +59,9 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
         if isinstance(d, s.MappingDecl)
         for pin in pins(d, apps, platforms, context, evaluator, seen)
     ]
+    codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
+    for clash in clashes(codes.values()):
+        context.fault(clash.code, clash.message, clash.span, "", (), clash.help)
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
         context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), "", (), help_text)

@@ -86,7 +86,7 @@ class NetworkBuilder:
             if p.direction == "in" and p.wrap is None and len(p.tensors) == 1 and (kind := types.get(id(p))) is not None
         }
         try:
-            interface = read_network(place, fixed, batch)
+            interface = read_network(place, fixed, 1 if batch else None)
             bare = [
                 p
                 for p in ports
@@ -97,7 +97,7 @@ class NetworkBuilder:
                 for port in bare:
                     if kind := types[id(port)]:
                         fixed.update({b.name: kind.shape for b in chosen.get(id(port), ())})
-                interface = read_network(place, fixed, batch)
+                interface = read_network(place, fixed, 1 if batch else None)
         except NetworkFault as fault:
             self._context.fault(fault.code, fault.message, declaration.file.span, "", (), fault.help)
             return None
@@ -116,6 +116,13 @@ class NetworkBuilder:
                     "F409", f"`batch {batch}`, but the first dimension of input `{border.name}` is fixed to {first}",
                     span, "", (), help_text,
                 )  # fmt: skip
+                return True
+        grouped = read_network(place, {}, batch)
+        for border in grouped.outputs:
+            if batch > 1 and border.dims and isinstance(border.dims[0], int) and border.dims[0] != batch:
+                span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
+                message = f"`batch {batch}`, but output `{border.name}` is {border} for {batch} inputs"
+                self._context.fault("F409", message, span, "", (), "leave `batch` out: this network mixes its inputs")
                 return True
         return False
 

@@ -47,6 +47,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F305": ("a Python file has a syntax error", "It is read as the Python that runs flowc reads it."),
     "F306": ("a C file does not compile", "The compiler's own words follow. Prototypes are written by `flowc headers`."),
     "F307": ("there is no C compiler", "C tasks are compiled at build time with `cc`, or with what the variable CC names."),
+    "F308": ("local modules get in each other's way", "Modules that a task imports from its own folder are copied into the build and imported by name: a name may belong to one folder only, and not to Python itself."),
     # -- networks ------------------------------------------------------------------------------------------------------
     "F401": ("a network file is missing", "The path is relative to the .flow file."),
     "F402": ("a network file is damaged", "It is no ONNX file, it is truncated, or its graph contradicts itself."),

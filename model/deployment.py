@@ -85,7 +85,7 @@ class DeployedChannel:
     destination_port: str
     capacity: int
     delay: int
-    values: tuple[float, ...]
+    values: tuple[int | float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Weights are not loaded; nothing is run. What a port is called and which tensors 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -63,7 +63,8 @@ class NetworkInterface:
 def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> NetworkInterface:
     """Import the border of a model.
 
-    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it is dynamic.
+    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it is dynamic
+    (1 for the shapes of one firing).
     Raises NetworkFault.
     """
     try:
@@ -136,7 +137,7 @@ def _load(file: Path) -> ModelProto:
 def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     """Files of external tensors; each must exist below the model's folder (the path comes from a stranger)."""
     names: dict[str, None] = {}
-    for tensor in model.graph.initializer:
+    for tensor in _tensors(model.graph):
         for entry in tensor.external_data:
             if entry.key == "location":
                 names[entry.value] = None
@@ -152,6 +153,17 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All constant tensors of a graph: initialisers, and those in attributes of nodes (also in inner graphs)."""
+    yield from graph.initializer
+    for attribute in (a for node in graph.node for a in node.attribute):
+        yield attribute.t
+        yield from attribute.tensors
+        for inner in (attribute.g, *attribute.graphs):
+            if inner.node or inner.initializer:
+                yield from _tensors(inner)
+
+
 def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
     dims = value.type.tensor_type.shape.dim
     if shape is not None and len(shape) == len(dims):
@@ -159,7 +171,7 @@ def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
             if not dim.HasField("dim_value"):
                 dim.dim_value = size
     elif batch is not None and len(dims) and not dims[0].HasField("dim_value"):
-        dims[0].dim_value = 1
+        dims[0].dim_value = batch
 
 
 def _border(value: Any) -> Border:

@@ -33,6 +33,7 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
 
     for port in (*task.inputs, *task.outputs):
         add(*_port(port))
+    add(task.state)
     for name, value in task.parameters:
         add(name, Path(value.path).read_bytes() if isinstance(value, FilePath) else value)
     if task.network is not None:

@@ -66,7 +66,7 @@ def _not_open(*inputs: Any) -> Any:
 
 def _module(path: str) -> Any:
     """Import a file under a name of its own; modules beside it can be imported by it."""
-    path = os.path.realpath(path)
+    path = os.path.abspath(path)
     name = "task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
     if name in sys.modules:
         return sys.modules[name]
@@ -75,7 +75,7 @@ def _module(path: str) -> Any:
         raise TaskError("%s cannot be imported" % path)
     folder = os.path.dirname(path)
     if folder not in sys.path:
-        sys.path.append(folder)
+        sys.path.insert(1, folder)  # before installed packages, after the program itself
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

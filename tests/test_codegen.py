@@ -95,7 +95,7 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         # a swapped channel
         ("main.py", 'p.channel(c, "n", x, "a"', 'p.channel(c, "m", x, "a"'),
         # an initial token of another value
-        ("main.py", "values=[3.0]", "values=[4.0]"),
+        ("main.py", "values=[3]", "values=[4]"),
         # a larger channel than deployed
         ("main.py", 'p.channel(x, "c", k, "c", capacity=2)', 'p.channel(x, "c", k, "c", capacity=7)'),
         # a firing too many: the order is no iteration any more
@@ -193,6 +193,52 @@ def test_literals_read_back(text: str) -> None:
     assert eval(double_quoted(text)) == text
     assert "\n" not in one_line(text) and "\r" not in one_line(text)
     compile(f"# {one_line(text)}\nx = 1", "comment", "exec")
+
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+def test_helpers_and_packages_are_copied_as_python_finds_them(write: Write, tmp_path: Path) -> None:
+    code = "from lib.deep.inner import value\nimport beside\ndef show(n): print('got', n + value() + beside.ONE)\n"
+    flow = write(
+        'task S { out n: int64  python "t.py:S" }\ntask Show { in n: int64  python "sub/u.py:show" }\napp A { s: S  k: Show  s -> k }',
+        t_py="class S:\n    def __call__(self): return 1\n",
+    )
+    package = tmp_path / "sub" / "lib" / "deep"
+    package.mkdir(parents=True)
+    (tmp_path / "sub" / "u.py").write_text(code)
+    (tmp_path / "sub" / "beside.py").write_text("ONE = 1\n")
+    (tmp_path / "sub" / "lib" / "__init__.py").write_text("BASE = 20\n")
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text(
+        "from .. import BASE\nfrom ..more import THREE\nimport beside\ndef value(): return BASE + THREE\n"
+    )
+    (tmp_path / "sub" / "lib" / "more.py").write_text("THREE = 300\n")
+    out = build(flow, tmp_path / "out")
+    done = run(out, "--frames", "1")
+    assert "got 322" in done.stdout, done.stderr
+
+
+def test_one_c_function_has_one_prototype(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task A1 { in x: float32  out y: float32  c "f.c:f" }\ntask B1 { in x: int64  out y: int64  c "f.c:f" }\n'
+        "app P { a: A1  b: B1   a -> delay 1 -> a   b -> delay 1 -> b }",
+        f_c="int f(void *s, const float *x, float *y, const f_params *p) { *y = *x; return 0; }",
+    )
+    with pytest.raises(Faults) as raised:
+        steps.build(flow, tmp_path / "out")
+    assert [d.code for d in raised.value.diagnostics] == ["F303"]
+
+
+def test_a_changed_header_makes_a_profile_stale(write: Write, tmp_path: Path) -> None:
+    c = '#include "k.h"\nint f(void *s, const float *x, float *y, const f_params *p) { *y = K * *x; return 0; }'
+    flow = write(
+        'task F { in x: float32  out y: float32  c "f.c:f" }\napp P { a: F  a -> delay 1 -> a }',
+        f_c=c,
+        k_h="#define K 1",
+    )
+    store_profile(flow)
+    assert steps.stored_profile(steps.check(flow))[0] is not None
+    (tmp_path / "k.h").write_text("#define K 2")
+    assert steps.stored_profile(steps.check(flow))[0] is None
 
 
 # -- directories -------------------------------------------------------------------------------------------------------

@@ -305,6 +305,31 @@ def test_a_deadlock_is_noticed_and_explained(write: Write, tmp_path: Path) -> No
     assert "deadlock: " in done.stderr and "A.a waits for data from A.d" in done.stderr
 
 
+def test_a_wrong_number_of_tokens_is_noticed_at_any_firing(write: Write, tmp_path: Path) -> None:
+    code = "import numpy as np\nclass Two:\n    def __init__(self): self.n = 1\n    def __call__(self):\n"
+    code += "        self.n += 1\n        return np.zeros(self.n, np.int64)\n"
+    flow = write(
+        COMMON + 'task Two { out n: N rate 2  python "w.py:Two" }\napp A { c: Two  k: Keep  c -> k }',
+        t_py=COUNT,
+        w_py=code,
+    )
+    done = run(build(flow, tmp_path / "out"))
+    assert done.returncode == 1 and "task A.c failed at firing 1: returned int64[3]" in done.stderr
+
+
+def test_what_c_code_reads_is_checked_at_every_firing(write: Write, tmp_path: Path) -> None:
+    code = "import numpy as np\nclass Odd:\n    def __init__(self): self.n = 0\n    def __call__(self):\n"
+    code += "        self.n += 1\n        return np.zeros(4 if self.n < 3 else 1, np.int64)\n"
+    c = "int f(void *s, const int64_t *x, const f_params *p) { return (int)x[3]; }"
+    flow = write(
+        'task Odd { out x: int64[4]  python "o.py:Odd" }\ntask F { in x: int64[4]  c "f.c:f" }\napp A { o: Odd  f: F  o -> f }',
+        o_py=code,
+        f_c=c,
+    )
+    done = run(build(flow, tmp_path / "out"))
+    assert done.returncode == 1 and "task A.o failed at firing 2: returned int64[1]" in done.stderr
+
+
 # -- signals -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, status: int) -> None:
@@ -388,6 +413,50 @@ def test_fixed_priority_has_a_worker_per_app_and_processor(write: Write, tmp_pat
     assert (
         sorted(line for line in done.stdout.splitlines() if line.startswith("seen")) == [f"seen {list(range(10))}"] * 2
     )
+
+
+def test_latency_and_frames_behind_a_delay(write: Write, tmp_path: Path) -> None:
+    """The sink works on the frame before: its own end says nothing about the latency of a frame."""
+    code = COUNT + "\ndef slowly(n):\n    import time\n    time.sleep(0.01)\n    return n\n"
+    flow = write(
+        COMMON + 'task Slow { in n: N  out m: N  python "t.py:slowly" }\n'
+        "app A { period 20 ms  deadline 5 ms  c: Count(limit = 6)  s: Slow  k: Keep  c -> s -> delay 1 -> k }\n"
+        "platform two { cpu core[2] }\nmapping on two { A.c -> core[0]  A.s -> core[0]  A.k -> core[1] }",
+        t_py=code,
+    )
+    out = build(flow, tmp_path / "out", platform="two")
+    assert run(out, "--report", str(tmp_path / "r.json")).returncode == 0
+    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
+    assert app["frames"] == 6 and app["deadline_misses"] == 6 and app["latency_ms"]["p50"] >= 10
+    assert harness(out).returncode == 0
+
+
+def test_a_paced_pipeline_has_a_latency_of_its_work_only(write: Write, tmp_path: Path) -> None:
+    code = COUNT + "\ndef slowly(n):\n    import time\n    time.sleep(0.012)\n    return n\n"
+    flow = write(
+        COMMON + 'task Slow { in n: N  out m: N  python "t.py:slowly"  stateless }\n'
+        "app A { period 20 ms  deadline 60 ms  c: Count  s: Slow  t: Slow  k: Keep  c -> s -> t -> k }\n"
+        "platform two { cpu core[2] }\nmapping on two { A.c -> core[0]  A.s -> core[1]  A.t -> core[0]  A.k -> core[0] }",
+        t_py=code,
+    )
+    out = build(flow, tmp_path / "out", {"A.s": 12_000_000, "A.t": 12_000_000}, platform="two")
+    assert "stage=1" in (out / "main.py").read_text()
+    assert run(out, "--frames", "25", "--report", str(tmp_path / "r.json")).returncode == 0
+    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
+    assert 24 <= app["latency_ms"]["p50"] < 38  # one worker for both would make it wait for the next releases
+    assert harness(out).returncode == 0
+
+
+def test_an_app_without_a_period_is_not_held_up_by_one_that_has_one(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        COMMON + "app Free { c: Count(limit = 500)  k: Keep  c -> k }\n"
+        "app Paced { period 300 ms  c: Count(limit = 2)  k: Keep  c -> k }\nplatform one { cpu core }",
+        t_py=COUNT,
+    )
+    out = build(flow, tmp_path / "out", platform="one")
+    run(out, "--report", str(tmp_path / "r.json"))
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    assert apps["Free"]["frames"] == 500 and apps["Free"]["fps"] > 200
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def program() -> Program:
     p.channel(sensor, "sample", scale, "sample", capacity=8)
     p.channel(scale, "scaled", meter, "scaled", capacity=8)
     p.channel(scale, "scaled", smooth, "x", capacity=8)
-    p.channel(meter, "level", scale, "level", capacity=1, delay=1, values=[1.0])
+    p.channel(meter, "level", scale, "level", capacity=1, delay=1, values=[1])
     p.channel(smooth, "y", split, "sample", capacity=8)
     p.channel(split, "even", report, "even", capacity=4)
     p.channel(split, "odd", report, "odd", capacity=4)

@@ -1,0 +1,83 @@
+"""Which local modules a task's Python file imports, and when they cannot be told apart in one program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..model.application import Implementation
+from ..model.diagnostic import Diagnostic
+from .code import read_python
+
+#: Module names that a generated program has already.
+TAKEN = frozenset({"runtime", "main"})
+
+
+def local_modules(path: Path) -> tuple[Path, ...]:
+    """The files below the folder of `path` that it imports, directly or through each other (not `path` itself).
+
+    Found as Python would find them: absolute names from the task file's folder, relative ones inside packages, with
+    the `__init__.py` of every package on the way.
+    """
+    found: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        for name in read_python(current).imports:
+            for file in _files(name, path.parent, current.parent):
+                if file != path and file not in found:
+                    found[file] = None
+                    waiting.append(file)
+    return tuple(sorted(found))
+
+
+def _files(name: str, root: Path, folder: Path) -> list[Path]:
+    """The files behind an import: packages on the way, and the module where there is one."""
+    level = len(name) - len(name.lstrip("."))
+    start = root
+    if level:
+        start = folder
+        for _ in range(level - 1):
+            start = start.parent
+    files = []
+    place = start
+    for part in name.lstrip(".").split("."):
+        if not part:
+            break
+        place = place / part
+        module = place.with_name(part + ".py")
+        if (place / "__init__.py").is_file():
+            files.append(place / "__init__.py")
+        elif module.is_file():
+            files.append(module)
+            break
+        elif not place.is_dir():
+            break
+    return files
+
+
+def clashes(implementations: Iterable[Implementation]) -> list[Diagnostic]:
+    """Local modules that one program cannot hold: it has one table of modules, whatever folder they come from."""
+    faults: list[Diagnostic] = []
+    owners: dict[str, tuple[Path, Implementation]] = {}
+    for code in implementations:
+        if code.language != "python":
+            continue
+        path = Path(code.path)
+        if any(name.startswith(".") for name in read_python(path).imports):
+            message = f"`{code.file}` imports relatively, but it is no part of a package"
+            faults.append(Diagnostic("F308", message, code.span, "", (), "write `import name` for a module beside it"))
+        for helper in local_modules(path):
+            name = helper.relative_to(path.parent).parts[0].removesuffix(".py")
+            if name in sys.stdlib_module_names or name in TAKEN:
+                what = "a generated program" if name in TAKEN else "Python"
+                message = f"`{code.file}` imports `{name}` from its folder, but {what} has a module of that name"
+                faults.append(Diagnostic("F308", message, code.span, "", (), f"rename `{name}`"))
+                break
+            folder, other = owners.setdefault(name, (path.parent, code))
+            if folder != path.parent:
+                message = f"`{code.file}` and `{other.file}` import different modules called `{name}`"
+                faults.append(Diagnostic("F308", message, code.span, "", (), "rename one of them, or share one"))
+                break
+    return faults

@@ -1,0 +1,5 @@
+from scale import FACTOR
+
+
+def camera():
+    return FACTOR
