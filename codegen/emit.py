@@ -44,12 +44,13 @@ def emit(deployed: Deployed) -> Plan:
     jinja = _jinja()
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
-    plan["main.py"] = _main(jinja, deployment)
-    plan["deployment.json"] = deployment.to_json().encode()
     networks = any(isinstance(t.code, OnnxCode) for a in deployment.apps for t in a.tasks)
+    needs = "numpy, onnxruntime" if networks else "numpy"
+    plan["main.py"] = _main(jinja, deployment, needs)
+    plan["deployment.json"] = deployment.to_json().encode()
     plan["README.md"] = (
         jinja.get_template("python/README.md.j2")
-        .render(deployment=deployment, networks=networks, c_sources=deployed.c_tasks)
+        .render(deployment=deployment, needs=needs, c_sources=deployed.c_tasks)
         .encode()
     )
     classes = identifiers([a.name for a in deployment.apps], ())
@@ -97,12 +98,13 @@ def _jinja() -> Environment:
     jinja.filters["py"] = literal
     jinja.filters["line"] = one_line
     jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")
+    jinja.filters["steps"] = _step_in_words
     jinja.filters["comment"] = lambda text: one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
     return jinja
 
 
 # -- main.py -----------------------------------------------------------------------------------------------------------
-def _main(jinja: Environment, deployment: Deployment) -> bytes:
+def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
     several = len(deployment.apps) > 1
     names = [a.name for a in deployment.apps]
     tasks = [t.name for a in deployment.apps for t in a.tasks]
@@ -111,6 +113,7 @@ def _main(jinja: Environment, deployment: Deployment) -> bytes:
     task_ids = {n: ids[n if several else n.partition(".")[2]] for n in tasks}
     text = jinja.get_template("python/main.py.j2").render(
         deployment=deployment,
+        needs=needs,
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=[_worker(worker, task_ids) for worker in deployment.processors],
     )
@@ -242,6 +245,12 @@ def _entry(entry: Entry, task_ids: dict[str, str]) -> str:
     if entry.round[1] > 1:
         parts.append(f"round={entry.round}")
     return ", ".join(parts)
+
+
+def _step_in_words(entry: Entry) -> str:
+    times = f" x {entry.times}" if entry.times > 1 else ""
+    share = f" (every {entry.replica[1]}. iteration)" if entry.replica[1] > 1 else ""
+    return one_line(entry.task).replace("|", "\\|") + times + share
 
 
 # -- C headers ---------------------------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class App:
         self.longest_latency = 0
         self.latencies: Deque[int] = deque(maxlen=100_000)
         self.first_start: Optional[int] = None
+        self.first_end = 0
         self.last_end = 0
         self._enders = 0
         self._starts: Dict[int, int] = {}
@@ -173,6 +174,7 @@ class App:
                 return
             latency = time_ns - self._starts.pop(iteration, time_ns)
             self._ended += 1
+            self.first_end = self.first_end or time_ns
             self.last_end = time_ns
             self.latencies.append(latency)
             self.total_latency += latency

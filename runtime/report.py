@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from .graph import App
 from .program import Program
@@ -50,7 +50,7 @@ def _app(app: App) -> Dict[str, Any]:
     return {
         "frames": app.frames,
         "seconds": round(seconds, 4),
-        "fps": round(app.frames / seconds, 2) if seconds else None,
+        "fps": _rate(app, seconds),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
         "latency_ms": {
@@ -60,6 +60,13 @@ def _app(app: App) -> Dict[str, Any]:
             "max": ms(app.longest_latency) if app.frames else None,
         },
     }
+
+
+def _rate(app: App, seconds: float) -> Optional[float]:
+    """Frames per second between the first and the last end; the way through the pipeline is latency, not rate."""
+    if app.frames > 1 and app.last_end > app.first_end:
+        return round((app.frames - 1) * 1e9 / (app.last_end - app.first_end), 2)
+    return round(app.frames / seconds, 2) if seconds else None
 
 
 def table(document: Dict[str, Any]) -> str:
