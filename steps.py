@@ -23,6 +23,7 @@ from .dsl.modules import local_modules
 from .mapping import greedy
 from .mapping.problem import Problem, pinned
 from .model.application import Task
+from .model.collecting import no_garbage_collection
 from .model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
 from .model.mapping import Mapping
 from .model.platform import Platform
@@ -71,25 +72,26 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
 
     `platform` is `host`, a platform declared in the text, or a .flow file that declares one.
     """
-    also = [platform] if platform.endswith(".flow") else []
-    loaded = dsl.load(path, builtin=[host_platform()], also=also)
-    diagnostics = list(loaded.diagnostics)
-    verdicts = {}
-    broken = has_errors(diagnostics)
-    for app in loaded.system.apps:
-        verdicts[app.name], faults = check_app(app)
-        # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
-        if not broken or not any(d.code in ("F101", "F201", "F202", "F207", "F001") for d in loaded.diagnostics):
-            diagnostics += faults
-        elif has_errors(faults):
-            diagnostics += [f for f in faults if f.code in ("F203", "F204")]
-    chosen, fault = _platform(loaded.system, platform)
-    if fault is not None:
-        diagnostics.append(fault)
-    if chosen is not None and not has_errors(diagnostics):
-        wishes = pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
-        diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-    return Checked(loaded.system, chosen, verdicts, tuple(_in_order(diagnostics)))
+    with no_garbage_collection():
+        also = [platform] if platform.endswith(".flow") else []
+        loaded = dsl.load(path, builtin=[host_platform()], also=also)
+        diagnostics = list(loaded.diagnostics)
+        verdicts = {}
+        broken = has_errors(diagnostics)
+        for app in loaded.system.apps:
+            verdicts[app.name], faults = check_app(app)
+            # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
+            if not broken or not any(d.code in ("F101", "F201", "F202", "F207", "F001") for d in loaded.diagnostics):
+                diagnostics += faults
+            elif has_errors(faults):
+                diagnostics += [f for f in faults if f.code in ("F203", "F204")]
+        chosen, fault = _platform(loaded.system, platform)
+        if fault is not None:
+            diagnostics.append(fault)
+        if chosen is not None and not has_errors(diagnostics):
+            wishes = pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
+            diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+        return Checked(loaded.system, chosen, verdicts, tuple(_in_order(diagnostics)))
 
 
 def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

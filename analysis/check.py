@@ -6,9 +6,10 @@ as it can be known without a mapping.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from ..model.application import Application
+from ..model.application import Application, Channel, Task
 from ..model.diagnostic import Diagnostic, Note
 from ..model.verdict import AppVerdicts, Verdict
 from .order import Order, TooLong, components, iteration_order
@@ -60,9 +61,9 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     """Only cycles can block: each strongly connected component is executed on its own."""
     faults = []
     undecided: list[str] = []
-    for component in components(app):
+    for part in _cyclic_parts(app):
         try:
-            order = iteration_order(app, balance.vector, component)
+            order = iteration_order(part, {t.name: balance.vector[t.name] for t in part.tasks})
         except TooLong as reason:
             undecided.append(str(reason))
             continue
@@ -74,6 +75,21 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
         warning = Diagnostic("F213", f"deadlock is not decided: {undecided[0]}", app.span, severity="warning")
         return Verdict(None, undecided[0]), (warning,)
     return Verdict(True, "one iteration completes and returns every channel to its initial tokens"), ()
+
+
+def _cyclic_parts(app: Application) -> list[Application]:
+    """Each strongly connected component as an app of its own: one pass over the whole, however many there are."""
+    parts = components(app)
+    home = {name: i for i, part in enumerate(parts) for name in part}
+    tasks: list[list[Task]] = [[] for _ in parts]
+    channels: list[list[Channel]] = [[] for _ in parts]
+    for t in app.tasks:
+        if t.name in home:
+            tasks[home[t.name]].append(t)
+    for c in app.channels:
+        if c.source in home and home[c.source] == home.get(c.destination):
+            channels[home[c.source]].append(c)
+    return [replace(app, tasks=tuple(ts), channels=tuple(cs)) for ts, cs in zip(tasks, channels, strict=True)]
 
 
 def _blocked(app: Application, order: Order) -> Diagnostic:

@@ -7,7 +7,7 @@ Messerschmitt 1987).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import networkx as nx
@@ -63,25 +63,20 @@ def components(app: Application) -> list[frozenset[str]]:
     ]
 
 
-def iteration_order(
-    app: Application, vector: Mapping[str, int], only: Iterable[str] | None = None, *, upstream_first: bool = False
-) -> Order:
-    """A sequential order of one iteration of the tasks in `only` (default: all).
+def iteration_order(app: Application, vector: Mapping[str, int], *, upstream_first: bool = False) -> Order:
+    """A sequential order of one iteration.
 
     Downstream first keeps channels and latency short. Upstream first fires each task of an acyclic graph all at once:
-    long runs that are short to write down, and larger channels. Channels from tasks outside `only` count as full.
-    Raises TooLong.
+    long runs that are short to write down, and larger channels. Raises TooLong.
     """
-    names = set(vector if only is None else only)
-    total = sum(vector[n] for n in names)
+    total = sum(vector[t.name] for t in app.tasks)
     if total > MOST_FIRINGS:
         raise TooLong(f"one iteration has {total} firings; at most {MOST_FIRINGS} are simulated")
-    tasks = {t.name: t for t in app.tasks if t.name in names}
-    inside = [c for c in app.channels if c.source in names and c.destination in names]
+    tasks = {t.name: t for t in app.tasks}
     inputs: dict[str, list[tuple[int, Channel]]] = {n: [] for n in tasks}
     outputs: dict[str, list[tuple[int, Channel]]] = {n: [] for n in tasks}
-    tokens = [c.delay for c in inside]
-    for i, c in enumerate(inside):
+    tokens = [c.delay for c in app.channels]
+    for i, c in enumerate(app.channels):
         inputs[c.destination].append((i, c))
         outputs[c.source].append((i, c))
     rates_in = {n: [(i, tasks[n].port(c.destination_port)) for i, c in inputs[n]] for n in tasks}

@@ -40,6 +40,10 @@ class TreeBuilder(Transformer[Token, Any]):
         super().__init__()
         self.file = ""
         self.docs: dict[int, str] = {}
+        # lark wraps a method anew at every look-up: look each one up once.
+        for name in vars(TreeBuilder):
+            if not name.startswith("_") and name != "token_span":
+                setattr(self, name, getattr(self, name))
 
     # -- helpers ---------------------------------------------------------------------------------------------------
     def _span(self, meta: Any) -> Span:

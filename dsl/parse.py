@@ -6,14 +6,13 @@ others in the user's words. Names are not looked up here.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
+from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
 from ..model.span import Span
 from .advice import Advice, Place, advise, named
@@ -113,7 +112,7 @@ class Parser:
 
     def parse(self, path: str, text: str) -> tuple[Specification, list[Diagnostic]]:
         """Parse one file. `path` is what spans and messages show."""
-        with _no_garbage_collection():
+        with no_garbage_collection():
             self._builder.file = path
             declarations: list[Declaration] = []
             faults: list[Diagnostic] = []
@@ -280,15 +279,3 @@ def _open_braces(chunk: list[Token]) -> list[Token]:
 def _inside(chunk: list[Token]) -> str:
     name = f" `{chunk[1]}`" if len(chunk) > 1 and chunk[1].type == "NAME" else ""
     return f"{chunk[0]!s}{name}"
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A parse makes no cycles but millions of objects: collecting meanwhile makes it quadratic."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
