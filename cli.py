@@ -47,8 +47,18 @@ Force = Annotated[bool, typer.Option("--force", help="Build into a directory tha
 
 def main() -> NoReturn:
     """Entry point of the console script."""
+    import signal
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, stop)
     app()
     sys.exit(0)
+
+
+class _Terminated(BaseException):
+    """SIGTERM: leave in order, so that children end and temporary files go."""
 
 
 def _say(text: str) -> None:
@@ -116,6 +126,8 @@ def _verb(function: Callable[P, int]) -> Callable[P, None]:
         except KeyboardInterrupt:
             _say("interrupted")
             status = 130
+        except _Terminated:
+            status = 143
         except BrokenPipeError:
             sys.stderr.close()
             os._exit(141)
@@ -192,7 +204,7 @@ def _print_verdicts(checked: Checked) -> None:
     words = {True: "yes", False: "no", None: "not decided"}
     for found in checked.system.apps:
         verdicts = checked.verdicts[found.name]
-        print(f"{found.name}: {len(found.tasks)} tasks, {len(found.channels)} channels")
+        print(f"{found.name}: {_number(len(found.tasks), 'task')}, {_number(len(found.channels), 'channel')}")
         rows = {
             "consistent": verdicts.consistent,
             "deadlock-free": verdicts.deadlock_free,
@@ -206,9 +218,13 @@ def _print_verdicts(checked: Checked) -> None:
             print(f"  {'iteration':<14} {shown}{', the others 1' if len(several) < len(found.tasks) else ''}")
 
 
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _count(checked: Checked) -> str:
     errors = sum(d.severity == "error" for d in checked.diagnostics)
-    return f"{errors} error{'s' if errors != 1 else ''}"
+    return _number(errors, "error")
 
 
 @app.command()
@@ -394,8 +410,8 @@ def _execute(
     stdout = sys.stderr if silent_stdout else None
     sys.stdout.flush()
     with subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment) as child:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child as well
-        signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number))
+        for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
+            signal.signal(number, lambda number, frame: child.send_signal(number))
         status = child.wait()
     return status if status >= 0 else 128 - status
 

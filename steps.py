@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from .analysis.check import check as check_app
+from .analysis.check import measured_too_slow
 from .analysis.order import TooLong
 from .codegen.deploy import Deployed, deploy, missing, sequential, work_of
 from .codegen.emit import digest, emit
@@ -346,6 +347,11 @@ def build(
         unsaved = save_profile(checked, profile)
         extra += [unsaved] if unsaved else []
     mapping = map_system(checked, profile)
+    assert checked.platform is not None
+    cores = sum(pool.count for pool in checked.platform.pools if pool.kind == "cpu")
+    times = firing_times(checked, profile)
+    for app in checked.system.apps:
+        extra += measured_too_slow(app, checked.verdicts[app.name].repetition, times, cores)
     deployed = plan(checked, profile, mapping)
     files = emit(deployed)
     fresh = _write(files, directory, deployed, force=force)

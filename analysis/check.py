@@ -6,6 +6,7 @@ as it can be known without a mapping.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -144,3 +145,24 @@ def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[
 
 def _ms(ns: Fraction) -> str:
     return f"{float(ns) / 1e6:.6g} ms"
+
+
+def measured_too_slow(
+    app: Application, vector: Mapping[str, int], firing_ns: Mapping[str, float], cores: int
+) -> list[Diagnostic]:
+    """Warnings where measured times cannot keep the period on any mapping to so many CPUs."""
+    if app.period_ns is None:
+        return []
+    period = float(app.period_ns)
+    asked = f"the period is {_ms(app.period_ns)}"
+    work = {t.name: firing_ns.get(t.name, 0.0) * vector[t.name] for t in app.tasks}
+    found = []
+    for task in app.tasks:
+        if work[task.name] > period and not task.replicable:
+            message = f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per iteration; {asked}"
+            found.append(Diagnostic("F211", message, task.span, "", (), "expect missed deadlines", "warning"))
+    total = sum(work.values())
+    if not found and total > cores * period:
+        message = f"`{app.name}` was measured at {total / 1e6:.3g} ms of work per iteration; {asked}, on {cores} cores"
+        found.append(Diagnostic("F211", message, app.span, "", (), "expect missed deadlines", "warning"))
+    return found

@@ -78,6 +78,10 @@ def _prototypes(system: System) -> list[Diagnostic]:
         code = implementation_on(task)
         if code is None or code.language != "c":
             continue
+        for name, value in task.parameters:
+            if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+                message = f"parameter `{name}` of `{task.definition}` is {value}, too large for C's int64_t"
+                faults.append(Diagnostic("F105", message, task.span, "", (), "pass it as a float"))
         kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
         params = [(n, parameter_type(v)) for n, v in task.parameters]
         signature = (len(task.inputs), *kinds, *params, task.state)

@@ -80,10 +80,14 @@ def digest(plan: Plan) -> str:
     return total.hexdigest()
 
 
+#: A wrong pointer type in C is a wrong token: these warnings are errors.
+STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
+
+
 def compile_command(source: str) -> list[str]:
     """The compiler call for one C source of a build, with paths relative to the build."""
     stem = source.rsplit(".", 1)[0]
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-include", f"{stem}.flow.h"]
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", *STRICT_C, "-include", f"{stem}.flow.h"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
 
 
@@ -294,6 +298,12 @@ def _prototype(task: Task, symbol: str) -> dict[str, Any]:
 
 _C_KEYWORDS = frozenset(
     [
+        "I",
+        "NULL",
+        "errno",
+        "i386",
+        "linux",
+        "unix",
         "auto",
         "break",
         "case",

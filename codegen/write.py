@@ -6,6 +6,7 @@ build. Everything is written to a temporary place beside it first, then moved in
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -40,8 +41,10 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
     """
     refuse_foreign(directory, force)
     _refuse_folders(directory, plan)
-    content = digest(plan)
-    if _manifest(directory).get("digest") == content and all((directory / f).is_file() for f in _listed(directory)):
+    compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if c_tasks else []
+    identity = {"digest": digest(plan), "compiler": compiler}
+    manifest = _manifest(directory)
+    if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(directory, _listed(directory)):
         return False
     stage = None
     try:
@@ -52,7 +55,8 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
         _fill(stage, plan)
         objects = _compile(stage, c_tasks)
         files = sorted([*plan, *objects])
-        (stage / MANIFEST).write_text(json.dumps({"version": 1, "digest": content, "files": files}, indent=1) + "\n")
+        document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
+        (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
         _move_in(stage, directory, files)
         return True
     except OSError as error:
@@ -65,6 +69,16 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
+
+
+def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
+    """Size and time of each file: what was changed by hand or damaged is written again."""
+    stamps = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = (directory / file).stat()
+            stamps[file] = [status.st_size, status.st_mtime_ns]
+    return stamps
 
 
 def _manifest(directory: Path) -> dict[str, Any]:

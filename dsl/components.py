@@ -137,7 +137,8 @@ class Components:
         implementations: list[Implementation] = []
         state: list[StateField] = []
         variables: dict[str, s.StateDecl] = {}
-        stateless, good = False, True
+        stateless: s.StatelessDecl | None = None
+        good = True
         wcet: s.WcetDecl | None = None
         lists: dict[str, int] = {}
         for item in declaration.items:
@@ -156,7 +157,7 @@ class Components:
                     if kind is not None:
                         state.append(StateField(item.name.text, kind))
                 case s.StatelessDecl():
-                    stateless = True
+                    stateless = item
                 case s.WcetDecl():
                     if wcet is not None:
                         note = Note("the first one", wcet.span)
@@ -181,14 +182,15 @@ class Components:
             good = False
         if not good:
             return None
-        stateless = stateless or (
-            bool(implementations)
-            and not state
-            and all(i.language == "python" and not i.is_class for i in implementations)
-        )
+        if stateless is not None and state:
+            help_text = "remove one of the two"
+            self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, "", (), help_text)
+        functions = bool(implementations) and all(i.language == "python" and not i.is_class for i in implementations)
+        objects = any(i.language == "python" and i.is_class for i in implementations)
+        is_stateless = (stateless is not None or functions) and not state and not objects
         task = Task(
             "", declaration.name.text, inputs, outputs, tuple(arguments.items()), tuple(implementations), tuple(state),
-            stateless, times, None, declaration.doc, declaration.name.span,
+            is_stateless, times, None, declaration.doc, declaration.name.span,
         )  # fmt: skip
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
 
@@ -361,7 +363,15 @@ class Components:
                 + (f"parameters of the task are {one_of(parameters)}" if parameters else "the task has no parameters"),
             )  # fmt: skip
             return None
-        return None if target.any_keyword else tuple(p for p in parameters if p in names)
+        if target.any_keyword:
+            return None
+        for parameter in parameters:
+            near = closest(parameter, [n for n in names if n not in parameters])
+            if parameter not in names and near:  # a misspelt one would silently keep its default
+                help_text = f"give both the same name: `{parameter}`"
+                message = f"{called} does not take parameter `{parameter}`, but `{near}`"
+                self._context.fault("F303", message, item.code.span, "", (), help_text)
+        return tuple(p for p in parameters if p in names)
 
 
 def _count(inputs: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import importlib.util
 import json
@@ -29,7 +30,8 @@ class _Times:
 
 
 def main(directory: str, seconds: str, output: str) -> int:
-    """Run for about `seconds`; exit status 1 with the failure on standard error."""
+    """Run for about `seconds`; the output gets the samples, or the failure in words."""
+    faulthandler.enable()
     sys.stdout = sys.stderr  # what tasks print is not ours
     spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
     assert spec is not None and spec.loader is not None
@@ -55,10 +57,8 @@ def main(directory: str, seconds: str, output: str) -> int:
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
     good = program.run(full_speed=True, strict=True, drain=float("inf"))
-    if not good:
-        print(f"{program.failure.details}{program.failure}", file=sys.stderr)
-        return 1
-    Path(output).write_text(json.dumps(times.samples))
+    document = {"samples": times.samples} if good else {"failure": f"{program.failure.details}{program.failure}"}
+    Path(output).write_text(json.dumps(document))
     return 0
 
 

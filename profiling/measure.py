@@ -7,6 +7,7 @@ measured, with the caches as they are in the program.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from .identity import implementation_name
 
 #: First firings are slower (caches, lazy initialisation): this share of a task's samples is dropped.
 WARM_UP = 0.2
+#: Lines of what a crashed program said.
+LAST_LINES = 10
 
 
 class MeasurementFailed(Exception):
@@ -40,10 +43,21 @@ def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
             str(seconds),
             str(trace),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise MeasurementFailed(done.stderr.strip() or f"exit status {done.returncode}")
-        return {k: list(v) for k, v in json.loads(trace.read_text()).items()}
+            raise MeasurementFailed(_death(done.returncode, done.stderr))
+        document = json.loads(trace.read_text())
+        if "failure" in document:
+            raise MeasurementFailed(document["failure"])
+        return {k: list(v) for k, v in document["samples"].items()}
+
+
+def _death(status: int, said: str) -> str:
+    """The last words of a process that did not end by itself."""
+    last = "\n".join(said.strip().splitlines()[-LAST_LINES:])
+    if status < 0:
+        return f"{last}\nkilled by {signal.Signals(-status).name}, most likely in C code".strip()
+    return last or f"exit status {status}"
 
 
 def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu") -> ProfileEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import signal
@@ -15,6 +16,9 @@ from .program import Program
 from .report import report, table
 from .trace import Tracer
 
+#: Two signals within so many seconds are one.
+SAME_SIGNAL = 0.15
+
 
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
@@ -26,7 +30,13 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr)
     received: List[int] = []
 
+    last = [0.0]
+
     def on_signal(number: int, frame: Any) -> None:
+        # `flowc run` hands on what a terminal may have sent here as well: that is one signal.
+        again, last[0] = time.monotonic() - last[0] < SAME_SIGNAL, time.monotonic()
+        if again:
+            return
         received.append(number)
         program.interrupts += 1
         if not program.begin:
@@ -35,6 +45,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             os._exit(128 + number)
 
     if threading.current_thread() is threading.main_thread():
+        faulthandler.enable()  # a crash in C code says at least where
         signal.signal(signal.SIGINT, on_signal)
         signal.signal(signal.SIGTERM, on_signal)
     for path in (options.trace, options.report):
@@ -54,7 +65,10 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         with open(options.report, "w") as stream:
             json.dump(document, stream, indent=1)
     if not options.quiet and (good or any(a["frames"] for a in document["apps"].values())):
-        print(table(document))
+        try:
+            print(table(document), flush=True)
+        except BrokenPipeError:  # whoever read has seen enough
+            sys.stdout = open(os.devnull, "w")
     status = 0
     if not good and program.failure is not None:
         if program.failure.details:

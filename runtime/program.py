@@ -125,6 +125,8 @@ class Program:
         self._wire()
         for app in self.apps:
             app.prepare()
+            if full_speed:
+                app.deadline = None
             if frames is not None:
                 app.limit = frames
         if not self._open():

@@ -50,16 +50,22 @@ class Port:
     def _array(self, value: Any) -> np.ndarray:
         if isinstance(value, np.ndarray):
             return value
-        if isinstance(value, np.generic):
-            if np.can_cast(value.dtype, self.dtype, "same_kind"):
-                return np.asarray(value, dtype=self.dtype)
-            return np.asarray(value)
         if value is None:
             raise TaskError("returned nothing for port `%s`" % self.name)
-        try:  # plain numbers and lists have no dtype of their own: they take the port's
-            return np.asarray(value, dtype=self.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TaskError("returned %s for port `%s`: %s" % (type(value).__name__, self.name, error)) from error
+        array = np.asarray(value)
+        # Plain numbers and lists have no dtype of their own: they take the port's as long as nothing is lost.
+        if isinstance(value, np.generic) or not _holds(self.dtype, array):
+            if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+                return array
+        return array.astype(self.dtype)
+
+
+def _holds(dtype: np.dtype, array: np.ndarray) -> bool:
+    """Can the dtype hold plain numbers of this array: whole ones in its range, or any in a floating-point type?"""
+    if dtype.kind not in "iu" or array.dtype.kind not in "iu" or not array.size:
+        return False
+    limits = np.iinfo(dtype)
+    return limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
 def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:

@@ -136,7 +136,7 @@ class Worker(threading.Thread, Waiter):
         if program.recorder is not None:
             program.recorder(task, firing, group, arrays, results)
         for port, channels, block in zip(task.outputs, task.readers, results):
-            block.setflags(write=False)
+            _freeze(block)
             for channel in channels:
                 channel.commit(block, port.rate(firing) * group, port.stacked or batched, turn)
         for port, feeder in zip(task.inputs, task.feeders):
@@ -182,3 +182,11 @@ class Worker(threading.Thread, Waiter):
 def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
     """A wrong number of tokens would shift all later data: this is checked at every firing."""
     return not port.stacked or array.shape[:1] == (port.rate(firing),)
+
+
+def _freeze(block: np.ndarray) -> None:
+    """What lies on a channel may not change any more: neither the array, nor the buffer that it is a view of."""
+    block.setflags(write=False)
+    base = block.base
+    if isinstance(base, np.ndarray) and base.flags.writeable:
+        base.setflags(write=False)

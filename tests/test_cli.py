@@ -119,8 +119,10 @@ def test_a_failing_program_gives_status_1(write: Write, tmp_path: Path) -> None:
     assert call("test", str(flow), cwd=tmp_path).returncode == 1
 
 
+@pytest.mark.parametrize("everybody", [True, False])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int) -> None:
+def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int, everybody: bool) -> None:
+    """Sent to the whole group, as a terminal does, or to flowc alone."""
     flow.with_name("t.py").write_text(CODE.replace("self.n += 1", "import time; time.sleep(0.01); self.n += 1"))
     store_profile(flow)
     command = [sys.executable, "-m", "flowc", "run", str(flow), "--json"]
@@ -128,8 +130,8 @@ def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: i
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
         time.sleep(3.0)
-        if number == signal.SIGINT:
-            os.killpg(child.pid, number)  # as a terminal does
+        if everybody:
+            os.killpg(child.pid, number)
         else:
             child.send_signal(number)
         stdout, stderr = child.communicate(timeout=15)

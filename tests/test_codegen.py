@@ -261,6 +261,15 @@ def test_a_rebuild_replaces_its_own_files_only(write: Write, tmp_path: Path) -> 
     assert (out / "notes.txt").read_text() == "mine" and (out / "tests" / "test_a.py").is_file()
 
 
+def test_a_damaged_build_is_written_again(write: Write, tmp_path: Path) -> None:
+    flow = write(LOOP, t_py=CODE)
+    out = build(flow, tmp_path / "out")
+    (out / "main.py").write_text("garbage")
+    assert steps.build(flow, out).fresh
+    assert run(out, "--frames", "2").returncode == 0
+    assert not steps.build(flow, out).fresh
+
+
 def test_a_strangers_directory_is_not_touched(write: Write, tmp_path: Path) -> None:
     flow = write(LOOP, t_py=CODE)
     store_profile(flow)

@@ -330,6 +330,41 @@ def test_what_c_code_reads_is_checked_at_every_firing(write: Write, tmp_path: Pa
     assert done.returncode == 1 and "task A.o failed at firing 2: returned int64[1]" in done.stderr
 
 
+def test_a_reused_output_buffer_is_an_error_not_other_data(write: Write, tmp_path: Path) -> None:
+    code = "import numpy as np\nclass Reuse:\n    def __init__(self): self.buffer, self.n = np.zeros((1, 2), np.int64), 0\n"
+    code += (
+        "    def __call__(self):\n        self.buffer[:] = self.n\n        self.n += 1\n        return self.buffer[0]\n"
+    )
+    flow = write(
+        'task R { out x: int64[2]  python "r.py:Reuse" }\ntask K { in x: int64[2] rate 4  python "t.py:Keep" }\napp A { r: R  k: K  r -> k }',
+        t_py=COUNT,
+        r_py=code,
+    )
+    done = run(build(flow, tmp_path / "out"))
+    assert (
+        done.returncode == 1 and "failed at firing 1" in done.stderr and "return a new array each firing" in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("[1.9, 2]", "returned float64[2] for port `x`, which is uint8[2]"),
+        ("['7', 'x']", "returned <U1[2]"),
+        ("[1, 256]", "returned int64[2]"),
+    ],
+)
+def test_plain_values_are_converted_only_where_nothing_is_lost(
+    write: Write, tmp_path: Path, value: str, said: str
+) -> None:
+    text = 'task S { out x: uint8[2]  python "s.py:S" }\ntask K { in x: uint8[2]  python "t.py:Keep" }\napp A { s: S  k: K  s -> k }'
+    code = "class S:\n    def __call__(self): return VALUE\n"
+    flow = write(text, t_py=COUNT, s_py=code.replace("VALUE", value))
+    assert said in run(build(flow, tmp_path / "out")).stderr
+    (tmp_path / "s.py").write_text(code.replace("VALUE", "[1, 255]"))
+    assert "seen [1, 255]" in run(build(flow, tmp_path / "out"), "--frames", "1").stdout
+
+
 # -- signals -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, status: int) -> None:
