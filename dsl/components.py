@@ -186,8 +186,7 @@ class Components:
             help_text = "remove one of the two"
             self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, "", (), help_text)
         functions = bool(implementations) and all(i.language == "python" and not i.is_class for i in implementations)
-        objects = any(i.language == "python" and i.is_class for i in implementations)
-        is_stateless = (stateless is not None or functions) and not state and not objects
+        is_stateless = (stateless is not None or functions) and not state
         task = Task(
             "", declaration.name.text, inputs, outputs, tuple(arguments.items()), tuple(implementations), tuple(state),
             is_stateless, times, None, declaration.doc, declaration.name.span,
