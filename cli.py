@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -166,7 +167,9 @@ def new(directory: Annotated[Path, typer.Argument(help="Where to write it; must 
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name) or "app"
     for path, text in starter(name).items():
         _replace(directory / path, text)
-    print(f"{directory}: {', '.join(starter(name))}\ntry: flowc run {directory / (name + '.flow')} --frames 5")
+    print(
+        f"{directory}: {', '.join(starter(name))}\ntry: flowc run {shlex.quote(str(directory / (name + '.flow')))} --frames 5"
+    )
     return 0
 
 

@@ -36,6 +36,7 @@ class Context:
     names: dict[str, Declaration] = field(default_factory=dict)
     poisoned: set[str] = field(default_factory=set)
     used_graphs: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     faults: list[Diagnostic] = field(default_factory=list)
     _seen: set[tuple[str, str, Span | None]] = field(default_factory=set)
     _notes: list[Note] = field(default_factory=list)

@@ -153,14 +153,20 @@ class Flattener:
     def _instances(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> list[Unit]:
         span = item.element.span
         if item.element.index is None:
-            return [self._instance(item, scope, name, open_graphs)]
+            return [self._noted(self._instance(item, scope, name, open_graphs))]
         count = self._evaluate.integer(item.element.index, scope, "the number of instances", 1)
         if count is not None and count > MOST_INSTANCES:
             self._context.fault("F105", f"{count} instances", item.element.index.span, f"at most {MOST_INSTANCES}")
             count = None
         if count is None:
             return [Unit(name, span, broken=True)]
-        return [self._instance(item, {**scope, "index": i}, f"{name}[{i}]", open_graphs) for i in range(count)]
+        indices = ((f"{name}[{i}]", {**scope, "index": i}) for i in range(count))
+        return [self._noted(self._instance(item, inner, full, open_graphs)) for full, inner in indices]
+
+    def _noted(self, unit: Unit) -> Unit:
+        if unit.broken:
+            self._context.broken.add(unit.name)
+        return unit
 
     def _instance(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> Unit:
         span = item.element.span

@@ -124,7 +124,8 @@ def pins(
         task = ".".join(parts)
         span = item.path[0].span.to(item.path[-1].span)
         if task not in known:
-            if parts[0] not in context.poisoned:
+            prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
+            if parts[0] not in context.poisoned and not prefixes & context.broken:
                 context.fault("F502", f"there is no task `{task}`", span, "", (), did_you_mean(task, known))
             continue
         key = declaration.platform.text, task

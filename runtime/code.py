@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import ctypes
 import hashlib
 import importlib.util
@@ -17,20 +18,20 @@ from .tokens import Port, TaskError
 Arrays = Tuple[np.ndarray, ...]
 
 
-class Code:
+class Code(abc.ABC):
     """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
 
     batch = 1
 
+    @abc.abstractmethod
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         """Load everything that a firing needs; paths are below `home`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         """One firing: what the task returns."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most code has nothing to release
         """Release what `open` took."""
 
 

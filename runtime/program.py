@@ -131,9 +131,12 @@ class Program:
                 app.limit = frames
         if not self._open():
             return False
-        self.workers = [
-            Worker(self, name, order, fixed) for (name, order), fixed in zip(self.orders, self.priorities) if order
-        ]
+        lanes: Dict[str, int] = {}
+        for (name, order), fixed in zip(self.orders, self.priorities):
+            if order:  # a processor may have several workers: each has a lane of its own in a trace
+                lanes[name] = lanes.get(name, 0) + 1
+                lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
+                self.workers.append(Worker(self, name, lane, order, fixed))
         # A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
         interval = sys.getswitchinterval()
         sys.setswitchinterval(0.0005)

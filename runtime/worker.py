@@ -30,10 +30,11 @@ class Worker(threading.Thread, Waiter):
         self,
         program: "Program",
         processor: str,
+        lane: str,
         order: Sequence[Fire],
         fixed_priority: Optional[Tuple[int, int]] = None,
     ) -> None:
-        threading.Thread.__init__(self, name=processor, daemon=True)
+        threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
         self._fixed_priority = fixed_priority
         self.program, self.processor, self.order = program, processor, list(order)
@@ -174,7 +175,7 @@ class Worker(threading.Thread, Waiter):
         if spent > task.longest:
             task.longest = spent
         if self.program.tracer is not None:
-            self.program.tracer.firing(self.processor, task.name, firing, group, start, end)
+            self.program.tracer.firing(self.name, task.name, firing, group, start, end)
             for channel in task.feeders + [c for group_ in task.readers for c in group_]:
                 self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
 

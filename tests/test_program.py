@@ -512,6 +512,18 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     assert "A.d" in done.stdout and "latency" in done.stdout
 
 
+def test_workers_of_one_processor_have_lanes_of_their_own(write: Write, tmp_path: Path) -> None:
+    text = COMMON + "app A { c: Count  k: Keep  c -> k }\napp B { c: Count  k: Keep  c -> k }\n"
+    flow = write(text + "platform board { cpu core  scheduler fixed_priority }", t_py=COUNT)
+    out = build(flow, tmp_path / "out", platform="board")
+    assert run(out, "--frames", "4", "--trace", str(tmp_path / "t.json")).returncode == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"core", "core (2)"}
+    for lane in {e["tid"] for e in events if e["ph"] == "X"}:
+        slices = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == lane)
+        assert all(a[1] <= b[0] + 1e-3 for a, b in zip(slices, slices[1:], strict=False))
+
+
 def test_zero_frames_and_wrong_options(write: Write, tmp_path: Path) -> None:
     out = build(write(COMMON + "app A { c: Count  k: Keep  c -> k }", t_py=COUNT), tmp_path / "out")
     assert run(out, "--frames", "0").returncode == 0
