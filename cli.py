@@ -167,9 +167,8 @@ def new(directory: Annotated[Path, typer.Argument(help="Where to write it; must 
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name) or "app"
     for path, text in starter(name).items():
         _replace(directory / path, text)
-    print(
-        f"{directory}: {', '.join(starter(name))}\ntry: flowc run {shlex.quote(str(directory / (name + '.flow')))} --frames 5"
-    )
+    print(f"{directory}: {', '.join(starter(name))}")
+    print(f"try: flowc run {shlex.quote(str(directory / f'{name}.flow'))} --frames 5")
     return 0
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -521,7 +522,7 @@ def test_workers_of_one_processor_have_lanes_of_their_own(write: Write, tmp_path
     assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"core", "core (2)"}
     for lane in {e["tid"] for e in events if e["ph"] == "X"}:
         slices = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == lane)
-        assert all(a[1] <= b[0] + 1e-3 for a, b in zip(slices, slices[1:], strict=False))
+        assert all(a[1] <= b[0] + 1e-3 for a, b in pairwise(slices))
 
 
 def test_zero_frames_and_wrong_options(write: Write, tmp_path: Path) -> None:
