@@ -156,9 +156,9 @@ def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Pa
     assert {"processor", "subject", "implementation", "content_hash", "host_hash", "batch", "precision", "samples",
             "mean_ns", "std_ns", "max_ns", "wcet_ns", "energy_nj", "estimated", "layers"} == set(entry)  # fmt: skip
     assert entry["wcet_ns"] >= entry["max_ns"] >= entry["mean_ns"] > 0
-    start = time.monotonic()
+    before = (tmp_path / "app.host.profile.json").stat().st_mtime_ns
     assert call("build", str(flow), cwd=tmp_path).returncode == 0
-    assert time.monotonic() - start < 1.5  # no measuring
+    assert (tmp_path / "app.host.profile.json").stat().st_mtime_ns == before
 
 
 def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
