@@ -39,12 +39,17 @@ class TooLong(Exception):
     """The iteration has more firings than are simulated; the message says how many."""
 
 
-def levels(app: Application) -> dict[str, int]:
-    """Topological depth of every task, with cycles contracted: sources are 0."""
+def task_graph(app: Application) -> nx.DiGraph[str]:
+    """Tasks and who feeds whom, whatever the rates."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(t.name for t in app.tasks)
     graph.add_edges_from((c.source, c.destination) for c in app.channels)
-    condensed = nx.condensation(graph)
+    return graph
+
+
+def levels(app: Application) -> dict[str, int]:
+    """Topological depth of every task, with cycles contracted: sources are 0."""
+    condensed = nx.condensation(task_graph(app))
     depth: dict[int, int] = {}
     for component in nx.topological_sort(condensed):
         depth[component] = max((depth[p] + 1 for p in condensed.predecessors(component)), default=0)
@@ -53,9 +58,7 @@ def levels(app: Application) -> dict[str, int]:
 
 def components(app: Application) -> list[frozenset[str]]:
     """Strongly connected components that hold a cycle (self-loops included)."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(t.name for t in app.tasks)
-    graph.add_edges_from((c.source, c.destination) for c in app.channels)
+    graph = task_graph(app)
     return [
         frozenset(c)
         for c in nx.strongly_connected_components(graph)

@@ -18,7 +18,7 @@ from math import gcd, lcm
 import networkx as nx
 
 from ..model.application import Application
-from .order import components, iteration_order
+from .order import components, iteration_order, task_graph
 
 #: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
 MOST_JOBS = 1000
@@ -121,10 +121,7 @@ def _shortest(steps: list[Step]) -> tuple[Step, ...]:
 def _stages(app: Application, placement: Mapping[str, tuple[str, ...]], pipelined: bool) -> dict[str, int]:
     if not pipelined:
         return {t.name: 0 for t in app.tasks}
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(t.name for t in app.tasks)
-    graph.add_edges_from((c.source, c.destination) for c in app.channels)
-    condensed = nx.condensation(graph)
+    condensed = nx.condensation(task_graph(app))
     component = condensed.graph["mapping"]
     before: dict[int, list[tuple[int, int]]] = {c: [] for c in condensed}
     for c in app.channels:

@@ -262,6 +262,7 @@ class _NetworkTemplate:
         self._around: list[Task] = []
         self._links: list[Link] = []
         self._seen: dict[str, dict[str, tuple[str, Port]]] = {"in": {}, "out": {}}
+        self._names: set[str] = set()
         self.good = True
 
     def add(self, port: s.NetPort, borders: tuple[Border, ...]) -> None:
@@ -270,10 +271,11 @@ class _NetworkTemplate:
             self.good = False
             return
         name, way = port.name.text, port.direction
-        if name in self._seen["in"] or name in self._seen["out"]:
+        if name in self._names:
             self._owner.fault("F102", f"two ports are called `{name}`", port.name.span)
             self.good = False
             return
+        self._names.add(name)
         declared = self._types.get(id(port))
         if port.wrap is None:
             if len(borders) > 1:
@@ -285,7 +287,8 @@ class _NetworkTemplate:
                 return
             kind = self._owner.fixed(borders[0], declared, port.span, name, self._cause(way))
             self._core_port(name, way, borders[0], kind, port.span)
-            self._seen[way][name] = ("", self._core[way][name][0]) if kind else ("", _placeholder(name, way, port.span))
+            if kind is not None:
+                self._seen[way][name] = ("", self._core[way][name][0])
             return
         self._wrap(port, borders, declared)
 
@@ -359,7 +362,3 @@ class _NetworkTemplate:
         before = [t for t in self._around if t.definition.endswith(".pre")]
         after = [t for t in self._around if t.definition.endswith(".post")]
         return Template((*before, core, *after), tuple(self._links), self._seen["in"], self._seen["out"])
-
-
-def _placeholder(name: str, way: s.Direction, span: Span) -> Port:
-    return Port(name, way, None, (1,), False, span)

@@ -12,7 +12,7 @@ from itertools import accumulate
 from ..analysis.order import components, levels
 from ..model.application import Application, Task
 from ..model.mapping import Mapping
-from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of
+from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of, scale
 
 #: A more complicated shape has to promise this much.
 CLEARLY = 0.9
@@ -49,7 +49,7 @@ def search(
 def _cost(problem: Problem, placement: Placement) -> float:
     # Python tasks hold the interpreter: on several cores together they are slower than on one.
     interpreted = [(a, t) for a in problem.apps for t in a.tasks if not runs_without_interpreter(t)]
-    python = sum(_scale(app) * problem.work_ns(app, task) for app, task in interpreted)
+    python = sum(scale(app) * problem.work_ns(app, task) for app, task in interpreted)
     if len({p for _, task in interpreted for p in placement[task.name]}) > 1:
         python *= CONTENTION
     cost = max(python, *loads(problem, placement).values())
@@ -63,13 +63,8 @@ def runs_without_interpreter(task: Task) -> bool:
     return task.network is not None or any(i.language == "c" for i in task.implementations)
 
 
-def _scale(app: Application) -> float:
-    """Periodic apps are compared by utilisation, the others by time; see `loads`."""
-    return 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
-
-
 def _work(problem: Problem, app: Application) -> float:
-    return _scale(app) * sum(problem.work_ns(app, t) for t in app.tasks)
+    return scale(app) * sum(problem.work_ns(app, t) for t in app.tasks)
 
 
 def _apps_apart(problem: Problem) -> Iterator[Placement]:
@@ -90,7 +85,7 @@ def _pipeline(problem: Problem) -> Iterator[Placement]:
         cycle = {name: i for i, c in enumerate(components(app)) for name in c}
         seen: dict[int, int] = {}
         for task in sorted(app.tasks, key=lambda t: depth[t.name]):
-            work = _scale(app) * problem.work_ns(app, task)
+            work = scale(app) * problem.work_ns(app, task)
             at = seen.get(cycle[task.name]) if task.name in cycle else None
             if at is not None:
                 groups[at] = ([*groups[at][0], task.name], groups[at][1] + work)
@@ -144,7 +139,7 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
     for app in problem.apps:
         cyclic = {n for c in components(app) for n in c}
         for task in app.tasks:
-            heavy = _scale(app) * problem.work_ns(app, task) > 0.1 * total / len(cores)
+            heavy = scale(app) * problem.work_ns(app, task) > 0.1 * total / len(cores)
             free = task.name not in cyclic and task.name not in problem.pins
             if task.replicable and heavy and free and runs_without_interpreter(task):
                 shared[task.name] = task
@@ -156,7 +151,7 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
         core = min(load, key=lambda p: load[p])
         for task in app.tasks:
             if task.name not in shared:
-                load[core] += _scale(app) * problem.work_ns(app, task)
+                load[core] += scale(app) * problem.work_ns(app, task)
                 placement[task.name] = (core,)
     yield placement
 

@@ -113,20 +113,24 @@ def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple
     return None
 
 
+def scale(app: Application) -> float:
+    """Periodic apps are compared by utilisation, scaled so that it stands beside the times of the others."""
+    return 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
+
+
 def loads(problem: Problem, placement: MappingABC[str, tuple[str, ...]]) -> dict[str, float]:
     """Busy ns of each processor per iteration; for periodic apps its utilisation times UTILISATION."""
     load = dict.fromkeys(problem.cpus, 0.0)
     for app in problem.apps:
-        # Periodic apps are compared by utilisation, scaled so that both kinds stand side by side.
-        scale = 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
+        factor = scale(app)
         for task in app.tasks:
             places = placement[task.name]
             for processor in places:
-                load[processor] += scale * problem.work_ns(app, task) / len(places)
+                load[processor] += factor * problem.work_ns(app, task) / len(places)
         for c in app.channels:
             if placement[c.source] != placement[c.destination]:
                 for processor in placement[c.destination]:
-                    load[processor] += scale * HOP_NS / len(placement[c.destination])
+                    load[processor] += factor * HOP_NS / len(placement[c.destination])
     return load
 
 

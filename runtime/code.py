@@ -15,8 +15,6 @@ import numpy as np
 
 from .tokens import Port, TaskError
 
-Arrays = Tuple[np.ndarray, ...]
-
 
 class Code(abc.ABC):
     """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
