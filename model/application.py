@@ -144,6 +144,9 @@ class Channel:
     """A FIFO from one output port to one input port.
 
     `delay` initial tokens; `values` gives their elements (one entry per token, or one for all), () = zeros.
+    `frees` is for analysis only: the tokens whose space each firing of the destination gives back at its end, per
+    phase, where that differs from what it takes (a sliding window looks at rows again that it has already taken).
+    () = what it takes. The sums over a cycle of phases are equal, and space is never given back before it was taken.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Channel:
     delay: int
     values: tuple[Fraction, ...]
     span: Span
+    frees: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
