@@ -10,11 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from ..model.application import Application, Channel, Task
+from ..model.application import Application, Channel
 from ..model.diagnostic import Diagnostic, Note
 from ..model.verdict import AppVerdicts, Verdict
-from .order import Order, TooLong, components, iteration_order
+from .graph import Graph, cyclic_parts, graph_of, part
+from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
+from .throughput import least_period
+
+#: Seconds for a proof by schedule where an iteration is too long to execute.
+PROOF_SECONDS = 2.0
+#: Blocked tasks shown beside those of the ring.
+MOST_WITNESSES = 6
 
 
 def check(app: Application) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
@@ -62,14 +69,18 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     """Only cycles can block: each strongly connected component is executed on its own."""
     faults = []
     undecided: list[str] = []
-    for part in _cyclic_parts(app):
+    graph = graph_of(app, balance.vector, overlap=True)
+    for tasks in cyclic_parts(graph):
+        inner = part(graph, tasks)
         try:
-            order = iteration_order(part, {t.name: balance.vector[t.name] for t in part.tasks})
-        except TooLong as reason:
-            undecided.append(str(reason))
+            found = deadlock(inner)
+        except TooManySteps:
+            # Too long to execute; a periodic schedule, where one is found, proves the same.
+            if least_period(inner, seconds=PROOF_SECONDS).upper is None:
+                undecided.append(f"one iteration has {sum(graph.firings)} firings, too many to execute them all")
             continue
-        if order.blocked:
-            faults.append(_blocked(app, order))
+        if found is not None:
+            faults.append(_blocked(app, inner, found))
     if faults:
         return Verdict(False, faults[0].message), tuple(faults)
     if undecided:
@@ -78,45 +89,49 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     return Verdict(True, "one iteration completes and returns every channel to its initial tokens"), ()
 
 
-def _cyclic_parts(app: Application) -> list[Application]:
-    """Each strongly connected component as an app of its own: one pass over the whole, however many there are."""
-    parts = components(app)
-    home = {name: i for i, part in enumerate(parts) for name in part}
-    tasks: list[list[Task]] = [[] for _ in parts]
-    channels: list[list[Channel]] = [[] for _ in parts]
-    for t in app.tasks:
-        if t.name in home:
-            tasks[home[t.name]].append(t)
-    for c in app.channels:
-        if c.source in home and home[c.source] == home.get(c.destination):
-            channels[home[c.source]].append(c)
-    return [replace(app, tasks=tuple(ts), channels=tuple(cs)) for ts, cs in zip(tasks, channels, strict=True)]
+def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
+    """The ring of tasks that wait for each other, who else waits, and the fewest initial tokens that help."""
 
+    def place(wait: Wait) -> tuple[str, Channel]:
+        return _short(graph.names[wait.task]), app.channels[graph.edges[wait.edge].channel]
 
-def _blocked(app: Application, order: Order) -> Diagnostic:
-    chain = [_short(b.task) for b in reversed(order.blocked)]
-    cycle = " -> ".join([*chain, chain[0]])
-    worst = max(order.blocked, key=lambda b: b.channel.delay)
+    chain = [_short(graph.names[w.task]) for w in reversed(found.cycle)]
+    ring = {w.task for w in found.cycle}
+    others = [w for w in found.blocked if w.task not in ring]
     notes = []
-    for b in order.blocked:
-        have = f"has {b.channel.delay} initial" if b.channel.delay else "has no initial tokens"
-        plural = "token" if b.missing == 1 else "tokens"
+    for wait in (*found.cycle, *others[:MOST_WITNESSES]):
+        name, channel = place(wait)
+        have = f"has {channel.delay} initial" if channel.delay else "has no initial tokens"
+        also = "" if wait.task in ring else " too"
         notes.append(
-            Note(f"`{_short(b.task)}` waits for {b.missing} more {plural} here; the arrow {have}", b.channel.span)
+            Note(f"`{name}` waits for {_tokens(wait.missing, 'more ')} here{also}; the arrow {have}", channel.span)
         )
-    closing = order.blocked[0]
-    if any(b.channel.delay for b in order.blocked):
-        help_text = f"raise `delay {worst.channel.delay}` to `delay {worst.channel.delay + worst.missing}` or more"
-        message = f"too few initial tokens on the cycle {cycle}"
+    if any(place(w)[1].delay for w in found.cycle):
+        message = f"too few initial tokens on the cycle {' -> '.join([*chain, chain[0]])}"
     else:
-        task = next(t for t in app.tasks if t.name == closing.task)
-        need = max(task.port(closing.channel.destination_port).rates)
-        c = closing.channel
-        source = f"{_short(c.source)}.{c.source_port}"
-        target = f"{_short(c.destination)}.{c.destination_port}"
-        help_text = f"put initial tokens on it, for example `{source} -> delay {need} -> {target}`"
-        message = f"a cycle without initial tokens: {cycle}"
-    return Diagnostic("F204", message, notes[0].span, notes[0].message, tuple(notes[1:]), help_text)
+        message = f"a cycle without initial tokens: {' -> '.join([*chain, chain[0]])}"
+    return Diagnostic("F204", message, notes[0].span, notes[0].message, tuple(notes[1:]), _cure(app, graph))
+
+
+def _cure(app: Application, graph: Graph) -> str:
+    try:
+        cure = fewest_tokens(graph)
+    except TooManySteps:
+        return "put initial tokens on one of these arrows (how many is not computed: an iteration is too long)"
+    arrows = []
+    for edge, more in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
+        c = app.channels[graph.edges[edge].channel]
+        source, target = f"{_short(c.source)}.{c.source_port}", f"{_short(c.destination)}.{c.destination_port}"
+        arrows.append(
+            f"`{source} -> delay {c.delay + more} -> {target}`" + (f" (now `delay {c.delay}`)" if c.delay else "")
+        )
+    total = sum(cure.tokens.values())
+    least = "the fewest that help" if cure.least else "these help, though fewer may do"
+    return f"add {_tokens(total, 'initial ')}, {least}: {' and '.join(arrows)}"
+
+
+def _tokens(count: int, kind: str) -> str:
+    return f"{count} {kind}token{'' if count == 1 else 's'}"
 
 
 def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Diagnostic, ...]]:
@@ -137,10 +152,32 @@ def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[
             return Verdict(False, message), (Diagnostic("F211", message, task.span, "", (), help_text),)
     if len(work) < len(app.tasks):
         return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
+    late = _cycle_too_slow(app, balance)
+    if late is not None:
+        return Verdict(False, late.message), (late,)
     total = sum(work.values(), Fraction(0))
     if total <= min(app.period_ns, app.deadline_ns or app.period_ns):
         return Verdict(True, f"one processor is enough: {_ms(total)} of work in {_ms(app.period_ns)}"), ()
     return Verdict(None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"), ()
+
+
+def _cycle_too_slow(app: Application, balance: Repetition) -> Diagnostic | None:
+    """A cycle of tasks that no mapping can run at the period: the least period of the graph is above it."""
+    assert app.period_ns is not None
+    graph = graph_of(app, balance.vector, {t.name: t.wcet_ns for t in app.tasks})
+    together = {i for i, t in enumerate(app.tasks) if t.replicable}
+    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in together)
+    found = least_period(replace(graph, edges=edges), seconds=PROOF_SECONDS)
+    if graph.ns(found.lower) <= app.period_ns:
+        return None
+    names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))
+    message = (
+        f"the cycle {' -> '.join([*names, names[0]])} takes {_ms(graph.ns(found.lower))} per iteration, "
+        f"longer than the period of {_ms(app.period_ns)}"
+    )
+    channel = next(graph.edges[s.edge].channel for s in found.cycle if graph.edges[s.edge].channel >= 0)
+    help_text = "ask for a longer period, or put more initial tokens on the cycle so that iterations overlap"
+    return Diagnostic("F211", message, app.channels[channel].span, "", (), help_text)
 
 
 def _ms(ns: Fraction) -> str:

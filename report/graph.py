@@ -1,9 +1,13 @@
-"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colours."""
+"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colours.
+
+What limits the speed is drawn in red.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +23,7 @@ BOX_HEIGHT = 0.62
 ROW = 1.25
 COLOURS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
 NEUTRAL = "#eceff1"
+CRITICAL = "#c62828"
 #: Larger graphs are drawn without rates and with smaller boxes; beyond the second limit a picture says nothing.
 MOST_LABELLED, MOST_TASKS = 120, 2000
 
@@ -27,10 +32,25 @@ class TooLarge(Exception):
     """The graph has more tasks than a picture can show."""
 
 
-def draw(system: System, target: Path, processors: Mapping[str, tuple[str, ...]]) -> None:
+@dataclass(frozen=True, slots=True)
+class Critical:
+    """What dictates the least period of an app: its tasks and channels, and a caption that says so."""
+
+    tasks: frozenset[str]
+    channels: frozenset[str]
+    caption: str
+
+
+def draw(
+    system: System,
+    target: Path,
+    processors: Mapping[str, tuple[str, ...]],
+    critical: Mapping[str, Critical] | None = None,
+) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf).
 
-    `processors[task]` colours a task by where it runs; an empty mapping leaves all neutral. Raises TooLarge.
+    `processors[task]` colours a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
+    limits the speed. Raises TooLarge.
     """
     import matplotlib
 
@@ -41,7 +61,7 @@ def draw(system: System, target: Path, processors: Mapping[str, tuple[str, ...]]
     count = sum(len(a.tasks) for a in system.apps)
     if count > MOST_TASKS:
         raise TooLarge(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
-    layouts = [_Layout(app) for app in system.apps]
+    layouts = [_Layout(app, (critical or {}).get(app.name)) for app in system.apps]
     width = max(layout.width for layout in layouts)
     height = sum(layout.height for layout in layouts)
     figure = Figure(figsize=(max(4.0, 0.62 * width + 0.6), max(1.6, 0.72 * height + 0.7)))
@@ -73,8 +93,9 @@ def _legend(axes: Axes, colours: Mapping[str, str], top: float) -> None:
 class _Layout:
     """Places the tasks of one app: a column per level, rows ordered by their neighbours (barycentre)."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, critical: Critical | None) -> None:
         self._app = app
+        self._critical = critical or Critical(frozenset(), frozenset(), "")
         depth = levels(app)
         self._columns: dict[int, list[str]] = defaultdict(list)
         for task in app.tasks:
@@ -158,6 +179,8 @@ class _Layout:
         app = self._app
         title = app.name + (f"   every {float(app.period_ns) / 1e6:g} ms" if app.period_ns is not None else "")
         axes.text(-0.4, top + 0.45, title, fontsize=11, fontweight="bold", va="center")
+        if self._critical.caption:
+            axes.text(-0.4, top + 0.1, self._critical.caption, fontsize=7.5, color=CRITICAL, va="center")
         middle = top - 0.35 - self._rows * ROW / 2 + ROW / 2 - 0.3
         place: dict[str, tuple[float, float]] = {}
         for column, names in self._columns.items():
@@ -168,12 +191,14 @@ class _Layout:
             x, y = place[task.name]
             shown = [colours[p] for p in processors.get(task.name, ())] or [NEUTRAL]
             part = self._box / len(shown)
+            limits = task.name in self._critical.tasks
             for i, colour in enumerate(shown):
                 style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
                 axes.add_patch(
                     FancyBboxPatch(
                         (x + i * part, y - BOX_HEIGHT / 2), part, BOX_HEIGHT, boxstyle=style, facecolor=colour,
-                        edgecolor="#37474f", linewidth=1.6 if task.network is not None else 1.0, zorder=3,
+                        edgecolor=CRITICAL if limits else "#37474f",
+                        linewidth=2.2 if limits else 1.6 if task.network is not None else 1.0, zorder=3,
                     )
                 )  # fmt: skip
             axes.text(
@@ -209,7 +234,8 @@ class _Layout:
             rates = _rate(tasks[c.source].port(c.source_port)), _rate(tasks[c.destination].port(c.destination_port))
             lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
             through = [place[name] for name in self._routes[c.name]]
-            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labelled else ("", ""), delay, lane)
+            limits = c.name in self._critical.channels
+            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labelled else ("", ""), delay, lane, limits)
 
     @staticmethod
     def _offset(names: list[str], name: str) -> float:
@@ -226,6 +252,7 @@ class _Layout:
         rates: tuple[str, str],
         delay: str,
         lane: float | None,
+        critical: bool,
     ) -> None:
         from matplotlib.patches import FancyArrowPatch
         from matplotlib.path import Path as Curve
@@ -261,7 +288,13 @@ class _Layout:
         path = Curve(points, codes)
         axes.add_patch(
             FancyArrowPatch(
-                path=path, arrowstyle="-|>", mutation_scale=9, linewidth=1.0, color="#455a64", zorder=2, fill=False
+                path=path,
+                arrowstyle="-|>",
+                mutation_scale=9,
+                linewidth=2.0 if critical else 1.0,
+                color=CRITICAL if critical else "#455a64",
+                zorder=2.5 if critical else 2,
+                fill=False,
             )
         )
         if rates[0] not in ("", "1"):

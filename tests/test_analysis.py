@@ -161,9 +161,14 @@ def test_a_period_that_one_task_cannot_keep_is_not_schedulable(tmp_path: Path) -
 
 def test_huge_repetition_vectors_are_exact_and_not_simulated() -> None:
     p, q = 10**15 + 37, 10**15 + 91
-    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
-    loop = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", 0)])
-    verdicts, diagnostics = check(loop)
-    assert verdicts.repetition == {"A.a": q // gcd(p, q), "A.b": p // gcd(p, q)}
-    assert (verdicts.consistent.holds, verdicts.deadlock_free.holds) == (True, None)
-    assert [(d.code, d.severity) for d in diagnostics] == [("F213", "warning")]
+
+    def loop(delay: int) -> Application:
+        tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+        return graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", delay)])
+
+    # Two tasks on a cycle run for ever with p + q - gcd(p, q) tokens, and not with fewer.
+    for delay, holds, codes in ((0, False, ["F204"]), (p + q - 2, None, ["F213"]), (p + q - 1, True, [])):
+        verdicts, diagnostics = check(loop(delay))
+        assert verdicts.repetition == {"A.a": q // gcd(p, q), "A.b": p // gcd(p, q)}
+        assert (verdicts.consistent.holds, verdicts.deadlock_free.holds) == (True, holds)
+        assert [d.code for d in diagnostics] == codes

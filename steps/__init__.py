@@ -12,27 +12,27 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from .analysis.check import check as check_app
-from .analysis.check import measured_too_slow
-from .analysis.order import TooLong
-from .codegen.deploy import Deployed, deploy, missing, sequential, work_of
-from .codegen.emit import digest, emit
-from .codegen.sources import c_includes
-from .codegen.write import CannotWrite, refuse_foreign, write
-from .dsl import load as dsl
-from .dsl.modules import local_modules
-from .mapping import greedy
-from .mapping.problem import Problem, pinned
-from .model.application import Task
-from .model.collecting import no_garbage_collection
-from .model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
-from .model.mapping import Mapping
-from .model.platform import Platform
-from .model.profile import Profile
-from .model.system import System
-from .model.verdict import AppVerdicts
-from .profiling.host import host_hash, host_platform
-from .profiling.identity import content_hash, implementation_on
+from ..analysis.check import check as check_app
+from ..analysis.check import measured_too_slow
+from ..analysis.order import TooLong
+from ..codegen.deploy import Deployed, deploy, missing, sequential, work_of
+from ..codegen.emit import digest, emit
+from ..codegen.sources import c_includes
+from ..codegen.write import CannotWrite, refuse_foreign, write
+from ..dsl import load as dsl
+from ..dsl.modules import local_modules
+from ..mapping import greedy
+from ..mapping.problem import Problem, pinned
+from ..model.application import Task
+from ..model.collecting import no_garbage_collection
+from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
+from ..model.mapping import Mapping
+from ..model.platform import Platform
+from ..model.profile import Profile
+from ..model.system import System
+from ..model.verdict import AppVerdicts
+from ..profiling.host import host_hash, host_platform
+from ..profiling.identity import content_hash, implementation_on
 
 Report = Callable[[str], None]
 #: What cannot be built yet is still a faultless text.
@@ -172,7 +172,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
     """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
     import tempfile
 
-    from .profiling.measure import MeasurementFailed, profile, run_sequential
+    from ..profiling.measure import MeasurementFailed, profile, run_sequential
 
     assert checked.platform is not None
     _require_buildable(checked)

@@ -1,0 +1,242 @@
+"""Least channel capacities: to avoid deadlock, to keep a period, and everything between.
+
+Space is claimed when a firing starts and freed when it ends. The search follows Stuijk, Geilen, Basten, "Throughput-
+buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008: best first by total size, and
+from a distribution only those channels grow that are on the cycle which holds it back (a wait-for cycle after a
+deadlock, the critical cycle otherwise). Nothing else can help, so the first distribution that is good enough is the
+smallest. Two things beyond the paper: a deadlock shows by how much a channel has to grow at least, and the biconnected
+components of the graph are solved one by one as far as deadlock goes, since a wait-for cycle visits a task once and so
+stays inside one of them. (Periods do not decompose: a critical cycle may pass a task twice.)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from time import monotonic
+
+from .graph import Graph, bounded, part
+from .liveness import Execution
+from .throughput import least_period
+
+#: Distributions that the deadlock search of one component may look at before it settles for a stated gap.
+MOST_DISTRIBUTIONS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """`capacities` in tokens by channel index; no distribution is smaller than `lower` in total.
+
+    `period` is what they allow (None where it was not computed).
+    """
+
+    capacities: dict[int, int]
+    lower: int
+    period: Fraction | None = None
+
+    @property
+    def total(self) -> int:
+        """All capacities together, in tokens."""
+        return sum(self.capacities.values())
+
+    @property
+    def proved(self) -> bool:
+        """True when no smaller total exists."""
+        return self.total == self.lower
+
+
+def start_capacities(graph: Graph) -> dict[int, int]:
+    """What every channel needs at least, whatever the others have.
+
+    A firing's tokens must fit, and the initial ones; more only ever helps in steps of the channel's grain.
+    """
+    capacities = {}
+    for e in graph.edges:
+        if e.kind == "data":
+            grain = gcd(e.grain, *graph.frees[e.channel])
+            least = max(*e.produced, *e.consumed, e.tokens)
+            capacities[e.channel] = least + (e.tokens - least) % grain
+    return capacities
+
+
+def least_capacities(graph: Graph, *, most: int = MOST_DISTRIBUTIONS) -> Buffers:
+    """The least total capacity with which the graph still runs for ever, by biconnected components.
+
+    The graph must be live without bounds. Raises TooManySteps.
+    """
+    capacities: dict[int, int] = {}
+    lower = 0
+    for tasks, channels in _blocks(graph):
+        found = _least_of_block(part(graph, tasks), channels, most)
+        capacities.update(found.capacities)
+        lower += found.lower
+    return Buffers(dict(sorted(capacities.items())), lower)
+
+
+def _blocks(graph: Graph) -> Iterator[tuple[list[int], set[int]]]:
+    """Biconnected components (tasks, channels), and each self-loop on its own."""
+    import networkx as nx
+
+    between: dict[frozenset[int], set[int]] = {}
+    for e in graph.edges:
+        if e.kind == "data":
+            between.setdefault(frozenset((e.source, e.destination)), set()).add(e.channel)
+    plain: nx.Graph[int] = nx.Graph()
+    plain.add_edges_from(sorted(tuple(sorted(pair)) for pair in between if len(pair) == 2))
+    for pair, channels in between.items():
+        if len(pair) == 1:
+            yield sorted(pair), channels
+    for component in nx.biconnected_component_edges(plain):
+        tasks = sorted({t for pair in component for t in pair})
+        yield tasks, set().union(*(between[frozenset(pair)] for pair in component))
+
+
+def _least_of_block(block: Graph, channels: set[int], most: int) -> Buffers:
+    start = {c: n for c, n in start_capacities(block).items() if c in channels}
+    only = Graph(
+        block.names, block.channels, block.times, block.per_ns, block.cycles,
+        tuple(e for e in block.edges if e.channel in channels), block.frees,
+    )  # fmt: skip
+    graph = bounded(only, start)
+    space = {i: e.channel for i, e in enumerate(graph.edges) if e.kind == "space"}
+    first = Execution(graph)
+    first.run()
+    queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = []
+    heapq.heappush(queue, (sum(start.values()), 0, 0, tuple(sorted(start.items())), first))
+    seen = {queue[0][3]}
+    number, lower = 0, None
+    while True:
+        total, _, _, key, at = heapq.heappop(queue)
+        if at.done:
+            return Buffers(dict(key), total if lower is None else lower)
+        waits = [w for w in at.wait_cycle() if w.edge in space]
+        options = []
+        for wait in waits:
+            grown = dict(key)
+            grown[space[wait.edge]] += wait.missing
+            then_key = tuple(sorted(grown.items()))
+            if then_key not in seen:
+                seen.add(then_key)
+                number += 1
+                options.append((total + wait.missing, wait, then_key))
+        if number > most and lower is None:
+            lower = total
+        if lower is not None:  # from here on straight ahead
+            queue.clear()
+            options = sorted(options, key=lambda o: o[0])[:1]
+        for size, wait, then_key in options:
+            # The last option may take the execution along: a chain of forced steps then costs one iteration in all.
+            then = at if wait is options[-1][1] else at.copy()
+            then.tokens[wait.edge] += wait.missing
+            then.run([wait.task])
+            heapq.heappush(queue, (size, -sum(then.fired), number, then_key, then))
+            number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Pareto-optimal distributions, smallest first: each is faster than the one before.
+
+    Points that are not `proved` carry the total below which nothing as fast exists as their `lower`. `complete` is
+    true when the last point runs at the period that was asked for (full speed unless said otherwise).
+    """
+
+    points: tuple[Buffers, ...]
+    complete: bool
+
+
+def trade_off(
+    graph: Graph,
+    *,
+    until: Fraction | None = None,
+    seconds: float = 10.0,
+    progress: Callable[[str], None] | None = None,
+) -> Front:
+    """Pareto points of total capacity against period, from the least that runs to the least at full speed.
+
+    `until` (in the graph's unit of time) ends the search at the first distribution with at most that period. After
+    `seconds` the search goes straight on: what it finds then may be larger than need be. Raises TooManySteps.
+    """
+    end = monotonic() + seconds
+    goal = max(least_period(graph, seconds=seconds).lower, until or Fraction(0))
+    space = {e.channel: gcd(e.grain, *graph.frees[e.channel]) for e in graph.edges if e.kind == "data"}
+    start = start_capacities(graph)
+    order = sorted(start)
+    queue = [(sum(start.values()), tuple(start[c] for c in order))]
+    seen = {queue[0][1]}
+    points: list[Buffers] = []
+    bound: int | None = None
+    while queue:
+        total, sizes = heapq.heappop(queue)
+        now = monotonic()
+        if now > end and bound is None:
+            bound = total
+        if now > end + seconds:
+            break
+        capacities = dict(zip(order, sizes, strict=True))
+        period, growth = _look(graph, capacities, space, seconds)
+        fastest = points[-1].period if points else None
+        if period is not None and (fastest is None or period < fastest):
+            points.append(Buffers(capacities, total if bound is None else bound, period))
+            if progress is not None:
+                progress(f"{total} tokens of capacity: a period of {float(graph.ns(period)):g} ns")
+            if period <= goal:
+                break
+        if bound is not None:
+            queue.clear()
+            growth = {c: n * max(1, capacities[c] // n // 16) for c, n in growth.items()}
+            successors = [{c: capacities[c] + n for c, n in growth.items()}] if growth else []
+        else:
+            successors = [{c: capacities[c] + n} for c, n in growth.items()]
+        for changed in successors:
+            then = tuple(changed.get(c, capacities[c]) for c in order)
+            if then not in seen:
+                seen.add(then)
+                heapq.heappush(queue, (sum(then), then))
+    complete = bool(points) and points[-1].period is not None and points[-1].period <= goal
+    if bound is not None and complete:
+        points[-1] = _shrunk(graph, points[-1], goal, space, end + 2 * seconds)
+    return Front(tuple(_efficient(points)), complete)
+
+
+def _look(
+    graph: Graph, capacities: dict[int, int], grain: dict[int, int], seconds: float
+) -> tuple[Fraction | None, dict[int, int]]:
+    """The period of a distribution (None after a deadlock), and which channels have to grow by how much to get on."""
+    limited = bounded(graph, capacities)
+    execution = Execution(limited)
+    if not execution.run():
+        waits = execution.wait_cycle()
+        return None, {limited.edges[w.edge].channel: w.missing for w in waits if limited.edges[w.edge].kind == "space"}
+    found = least_period(limited, seconds=seconds)
+    on_cycle = {limited.edges[s.edge] for s in found.cycle}
+    growth = {e.channel: grain[e.channel] for e in on_cycle if e.kind == "space"}
+    return found.upper, dict(sorted(growth.items()))
+
+
+def _shrunk(graph: Graph, point: Buffers, goal: Fraction, grain: dict[int, int], end: float) -> Buffers:
+    """Each channel as small as the others allow, while the period stays."""
+    least = start_capacities(graph)
+    best = dict(point.capacities)
+    period = point.period
+    for channel in sorted(best, key=lambda c: best[c] - least[c], reverse=True):
+        low, high = 0, (best[channel] - least[channel]) // grain[channel]
+        while low < high and monotonic() < end:
+            middle = (low + high) // 2
+            tried = {**best, channel: least[channel] + middle * grain[channel]}
+            reached, _ = _look(graph, tried, grain, end - monotonic())
+            if reached is not None and reached <= goal:
+                high, best, period = middle, tried, reached
+            else:
+                low = middle + 1
+    return Buffers(best, point.lower, period)
+
+
+def _efficient(points: list[Buffers]) -> Iterator[Buffers]:
+    """Without those that are no smaller than a faster one."""
+    for i, p in enumerate(points):
+        if all(q.total > p.total for q in points[i + 1 :]):
+            yield p

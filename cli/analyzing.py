@@ -1,0 +1,118 @@
+"""The verb `analyze`: what a graph can do, as a table or as JSON."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import Json, OnPlatform, print_json, progress, show_diagnostics
+from .wording import cycle_tasks, network_table, table, too_slow
+
+if TYPE_CHECKING:
+    from ..analysis.analyze import Analysis, Capacities
+    from ..steps.analyses import NetworkMemory
+
+
+def analyze(
+    file: Annotated[
+        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
+    ],
+    buffers: Annotated[
+        bool, typer.Option("--buffers", help="Also the least capacities that keep the period, channel by channel.")
+    ] = False,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Also the whole trade-off of memory against period.")
+    ] = False,
+    overlap: Annotated[
+        bool, typer.Option("--auto-concurrency", help="Let firings of the same task overlap, as SDF3 does.")
+    ] = False,
+    by_parts: Annotated[
+        bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1)
+    ] = 10.0,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Prove what a graph can do: its period, latency, buffers, schedules. Runs nobody's code."""
+    from .. import steps
+    from ..steps import analyses
+
+    if file.suffix == ".onnx":
+        checked = analyses.check_network(file, by_parts=by_parts)
+    elif file.suffix == ".xml":
+        raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
+    elif by_parts:
+        raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts")
+    else:
+        checked = steps.check(file, platform=platform)
+    found = analyses.analyze(
+        checked, overlap=overlap, for_period=buffers, pareto=pareto, seconds=seconds, report=progress
+    )
+    memory = analyses.network_memory(file) if by_parts else None
+    show_diagnostics(checked.diagnostics, checked.system.sources)
+    if as_json:
+        document: dict[str, Any] = {"apps": {name: _data(a) for name, a in found.items()}}
+        print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
+    else:
+        print("\n\n".join(table(app, found[app.name], buffers) for app in checked.system.apps))
+        if memory is not None:
+            print(f"\n{network_table(memory)}")
+    late = any(a.period is not None and too_slow(app, a) for app in checked.system.apps for a in [found[app.name]])
+    return 0 if checked.ok and not late else 1
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+def _data(a: Analysis) -> dict[str, Any]:
+    return {
+        "consistent": a.verdicts.consistent.holds,
+        "deadlock_free": a.verdicts.deadlock_free.holds,
+        "repetition": a.verdicts.repetition,
+        "period": _exact(a.period),
+        "period_lower_bound": _exact(a.period_lower),
+        "critical_cycle": cycle_tasks(a.critical_cycle),
+        "critical_channels": list(dict.fromkeys(h.channel for h in a.critical_cycle if h.channel)),
+        "latency": _exact(a.latency),
+        "latency_at_period": _exact(a.latency_period),
+        "min_buffers": _capacities(a.least_buffers),
+        "period_buffers": _capacities(a.period_buffers),
+        "pareto": None if a.pareto is None else [_capacities(p) for p in a.pareto],
+        "pareto_complete": None if a.pareto is None else a.pareto_complete,
+        "schedule": None if a.schedule is None else a.schedule.text,
+        "looped_schedule": None
+        if a.looped_schedule is None
+        else {"text": a.looped_schedule.text, "total": a.looped_schedule.total},
+        "times_from": a.times.source,
+        "unit_times": list(a.times.guessed),
+    }
+
+
+def _exact(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _capacities(c: Capacities | None) -> dict[str, Any] | None:
+    if c is None:
+        return None
+    return {
+        "period": _exact(c.period),
+        "total": c.total,
+        "lower_bound": c.lower,
+        "proved": c.proved,
+        "channels": c.channels,
+    }
+
+
+def _memory(m: NetworkMemory) -> dict[str, Any]:
+    return {
+        "layer_by_layer": m.layerwise,
+        "by_parts": m.by_parts,
+        "by_parts_proved": m.by_parts_proved,
+        "algorithm4": m.algorithm4,
+        "algorithm4_overlap": m.overlap,
+        "algorithm4_does_not_apply": m.reason or None,
+    }

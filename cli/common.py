@@ -1,0 +1,128 @@
+"""What all verbs share: their common options, how they print, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+if TYPE_CHECKING:
+    from ..model.diagnostic import Diagnostic
+
+P = ParamSpec("P")
+
+Text = Annotated[Path, typer.Argument(help="The .flow text.", show_default=False, metavar="APP.flow")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+OnPlatform = Annotated[
+    str, typer.Option("--platform", help="`host`, a platform of the text, or a .flow file that declares one.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
+
+
+class Terminated(BaseException):
+    """SIGTERM: leave in order, so that children end and temporary files go."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, indent=1))
+
+
+def replace(file: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    from ..model.diagnostic import Diagnostic, Faults
+
+    temporary = file.with_name(f".{file.name}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ
+
+
+def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
+    from ..render import render
+
+    for diagnostic in diagnostics:
+        say(render(diagnostic, sources, colour=_colour()) + "\n")
+
+
+def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
+    """Texts to quote from, for faults that were raised before their sources were handed over."""
+    files = {s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None}
+    texts = {}
+    for file in files:
+        try:
+            texts[file] = Path(file).read_text(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            continue
+    return texts
+
+
+def verb(function: Callable[P, int]) -> Callable[P, None]:
+    """Turn what a verb returns or raises into output and an exit status."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        from ..model.diagnostic import Faults
+
+        try:
+            status = function(*args, **kwargs)
+        except Faults as faults:
+            if kwargs.get("as_json"):
+                from ..render import as_data
+
+                print_json({"ok": False, "diagnostics": as_data(faults.diagnostics)})
+            show_diagnostics(faults.diagnostics, sources(faults.diagnostics))
+            status = 1
+        except KeyboardInterrupt:
+            say("interrupted")
+            status = 130
+        except Terminated:
+            status = 143
+        except BrokenPipeError:
+            sys.stderr.close()
+            os._exit(141)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception:
+            import traceback
+
+            traceback.print_exc()
+            say("\nThis is a mistake in flowc, not in your text. Please report it with these lines and the .flow file.")
+            status = 70
+        sys.stdout.flush()
+        raise typer.Exit(status)
+
+    return run
+
+
+def progress(message: str) -> None:
+    if sys.stderr.isatty():
+        say(f"flowc: {message}")
+
+
+def number(count: int, what: str) -> str:
+    """`3 tasks`, `1 task`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,192 @@
+"""What an analysis found, in words and tables for people."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from .common import number
+
+if TYPE_CHECKING:
+    from ..analysis.analyze import Analysis, Capacities, Hop
+    from ..model.application import Application
+    from ..steps.analyses import NetworkMemory
+
+#: Longer schedules and cycles are cut in the table; `--json` has them whole.
+WIDEST = 300
+
+
+def too_slow(app: Application, found: Analysis) -> bool:
+    """The period that is asked for is below the proved bound, with times that mean something."""
+    known = found.times.source != "unit"
+    return known and app.period_ns is not None and found.period_lower is not None and found.period_lower > app.period_ns
+
+
+def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
+    """The tasks of a cycle in order; firings of one task that follow each other count once."""
+    return [h.task for i, h in enumerate(hops) if i == 0 or h.task != hops[i - 1].task]
+
+
+def table(app: Application, a: Analysis, buffers: bool) -> str:
+    """Everything about one app; `buffers` adds the table of channels."""
+    lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
+
+    def row(name: str, text: str) -> None:
+        lines.append(f"  {name:<15} {text}")
+
+    if not a.verdicts.consistent.holds:
+        row("consistent", f"no: {a.verdicts.consistent.witness}")
+        return "\n".join(lines)
+    row("iteration", _repetition(a.verdicts.repetition))
+    if a.verdicts.deadlock_free.holds is False:
+        row("deadlock-free", f"no: {a.verdicts.deadlock_free.witness}")
+        return "\n".join(lines)
+    row("times", _times(a))
+    unit = _unit(a)
+    row("least period", period(a) + _asked(app, a))
+    if a.critical_cycle:
+        row("", cycle(a))
+    row("latency", _latency(app, a, unit))
+    if a.least_buffers is not None:
+        row(
+            "least buffers", f"{_total(a.least_buffers)}: with them the period is {_time(a.least_buffers.period, unit)}"
+        )
+    if buffers:
+        row("for the period", _for_period(a, unit))
+    if a.schedule is not None:
+        row("one processor", _cut(a.schedule.text))
+    if a.looped_schedule is not None and (a.schedule is None or a.looped_schedule.text != a.schedule.text):
+        row(
+            "each task once",
+            f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of buffers)",
+        )
+    if buffers and a.least_buffers is not None:
+        lines += ["", *_channels(app, a)]
+    if a.pareto is not None:
+        lines += ["", *_front(a, unit)]
+    return "\n".join(lines)
+
+
+def _short(task: str) -> str:
+    return task.partition(".")[2]
+
+
+def _cut(text: str, most: int = WIDEST) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ... (whole with --json)"
+
+
+def _repetition(vector: dict[str, int]) -> str:
+    if all(q == 1 for q in vector.values()):
+        return "every task once"
+    return _cut(", ".join(f"{_short(n)} {q}" for n, q in vector.items()))
+
+
+def _times(a: Analysis) -> str:
+    if a.times.source == "unit":
+        whose = "every task" if len(a.times.guessed) == len(a.times.ns) else ", ".join(map(_short, a.times.guessed))
+        return _cut(f"1 for {whose}: no wcet, no stored profile (`flowc profile` measures)")
+    return "declared" if a.times.source == "wcet" else "declared, or from the stored profile (worst case)"
+
+
+def _time(ns: Fraction | None, unit: bool) -> str:
+    if ns is None:
+        return "not known"
+    if unit:
+        return f"{float(ns):.9g}"
+    for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+        if ns >= size:
+            return f"{float(ns / size):.6g} {name}"
+    return f"{float(ns):.6g} ns"
+
+
+def _unit(a: Analysis) -> bool:
+    """No time is known: every firing takes 1, and times are no ns."""
+    return len(a.times.guessed) == len(a.times.ns)
+
+
+def period(a: Analysis) -> str:
+    """The least period of an iteration, or its bounds."""
+    unit = _unit(a)
+    if a.period is None:
+        return f"not found in time; at least {_time(a.period_lower, unit)}"
+    if not a.period:
+        return "0: nothing limits how fast firings follow each other"
+    text = _time(a.period, unit)
+    if not unit:
+        text += f", {float(10**9 / a.period):.6g} iterations per second"
+    if a.period != a.period_lower:
+        text += f" (the best found in time; at least {_time(a.period_lower, unit)})"
+    return text
+
+
+def _asked(app: Application, a: Analysis) -> str:
+    if app.period_ns is None or _unit(a):
+        return ""
+    text = f"; asked for: {_time(app.period_ns, False)}"
+    return text + (", which no mapping can keep" if too_slow(app, a) else "")
+
+
+def cycle(a: Analysis, most: int = WIDEST) -> str:
+    """What dictates the least period."""
+    tasks = list(map(_short, cycle_tasks(a.critical_cycle)))
+    if len(tasks) == 1:
+        return f"{tasks[0]} dictates it: its firings follow each other"
+    space = [h.channel for h in a.critical_cycle if h.kind == "space"]
+    held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
+    return f"dictated by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
+
+
+def _latency(app: Application, a: Analysis, unit: bool) -> str:
+    if a.latency is None:
+        return "none: the period cannot be kept" if too_slow(app, a) else "not found in time"
+    return f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
+
+
+def _total(c: Capacities) -> str:
+    return number(c.total, "token") + ("" if c.proved else f" (the best found; at least {c.lower})")
+
+
+def _for_period(a: Analysis, unit: bool) -> str:
+    if a.period_buffers is None:
+        return "not found in time"
+    return f"{_total(a.period_buffers)}: with them the period is {_time(a.period_buffers.period, unit)}"
+
+
+def _channels(app: Application, a: Analysis) -> list[str]:
+    from ..runtime.report import columns
+
+    assert a.least_buffers is not None
+    keeping = a.period_buffers.channels if a.period_buffers is not None else {}
+    rows = [["channel", "token bytes", "initial", "least", "for the period"]]
+    types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+    for c in app.channels:
+        kind = types[c.source, c.source_port]
+        size = str(kind.bytes) if kind is not None else "-"
+        rows.append([c.name, size, str(c.delay), str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))])
+    return ["  " + line for line in columns(rows, left=1).splitlines()]
+
+
+def _front(a: Analysis, unit: bool) -> list[str]:
+    from ..runtime.report import columns
+
+    assert a.pareto is not None
+    rows = [["buffers", "period", ""]]
+    for p in a.pareto:
+        rows.append([str(p.total), _time(p.period, unit), "" if p.proved else f"at least {p.lower}"])
+    lines = ["  " + line for line in columns(rows, left=0).splitlines()]
+    return lines if a.pareto_complete else [*lines, "  (the search ended before full speed was reached)"]
+
+
+def network_table(m: NetworkMemory) -> str:
+    """Elements in the buffers of a network, in the ways of running it that differ in memory."""
+    share = f"{100 * m.by_parts / m.layerwise:.3g} % of that{'' if m.by_parts_proved else ', the best found'}"
+    lines = [
+        "elements in the buffers between the layers",
+        f"  layer by layer  {m.layerwise}",
+        f"  by parts        {m.by_parts}   ({share})",
+    ]
+    if m.algorithm4 is None:
+        lines.append(f"  Algorithm 4     does not apply: {m.reason}")
+    else:
+        lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
+    return "\n".join(lines)

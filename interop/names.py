@@ -1,0 +1,75 @@
+"""Names of other tools to names of the language: readable, different from each other, and always the same.
+
+In: names that may hold anything. Out: identifiers in the same order. A name that is an identifier already stays as it
+is; where it must change, and what is said about that, is left to the importer.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+
+NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
+#: What an instance is not called: the grammar refuses a few of these, and the others would be hard to read.
+KEYWORDS = frozenset({
+    "in", "out", "stateless", "pre", "post", "use", "const", "type", "task", "network", "graph", "app", "platform",
+    "mapping", "rate", "for", "on", "state", "wcet", "from", "precision", "calibrate", "batch", "period", "deadline",
+    "priority", "delay", "scheduler", "frequencies", "engines", "memory", "contention", "by", "until", "streams",
+    "buffers", "scenario", "event", "variant", "true", "false", "index",
+})  # fmt: skip
+
+
+def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ()) -> list[str]:
+    """One identifier for each name, different from each other whether or not capitals count.
+
+    `kind` stands in for what cannot be written, as in `port_1`. Names that can stay do so whatever stands before them.
+    """
+    wanted = list(names)
+    result = [""] * len(wanted)
+    used: set[str] = set()
+    for i, name in enumerate(wanted):
+        if NAME.fullmatch(name) and name not in reserved and name.lower() not in used:
+            result[i] = name
+            used.add(name.lower())
+    counts: dict[str, int] = {}
+    for i, name in enumerate(wanted):
+        if result[i]:
+            continue
+        base = _spelt(name, kind, reserved)
+        key = base.lower()
+        made = base
+        while made.lower() in used:
+            counts[key] = counts.get(key, 1) + 1
+            made = f"{base}_{counts[key]}"
+        result[i] = made
+        used.add(made.lower())
+    return result
+
+
+def capitalised(name: str, kind: str) -> str:
+    """The name as tasks and apps are written: `my_actor` becomes `MyActor`. Doing it twice changes nothing more."""
+    joined = "".join(part[:1].upper() + part[1:] for part in _spelt(name, kind, ()).split("_"))
+    return joined if NAME.fullmatch(joined) else kind.capitalize() + joined
+
+
+def shown(name: str) -> str:
+    """A stranger's name in a message or a comment, on one line."""
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return f"`{printable if len(printable) <= 60 else printable[:57] + '...'}`"
+
+
+def listed(names: Iterable[str], limit: int = 6) -> str:
+    """`a`, `b` and 3 more."""
+    parts = [shown(name) for name in names]
+    if len(parts) > limit:
+        return f"{', '.join(parts[:limit])} and {len(parts) - limit} more"
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def _spelt(name: str, kind: str, reserved: Collection[str]) -> str:
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    base = re.sub("[^A-Za-z0-9]+", "_", plain).strip("_")
+    if not base:
+        return kind
+    return base if NAME.fullmatch(base) and base not in reserved else f"{kind}_{base}"

@@ -1,0 +1,81 @@
+"""XML of strangers, safely: bytes to a tree of elements that know their place.
+
+In: the bytes of a file. Out: its root element, with attributes and the line of each element; text between elements is
+dropped, since none of our formats uses it. A document type is refused, and with it every entity that could be expanded
+or fetched. What the elements mean is left to the formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+from xml.parsers import expat
+
+from ..model.diagnostic import Diagnostic, Faults
+from ..model.span import Span
+
+#: Elements inside each other; graph files need about six.
+DEEPEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`tag` and attribute names have no namespace prefix; `span` is the start of the opening tag."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element]
+    span: Span
+
+    def all(self, *tags: str) -> Iterator[Element]:
+        """The children with one of these tags, in the order of the text."""
+        return (child for child in self.children if child.tag in tags)
+
+    def below(self) -> Iterator[Element]:
+        """Everything inside, in the order of the text."""
+        for child in self.children:
+            yield child
+            yield from child.below()
+
+
+def parse(path: str, data: bytes, code: str) -> Element:
+    """The root element. Raises Faults with `code` when this is no XML, or XML that is not read here."""
+    parser = expat.ParserCreate()
+    outside = Element("", {}, [], Span(path, 1, 1, 1, 1))
+    opened = [outside]
+
+    def here(width: int) -> Span:
+        line, column = parser.CurrentLineNumber, parser.CurrentColumnNumber + 1
+        return Span(path, line, column, line, column + width)
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        span = here(len(tag) + 1)
+        if len(opened) > DEEPEST:
+            _refuse(code, f"more than {DEEPEST} elements inside each other", span, "this is not a graph file")
+        named = {name.rpartition(":")[2]: value for name, value in attributes.items()}
+        element = Element(tag.rpartition(":")[2], named, [], span)
+        opened[-1].children.append(element)
+        opened.append(element)
+
+    def end(tag: str) -> None:
+        opened.pop()
+
+    def doctype(name: str, system: str | None, public: str | None, internal: bool) -> NoReturn:
+        _refuse(code, "this XML has a document type, which is not read", here(9), "remove the `<!DOCTYPE ...>`")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        span = Span(path, error.lineno, error.offset + 1, error.lineno, error.offset + 1)
+        _refuse(code, f"this is no XML: {expat.ErrorString(error.code)}", span, "")
+    except (LookupError, ValueError):  # an encoding that Python does not know, or not one byte for a character
+        _refuse(code, "the encoding of this XML is not known", Span(path, 1, 1, 1, 1), "write it as UTF-8")
+    return outside.children[0]
+
+
+def _refuse(code: str, message: str, span: Span, help_text: str) -> NoReturn:
+    raise Faults([Diagnostic(code, message, span, "", (), help_text)])

@@ -1,0 +1,230 @@
+"""The steps that ask what a graph can do: analysis, pictures of it, its exchange with other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from ..analysis.analyze import Analysis, Times, execution_times, limits
+from ..analysis.analyze import analyze as analyze_app
+from ..analysis.buffers import Buffers, least_capacities
+from ..analysis.check import check as check_app
+from ..analysis.graph import bounded, graph_of
+from ..analysis.order import TooLong
+from ..analysis.repetition import repetition
+from ..analysis.selftimed import self_timed
+from ..analysis.static_order import NoRound, schedule
+from ..analysis.static_order import Step as StaticStep
+from ..codegen.deploy import work_of
+from ..interop import sdf3
+from ..model.application import Application
+from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.system import System
+from ..networks import parts
+from ..networks.dataflow import as_sdf
+from ..networks.layers import Cnn
+from ..networks.onnx_import import NetworkFault
+from ..networks.onnx_layers import read_layers
+from ..profiling.host import host_platform
+from ..report.gantt import MOST_BARS, Bar, Chart
+from . import Checked, Report, firing_times, map_system, stored_profile
+
+#: Faults that are the verdicts of an analysis.
+VERDICT_CODES = ("F203", "F204", "F211")
+
+
+def analyze(
+    checked: Checked,
+    *,
+    overlap: bool = False,
+    for_period: bool = False,
+    pareto: bool = False,
+    seconds: float = 10.0,
+    report: Report | None = None,
+) -> dict[str, Analysis]:
+    """What every app can do: period, latency, buffers, schedules (analysis.analyze). Raises Faults.
+
+    Texts whose only faults are rates that do not balance, or deadlocks, are analysed as far as that goes. Times are
+    those pinned for the platform, else declared, else stored in a profile; nothing is measured here.
+    """
+    if any(d.severity == "error" and d.code not in VERDICT_CODES for d in checked.diagnostics):
+        raise Faults(checked.diagnostics)
+    if not checked.system.apps:
+        raise Faults([Diagnostic("F215", "there is no app to analyse", None, "", (), "add `app Name { ... }`")])
+    times = worst_times(checked)
+    return {
+        app.name: analyze_app(
+            app,
+            checked.verdicts[app.name],
+            times[app.name],
+            overlap=overlap,
+            for_period=for_period,
+            pareto=pareto,
+            seconds=seconds,
+            progress=report,
+        )
+        for app in checked.system.apps
+    }
+
+
+def worst_times(checked: Checked) -> dict[str, Times]:
+    """The worst-case times of every app's tasks, as far as they are known without measuring."""
+    assert checked.platform is not None
+    profile, _ = stored_profile(checked)
+    measured = {e.subject: Fraction(e.wcet_ns) for e in profile.entries} if profile else {}
+    pins = [p for p in checked.system.pins if p.platform == checked.platform.name]
+    pinned = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
+    return {app.name: execution_times(app, pinned, measured) for app in checked.system.apps}
+
+
+def critical_cycles(checked: Checked, *, seconds: float = 2.0) -> dict[str, Analysis]:
+    """The least period of every app, and what dictates it (see `analysis.analyze.limits`)."""
+    times = worst_times(checked)
+    return {a.name: limits(a, checked.verdicts[a.name], times[a.name], seconds=seconds) for a in checked.system.apps}
+
+
+def export_sdf3(checked: Checked, wanted: str | None) -> tuple[str, str]:
+    """The name of an app, by default of the only one, and its graph as SDF3 XML. Raises Faults."""
+    if not checked.ok:
+        raise Faults(checked.diagnostics)
+    apps = {a.name: a for a in checked.system.apps}
+    if wanted is None and len(apps) == 1:
+        wanted = next(iter(apps))
+    if wanted is None or wanted not in apps:
+        message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
+        help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
+        raise Faults([Diagnostic("F215", message, None, "", (), help_text)])
+    return wanted, sdf3.write(apps[wanted], worst_times(checked)[wanted].ns)
+
+
+# -- networks as graphs ------------------------------------------------------------------------------------------------
+def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
+    """An ONNX network as an app of its own: a task per layer, a token per element of its data.
+
+    `by_parts` lets every layer work through its data row by row (networks.parts). Raises Faults.
+    """
+    cnn = _layers(path)
+    stem = Path(path).stem
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
+    app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
+    verdicts, diagnostics = check_app(app)
+    system = System(stem, str(path), (app,), (), (), {})
+    return Checked(system, host_platform(), {name: verdicts}, diagnostics)
+
+
+def _layers(path: str | Path) -> Cnn:
+    try:
+        return read_layers(Path(path))
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkMemory:
+    """Elements in the buffers between the layers of a network: each layer at once, by parts, and by Algorithm 4.
+
+    Where Algorithm 4 does not apply, `algorithm4` is None and `reason` says why. `overlap` are the elements that it
+    keeps in self-loops beside the buffers of the edges.
+    """
+
+    layerwise: int
+    by_parts: int
+    by_parts_proved: bool
+    algorithm4: int | None
+    overlap: int
+    reason: str
+
+
+def network_memory(path: str | Path) -> NetworkMemory:
+    """Least buffers of a network in three ways of running it. Raises Faults."""
+    cnn = _layers(path)
+    ours = _least(parts.by_parts(cnn, "Net"))
+    printed, overlap, reason = None, 0, ""
+    try:
+        app = parts.algorithm4(cnn, "Net")
+    except parts.DoesNotApply as error:
+        reason = str(error)
+    else:
+        least = _least(app)
+        loops = {i for i, c in enumerate(app.channels) if c.source == c.destination}
+        overlap = sum(n for c, n in least.capacities.items() if c in loops)
+        printed = least.total
+    return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
+
+
+def _least(app: Application) -> Buffers:
+    return least_capacities(graph_of(app, repetition(app).vector, overlap=True))
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+def charts(checked: Checked, *, iterations: int) -> list[Chart]:
+    """Self-timed execution of every app on its own, from the start; on the mapping once a profile is stored.
+
+    Raises Faults.
+    """
+    assert checked.platform is not None
+    times = worst_times(checked)
+    profile, _ = stored_profile(checked)
+    orders: dict[str, tuple[StaticStep, ...]] = {}
+    capacities: dict[str, int] = {}
+    if profile is not None:
+        mapping = map_system(checked, profile)
+        vectors = {name: v.repetition for name, v in checked.verdicts.items()}
+        known = firing_times(checked, profile)
+        work = {a.name: work_of(a, vectors[a.name], known) for a in checked.system.apps}
+        try:
+            found = schedule(checked.system.apps, vectors, {p.task: p.processors for p in mapping.placements}, work)
+        except (TooLong, NoRound) as error:
+            raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
+        orders, capacities = found.orders, found.capacities
+    return [_chart(a, checked, times[a.name], orders, capacities, iterations) for a in checked.system.apps]
+
+
+def _chart(
+    app: Application,
+    checked: Checked,
+    times: Times,
+    orders: dict[str, tuple[StaticStep, ...]],
+    capacities: dict[str, int],
+    iterations: int,
+) -> Chart:
+    graph = graph_of(app, checked.verdicts[app.name].repetition, times.ns)
+    if capacities:
+        graph = bounded(graph, {i: capacities[c.name] for i, c in enumerate(app.channels)})
+    if sum(graph.firings) * iterations > MOST_BARS:
+        message = f"{iterations} iterations of `{app.name}` have {sum(graph.firings) * iterations} firings"
+        help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
+        raise Faults([Diagnostic("F605", message, app.span, "", (), help_text)])
+    index = {n: i for i, n in enumerate(graph.names)}
+    lanes = {p: _sequence(steps, app.name, index, iterations) for p, steps in orders.items()}
+    lanes = {p: sequence for p, sequence in sorted(lanes.items()) if sequence}
+    short = [n.partition(".")[2] for n in graph.names]
+    names = list(lanes) or short
+    bars = tuple(
+        Bar(
+            names[f.processor] if f.processor >= 0 else short[f.task],
+            short[f.task],
+            f.index // graph.firings[f.task],
+            float(graph.ns(f.start)),
+            float(graph.ns(f.end)),
+        )
+        for f in self_timed(graph, iterations, list(lanes.values()))
+    )
+    on = "on the mapping" if lanes else "as many processors as tasks"
+    unit = len(times.guessed) == len(app.tasks)
+    return Chart(f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, unit)
+
+
+def _sequence(steps: tuple[StaticStep, ...], app: str, index: dict[str, int], iterations: int) -> list[int]:
+    """The firings of one processor over some iterations: rounds, each stage as many iterations behind."""
+    mine = [s for s in steps if s.app == app]
+    if not mine:
+        return []
+    sequence: list[int] = []
+    for number in range(iterations + max(s.stage for s in mine) + 1):
+        for s in mine:
+            iteration = number * s.per_round + s.index - s.stage
+            if 0 <= iteration < iterations and iteration % s.replicas == s.replica:
+                sequence += [index[s.task]] * s.times
+    return sequence
