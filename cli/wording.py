@@ -48,11 +48,9 @@ def table(app: Application, a: Analysis, buffers: bool) -> str:
         row("", cycle(a))
     row("latency", _latency(app, a, unit))
     if a.least_buffers is not None:
-        row(
-            "least buffers", f"{_total(a.least_buffers)}: with them the period is {_time(a.least_buffers.period, unit)}"
-        )
+        row("least buffers", _buffers(app, a.least_buffers, unit))
     if buffers:
-        row("for the period", _for_period(a, unit))
+        row("for the period", _buffers(app, a.period_buffers, unit))
     if a.schedule is not None:
         row("one processor", _cut(a.schedule.text))
     if a.looped_schedule is not None and (a.schedule is None or a.looped_schedule.text != a.schedule.text):
@@ -84,7 +82,7 @@ def _repetition(vector: dict[str, int]) -> str:
 def _times(a: Analysis) -> str:
     if a.times.source == "unit":
         whose = "every task" if len(a.times.guessed) == len(a.times.ns) else ", ".join(map(_short, a.times.guessed))
-        return _cut(f"1 for {whose}: no wcet, no stored profile (`flowc profile` measures)")
+        return _cut(f"1 per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
     return "declared" if a.times.source == "wcet" else "declared, or from the stored profile (worst case)"
 
 
@@ -142,14 +140,15 @@ def _latency(app: Application, a: Analysis, unit: bool) -> str:
     return f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
 
 
-def _total(c: Capacities) -> str:
-    return number(c.total, "token") + ("" if c.proved else f" (the best found; at least {c.lower})")
-
-
-def _for_period(a: Analysis, unit: bool) -> str:
-    if a.period_buffers is None:
+def _buffers(app: Application, c: Capacities | None, unit: bool) -> str:
+    if c is None:
         return "not found in time"
-    return f"{_total(a.period_buffers)}: with them the period is {_time(a.period_buffers.period, unit)}"
+    ports = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+    kinds = [(c.channels[x.name], ports[x.source, x.source_port]) for x in app.channels]
+    sizes = [n * kind.bytes for n, kind in kinds if kind is not None]
+    text = number(c.total, "token") + (f", {sum(sizes)} bytes" if sizes and len(sizes) == len(kinds) else "")
+    text += "" if c.proved else f" (the best found; at least {c.lower})"
+    return f"{text}: with them the period is {_time(c.period, unit)}"
 
 
 def _channels(app: Application, a: Analysis) -> list[str]:

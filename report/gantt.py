@@ -5,12 +5,12 @@ In: the firings that the analysis found. Out: a picture. What runs where is deci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .graph import COLOURS, TooLarge
+from .graph import COLOURS, CRITICAL, TooLarge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,11 +32,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The bars of one app; `unit` is false when the times are real ns."""
+    """The bars of one app; `releases` are the starts of its periods, `unit` is false when the times are real ns."""
 
     title: str
     lanes: tuple[str, ...]
     bars: tuple[Bar, ...]
+    releases: tuple[float, ...]
     unit: bool
 
 
@@ -61,22 +62,27 @@ def draw(charts: Sequence[Chart], target: Path) -> None:
 
 
 def _panel(axes: Axes, chart: Chart) -> None:
+    from matplotlib.patches import Patch
+
     tasks = list(dict.fromkeys(b.task for b in chart.bars))
     colour = {t: COLOURS[i % len(COLOURS)] for i, t in enumerate(tasks)}
     row = {lane: i for i, lane in enumerate(chart.lanes)}
     end = max((b.end for b in chart.bars), default=1.0) or 1.0
     size, unit = (1.0, "") if chart.unit else _unit(end)
-    named_by_task = set(chart.lanes) == set(tasks)
+    by_task = set(chart.lanes) == set(tasks)
     for bar in chart.bars:
-        width = (bar.end - bar.start) / size
         shade = 1.0 if bar.iteration % 2 == 0 else 0.55
         axes.barh(
-            row[bar.lane], width, left=bar.start / size, height=0.72, color=colour[bar.task], alpha=shade,
-            edgecolor="#37474f", linewidth=0.4,
+            row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=colour[bar.task],
+            alpha=shade, edgecolor="#37474f", linewidth=0.4,
         )  # fmt: skip
-        label = str(bar.iteration) if named_by_task else bar.task
-        if width > (0.012 * len(label) + 0.004) * end / size:
-            axes.text(bar.start / size + width / 2, row[bar.lane], label, ha="center", va="center", fontsize=6.5)
+    for first, last in _runs(chart):
+        label = str(first.iteration) if by_task else f"{first.task} {first.iteration}"
+        if last.end - first.start > (0.0056 * len(label) + 0.002) * end:
+            middle = (first.start + last.end) / 2 / size
+            axes.text(middle, row[first.lane], label, ha="center", va="center", fontsize=6.5)
+    for at in chart.releases:
+        axes.axvline(at / size, color=CRITICAL, linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(chart.lanes)), chart.lanes, fontsize=8)
     axes.set_ylim(len(chart.lanes) - 0.5, -0.5)
     axes.set_xlim(0, end / size * 1.01)
@@ -85,8 +91,25 @@ def _panel(axes: Axes, chart: Chart) -> None:
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="x", color="#cfd8dc", linewidth=0.5)
     axes.set_axisbelow(True)
+    if not by_task and len(tasks) <= 16:
+        shown = [Patch(facecolor=colour[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks]
+        axes.legend(handles=shown, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _runs(chart: Chart) -> Iterator[tuple[Bar, Bar]]:
+    """First and last of the bars that follow each other on a lane for one task in one iteration: they share a label."""
+    lanes: dict[str, list[Bar]] = {}
+    for bar in sorted(chart.bars, key=lambda b: (b.start, b.end)):
+        lanes.setdefault(bar.lane, []).append(bar)
+    for bars in lanes.values():
+        first = bars[0]
+        for bar, after in zip(bars, [*bars[1:], None], strict=True):
+            if after is None or (after.task, after.iteration, after.start) != (bar.task, bar.iteration, bar.end):
+                yield first, bar
+                if after is not None:
+                    first = after
 
 
 def _unit(longest: float) -> tuple[float, str]:

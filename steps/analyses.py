@@ -10,7 +10,8 @@ from ..analysis.analyze import Analysis, Times, execution_times, limits
 from ..analysis.analyze import analyze as analyze_app
 from ..analysis.buffers import Buffers, least_capacities
 from ..analysis.check import check as check_app
-from ..analysis.graph import bounded, graph_of
+from ..analysis.graph import Graph, bounded, graph_of
+from ..analysis.latency import sources_and_sinks
 from ..analysis.order import TooLong
 from ..analysis.repetition import repetition
 from ..analysis.selftimed import self_timed
@@ -209,11 +210,23 @@ def _chart(
             float(graph.ns(f.start)),
             float(graph.ns(f.end)),
         )
-        for f in self_timed(graph, iterations, list(lanes.values()))
+        for f in self_timed(graph, iterations, list(lanes.values()), _releases(app, graph, iterations))
     )
+    starts = [float(app.period_ns) * i for i in range(iterations)] if app.period_ns is not None else []
     on = "on the mapping" if lanes else "as many processors as tasks"
     unit = len(times.guessed) == len(app.tasks)
-    return Chart(f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, unit)
+    return Chart(f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, tuple(starts), unit)
+
+
+def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list[int]]:
+    """A source of an app with a period is released evenly over each period."""
+    if app.period_ns is None:
+        return {}
+    period = app.period_ns * graph.per_ns
+    return {
+        t: [int(period * k / graph.firings[t]) for k in range(iterations * graph.firings[t])]
+        for t in sources_and_sinks(graph)[0]
+    }
 
 
 def _sequence(steps: tuple[StaticStep, ...], app: str, index: dict[str, int], iterations: int) -> list[int]:
