@@ -177,7 +177,9 @@ def trade_off(
         if now > end + seconds:
             break
         capacities = dict(zip(order, sizes, strict=True))
-        period, growth = _look(graph, capacities, space, seconds)
+        period, growth, exact = _look(graph, capacities, space, end + seconds - now)
+        if not exact and bound is None:
+            bound = total
         fastest = points[-1].period if points else None
         if period is not None and (fastest is None or period < fastest):
             points.append(Buffers(capacities, total if bound is None else bound, period))
@@ -204,17 +206,22 @@ def trade_off(
 
 def _look(
     graph: Graph, capacities: dict[int, int], grain: dict[int, int], seconds: float
-) -> tuple[Fraction | None, dict[int, int]]:
-    """The period of a distribution (None after a deadlock), and which channels have to grow by how much to get on."""
+) -> tuple[Fraction | None, dict[int, int], bool]:
+    """The period of a distribution (None after a deadlock), and which channels have to grow by how much to get on.
+
+    The last is false when time was too short: then the period is only reached, and any channel may have to grow.
+    """
     limited = bounded(graph, capacities)
     execution = Execution(limited)
     if not execution.run():
-        waits = execution.wait_cycle()
-        return None, {limited.edges[w.edge].channel: w.missing for w in waits if limited.edges[w.edge].kind == "space"}
+        waits = [(limited.edges[w.edge], w.missing) for w in execution.wait_cycle()]
+        return None, {e.channel: missing for e, missing in waits if e.kind == "space"}, True
     found = least_period(limited, seconds=seconds)
+    if not found.exact:
+        return found.upper, dict(grain), False
     on_cycle = {limited.edges[s.edge] for s in found.cycle}
     growth = {e.channel: grain[e.channel] for e in on_cycle if e.kind == "space"}
-    return found.upper, dict(sorted(growth.items()))
+    return found.upper, dict(sorted(growth.items())), True
 
 
 def _shrunk(graph: Graph, point: Buffers, goal: Fraction, grain: dict[int, int], end: float) -> Buffers:
@@ -227,7 +234,7 @@ def _shrunk(graph: Graph, point: Buffers, goal: Fraction, grain: dict[int, int],
         while low < high and monotonic() < end:
             middle = (low + high) // 2
             tried = {**best, channel: least[channel] + middle * grain[channel]}
-            reached, _ = _look(graph, tried, grain, end - monotonic())
+            reached, _, _ = _look(graph, tried, grain, end - monotonic())
             if reached is not None and reached <= goal:
                 high, best, period = middle, tried, reached
             else:

@@ -8,7 +8,7 @@ no value is ever rounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import monotonic
 
@@ -37,11 +37,49 @@ class OutOfTime(Exception):
 
 
 def largest_cycle_ratio(nodes: int, arcs: Sequence[Arc], deadline: float | None = None) -> Critical:
-    """The least ratio r >= 0 with length <= r x height on every cycle, of a strongly connected graph.
+    """The least ratio r >= 0 with length <= r x height on every cycle, with the cycle that dictates it.
 
     A cycle of height 0 must have length 0, and one of negative height must not exist, unless its length is 0 and so is
     the ratio; the first such cycle is returned with `ratio` None. Raises OutOfTime.
     """
+    import networkx as nx
+
+    whole: nx.DiGraph[int] = nx.DiGraph()
+    whole.add_edges_from((a.source, a.destination) for a in arcs)
+    home: dict[int, int] = {}
+    place: dict[int, int] = {}
+    sizes: list[int] = []
+    for i, component in enumerate(nx.strongly_connected_components(whole)):
+        sizes.append(len(component))
+        for j, node in enumerate(sorted(component)):
+            home[node], place[node] = i, j
+    inner: list[list[Arc]] = [[] for _ in sizes]
+    for a in arcs:
+        if home[a.source] == home[a.destination]:
+            inner[home[a.source]].append(replace(a, source=place[a.source], destination=place[a.destination]))
+    best = Critical(Fraction(0), ())
+    for size, own, component in zip(sizes, inner, _members(home, len(sizes)), strict=True):
+        if own:
+            found = ratio_of_connected(size, own, deadline)
+            cycle = tuple(
+                replace(a, source=component[a.source], destination=component[a.destination]) for a in found.cycle
+            )
+            if found.ratio is None:
+                return Critical(None, cycle)
+            if not best.cycle or (best.ratio is not None and found.ratio > best.ratio):
+                best = Critical(found.ratio, cycle)
+    return best
+
+
+def _members(home: dict[int, int], count: int) -> list[list[int]]:
+    members: list[list[int]] = [[] for _ in range(count)]
+    for node in sorted(home):
+        members[home[node]].append(node)
+    return members
+
+
+def ratio_of_connected(nodes: int, arcs: Sequence[Arc], deadline: float | None = None) -> Critical:
+    """`largest_cycle_ratio` of a graph that is strongly connected."""
     out: list[list[int]] = [[] for _ in range(nodes)]
     into: list[list[int]] = [[] for _ in range(nodes)]
     for i, arc in enumerate(arcs):

@@ -1,8 +1,10 @@
 """How long one iteration takes from its release to its end, when iterations follow each other at a steady period.
 
-The graph is unfolded to one node per firing of an iteration; in steady state a firing starts as late as the longest
-path into it says, where an arc that reaches back `h` iterations counts `h` periods less (max-plus algebra: Baccelli et
-al., "Synchronization and Linearity", 1992). At any period the graph can keep, no path grows without end.
+The graph is unfolded to one node per firing of an iteration. A firing starts as late as the longest path into it says,
+where an arc that reaches back `h` iterations counts `h` periods less (max-plus algebra: Baccelli et al.,
+"Synchronization and Linearity", 1992), and a path may begin at any firing, since none of the first iteration starts
+before time 0. So the answer is the latest over all iterations, the first ones included. At any period the graph can
+keep, no path grows without end.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from .throughput import MOST_ARCS, MOST_NODES, useful_pairs
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """`longest` in the graph's unit of time, from the release of the iteration to the end of its last `sink`."""
+    """`longest` in the graph's unit of time, from the release of an iteration to the end of its last `sink`.
+
+    No iteration takes longer, and one takes as long.
+    """
 
     longest: Fraction
     sink: int
@@ -41,7 +46,7 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def latency(graph: Graph, period: Fraction, *, spaced: bool, seconds: float | None = None) -> Latency | None:
-    """The latency of an iteration in steady state at this period, which the graph must be able to keep.
+    """The worst latency of an iteration at this period, which the graph must be able to keep.
 
     Sources are released at the start of each iteration, their firings evenly over the period when `spaced`.
     None when the graph is too large, or time is up.
@@ -76,40 +81,33 @@ def _latency(graph: Graph, period: Fraction, spaced: bool, deadline: float | Non
             count += 1
         if count > MOST_ARCS or (deadline is not None and monotonic() > deadline):
             raise OutOfTime
-    start: list[int | None] = [None] * first[-1]
+    start = [0] * first[-1]
     for t, gap in zip(sources, apart, strict=True):
         for k in range(graph.firings[t]):
             start[first[t] + k] = int(gap * scale) * k
     _longest_paths(out, start, deadline)
-    best = None
+    ends = []
     for t in sinks:
         times = graph.times[t]
-        for k in range(graph.firings[t]):
-            begun = start[first[t] + k]
-            if begun is not None:
-                end = begun + times[k % len(times)] * scale
-                if best is None or end > best[0]:
-                    best = (end, t)
-    assert best is not None, "every sink is fed by a source"
-    return Latency(Fraction(best[0], scale), best[1])
+        ends += [(start[first[t] + k] + times[k % len(times)] * scale, t) for k in range(graph.firings[t])]
+    longest, sink = max(ends, key=lambda e: e[0])
+    return Latency(Fraction(longest, scale), sink)
 
 
-def _longest_paths(out: list[list[tuple[int, int]]], start: list[int | None], deadline: float | None) -> None:
+def _longest_paths(out: list[list[tuple[int, int]]], start: list[int], deadline: float | None) -> None:
     """Label-correcting search; raises `start` to the longest path into every node."""
-    work = deque(i for i, s in enumerate(start) if s is not None)
-    queued = [s is not None for s in start]
+    work = deque(range(len(start)))
+    queued = [True] * len(start)
     steps = 0
     while work:
         at = work.popleft()
         queued[at] = False
         here = start[at]
-        assert here is not None
         steps += 1
         if deadline is not None and steps % 4096 == 0 and monotonic() > deadline:
             raise OutOfTime
         for to, weight in out[at]:
-            then = start[to]
-            if then is None or here + weight > then:
+            if here + weight > start[to]:
                 start[to] = here + weight
                 if not queued[to]:
                     queued[to] = True

@@ -17,8 +17,9 @@ from itertools import accumulate
 from math import gcd, lcm
 from time import monotonic
 
-from .cycle_ratio import Arc, OutOfTime, largest_cycle_ratio
-from .graph import Edge, Graph, cyclic_parts
+from .cycle_ratio import Arc, OutOfTime, largest_cycle_ratio, ratio_of_connected
+from .graph import Edge, Graph, cyclic_parts, part
+from .liveness import Execution, TooManySteps
 
 #: A larger expansion is not built: nodes, and arcs.
 MOST_NODES = 300_000
@@ -81,12 +82,16 @@ def _of_part(graph: Graph, tasks: list[int], edges: list[int], deadline: float |
     lower = max(alone, key=lambda p: p.lower, default=Period(Fraction(0), None, ()))
     if len(tasks) == 1 and all(graph.edges[i].kind == "serial" for i in edges):
         return Period(lower.lower, lower.lower, lower.cycle)
+    if not all(all(graph.times[t]) for t in tasks) and _blocked(graph, tasks):
+        raise Deadlocked  # a cycle without time shows its lack of tokens in no ratio
     expansion = _Expansion(graph, tasks, edges, deadline)
     upper: Fraction | None = None
+    # Where tasks fire one at a time, all their phases hang together.
+    solve = ratio_of_connected if expansion.in_order else largest_cycle_ratio
     try:
         while True:
             nodes, arcs, owner = expansion.arcs()
-            critical = largest_cycle_ratio(nodes, arcs, deadline)
+            critical = solve(nodes, arcs, deadline)
             on_cycle = {owner[a.source] for a in critical.cycle}
             divisor = gcd(*(graph.cycles[t] for t in on_cycle))
             wanted = {t: graph.cycles[t] // divisor for t in on_cycle}
@@ -101,6 +106,13 @@ def _of_part(graph: Graph, tasks: list[int], edges: list[int], deadline: float |
                 expansion.repeats[t] = lcm(expansion.repeats[t], k)
     except OutOfTime:
         return Period(lower.lower, upper, lower.cycle)
+
+
+def _blocked(graph: Graph, tasks: Sequence[int]) -> bool:
+    try:
+        return not Execution(part(graph, tasks)).run()
+    except TooManySteps:
+        return False
 
 
 def _alone(graph: Graph, task: int, edges: Sequence[int]) -> Period:
@@ -134,6 +146,7 @@ class _Expansion:
         self._weight = {i: self.scale // n for i, n in per_iteration.items()}
         serial = {graph.edges[i].source for i in edges if graph.edges[i].kind == "serial"}
         self._in_order = {i: graph.edges[i].source in serial and graph.edges[i].destination in serial for i in edges}
+        self.in_order = all(t in serial for t in tasks)
         self._pairs: dict[int, tuple[tuple[int, int], list[tuple[int, int, int]]]] = {}
 
     def arcs(self) -> tuple[int, list[Arc], list[int]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from builds import Write
+from builds import ROOT, Write
 
 
 @pytest.fixture
@@ -22,3 +25,16 @@ def write(tmp_path: Path) -> Write:
         return flow
 
     return files
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, with the networks that are not committed."""
+    folder = tmp_path_factory.mktemp("examples")
+    shutil.copytree(
+        ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
+    )
+    if not (folder / "twins" / "mobilenet.onnx").is_file():
+        script = folder / "twins" / "make_networks.py"
+        subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
+    return folder

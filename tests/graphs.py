@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import lcm
+from pathlib import Path
 
 from flowc.analysis.static_order import Step
 from flowc.model.application import Application, Channel, Port, Task
 from flowc.model.span import Span
 
 PLACE = Span("random", 1, 1, 1, 1)
+DATA = Path(__file__).parent / "data"
 
 
 def task(
@@ -170,3 +174,40 @@ class Machine:
             self._filled[c.name] += t.port(c.source_port).rate(firing)
         self.fired[name].append(firing)
         self._running[processor] = None
+
+
+def times(rng: random.Random, graph: Application) -> dict[str, tuple[Fraction, ...]]:
+    """Random execution times in ns, per phase or one for all; zero and fractions too."""
+    choices = (0, 1, 1, 2, 3, 5, Fraction(1, 2), Fraction(4, 3))
+    return {t.name: tuple(Fraction(rng.choice(choices)) for _ in range(rng.choice((1, t.phases)))) for t in graph.tasks}
+
+
+def known(name: str) -> tuple[Application, str]:
+    """A published benchmark graph, without the self-loops that say `one firing at a time`, and its period."""
+    found = next(g for g in json.loads((DATA / "known_graphs.json").read_text()) if g["name"] == name)
+    ins: dict[str, dict[str, list[int]]] = {f"A.{n}": {} for n in found["exec"]}
+    outs: dict[str, dict[str, list[int]]] = {f"A.{n}": {} for n in found["exec"]}
+    channels = []
+    for i, (a, b, produced, consumed, delay) in enumerate(found["channels"]):
+        if a != b:
+            outs[f"A.{a}"][f"o{i}"], ins[f"A.{b}"][f"i{i}"] = produced, consumed
+            channels.append((f"A.{a}", f"o{i}", f"A.{b}", f"i{i}", delay))
+    spent = {f"A.{n}": tuple(map(Fraction, ns)) for n, ns in found["exec"].items()}
+    tasks = [replace(task(n, ins[n], outs[n]), wcet_ns=spent[n]) for n in spent]
+    return app(tasks, channels), found["period"]
+
+
+def windowed(rng: random.Random, graph: Application) -> Application:
+    """The graph with sliding windows on some channels: a firing gives back less than it took, a later one more."""
+    channels = []
+    for c in graph.channels:
+        target = graph.task(c.destination)
+        taken = target.port(c.destination_port).rates * (target.phases // len(target.port(c.destination_port).rates))
+        frees, held = [], 0
+        for n in taken[:-1]:
+            held += n
+            frees.append(rng.randint(0, held))
+            held -= frees[-1]
+        frees.append(held + taken[-1])
+        channels.append(replace(c, frees=tuple(frees)) if rng.random() < 0.5 and c.source != c.destination else c)
+    return replace(graph, channels=tuple(channels))

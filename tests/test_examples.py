@@ -14,19 +14,6 @@ import pytest
 from builds import ROOT, store_profile
 
 
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy, with the networks that are not committed."""
-    folder = tmp_path_factory.mktemp("examples")
-    shutil.copytree(
-        ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
-    )
-    if not (folder / "twins" / "mobilenet.onnx").is_file():
-        script = folder / "twins" / "make_networks.py"
-        subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
-    return folder
-
-
 def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "flowc", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)

@@ -1,0 +1,251 @@
+"""`flowc analyze`, the pictures, and programs that run with exactly the computed capacities."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from flowc import steps
+from flowc.analysis.buffers import least_capacities
+from flowc.analysis.graph import bounded, graph_of
+from flowc.analysis.liveness import Execution
+from flowc.analysis.static_order import Schedule, Step
+from flowc.cli import app
+from flowc.codegen import deploy as deploying
+from flowc.steps import analyses
+from typer.testing import CliRunner, Result
+
+from builds import ROOT, Write, run, store_profile
+
+CD_TO_DAT = """
+task A { out y               wcet 5 ns }
+task B { in x  out y rate 2  wcet 2 ns }
+task C { in x rate 3  out y rate 2  wcet 3 ns }
+task D { in x rate 7  out y rate 8  wcet 1 ns }
+task E { in x rate 7  out y rate 5  wcet 4 ns }
+task F { in x  wcet 6 ns }
+app Convert { a: A  b: B  c: C  d: D  e: E  f: F   a -> b -> c -> d -> e -> f }
+"""
+CONTROL = """
+task Cam { out y  wcet 3 ms }
+task Ctl { in y in fb  out u  wcet 5 ms }
+task Act { in u  out fb  wcet 2 ms }
+app Control {
+    period PERIOD ms
+    cam: Cam   ctl: Ctl   act: Act
+    cam -> ctl.y   ctl -> act -> delay 1 -> ctl.fb
+}
+"""
+LIGHT = Path(__import__("onnx").__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def analyze(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["analyze", *map(str, arguments)])
+
+
+def test_json_has_what_the_contract_says(write: Write) -> None:
+    result = analyze(write(CD_TO_DAT), "--json", "--buffers", "--pareto")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)["apps"]["Convert"]
+    assert found["consistent"] and found["deadlock_free"]
+    assert list(found["repetition"].values()) == [147, 147, 98, 28, 32, 160]
+    assert (found["period"], found["latency"], found["critical_cycle"]) == ("960", "1000", ["Convert.f"])
+    assert (found["min_buffers"]["total"], found["min_buffers"]["period"]) == (32, "1088")
+    assert list(found["min_buffers"]["channels"].values()) == [1, 4, 8, 14, 5]
+    assert [(p["total"], p["period"], p["proved"]) for p in found["pareto"]] == [
+        (32, "1088", True), (33, "1029", True), (34, "960", True),
+    ]  # fmt: skip
+    assert found["period_buffers"]["total"] == 34
+    assert found["looped_schedule"] == {"text": "(49(3ab)(2c))(4(7d)(8e(5f)))", "total": 264}
+    fired = re.sub(r"[^a-f0-9()]", "", found["schedule"])
+    assert fired == found["schedule"]
+    assert (found["times_from"], found["unit_times"]) == ("wcet", [])
+
+
+def test_the_table(write: Write) -> None:
+    shown = analyze(write(CD_TO_DAT), "--buffers", "--pareto").stdout
+    for line in (
+        r"least period    960 ns, 1\.04167e\+06 iterations per second",
+        r"f dictates it: its firings follow each other",
+        r"latency         1 us from the release of an iteration to the end of f",
+        r"least buffers   32 tokens: with them the period is 1\.088 us",
+        r"for the period  34 tokens: with them the period is 960 ns",
+        r"each task once  \(49\(3ab\)\(2c\)\)\(4\(7d\)\(8e\(5f\)\)\)   \(264 tokens of buffers\)",
+        r"Convert\.d\.y->Convert\.e\.x            -        0     14              14",
+        r"     33  1\.029 us",
+    ):
+        assert re.search(line, shown), line
+
+
+def test_which_times_are_used(write: Write) -> None:
+    known = "task A { out y wcet 4 ms }\ntask B { in y }\napp P { a: A  b: B  a -> b }\n"
+    found = json.loads(analyze(write(known), "--json").stdout)["apps"]["P"]
+    assert (found["times_from"], found["unit_times"], found["period"]) == ("unit", ["P.b"], "4000000")
+    nothing = "task A { out y }\ntask B { in y }\napp P { a: A  b: B  a -> b }\n"
+    assert "1 per firing of every task: no wcet" in analyze(write(nothing)).stdout
+
+
+def test_times_from_the_profile(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "hello", tmp_path / "hello")
+    flow = tmp_path / "hello" / "hello.flow"
+    store_profile(flow, {"Hello.smooth": 9000})
+    found = json.loads(analyze(flow, "--json").stdout)["apps"]["Hello"]
+    assert (found["times_from"], found["period"], found["critical_cycle"]) == ("profile", "72000", ["Hello.smooth"])
+
+
+def test_a_period_that_the_critical_cycle_forbids(write: Write) -> None:
+    late = analyze(write(CONTROL.replace("PERIOD", "6")))
+    assert late.exit_code == 1
+    assert "dictated by the cycle ctl -> act -> ctl" in late.stdout
+    assert "7 ms, 142.857 iterations per second; asked for: 6 ms, which no mapping can keep" in late.stdout
+    assert "none: the period cannot be kept" in late.stdout
+    kept = analyze(write(CONTROL.replace("PERIOD", "7")), "--json")
+    assert kept.exit_code == 0
+    found = json.loads(kept.stdout)["apps"]["Control"]
+    assert (found["period"], found["latency"], found["latency_at_period"]) == ("7000000", "10000000", "7000000")
+    assert found["critical_cycle"] == ["Control.ctl", "Control.act"]
+
+
+def test_check_says_so_too(write: Write) -> None:
+    checked = steps.check(write(CONTROL.replace("PERIOD", "6")))
+    assert [d.code for d in checked.diagnostics] == ["F211"]
+    assert "the cycle ctl -> act -> ctl takes 7 ms per iteration" in checked.diagnostics[0].message
+
+
+def test_faulty_verdicts_are_part_of_the_answer(write: Write) -> None:
+    stuck = analyze(write("task A { in x  out y }\napp P { a: A  b: A  a -> b -> a }\n"), "--json")
+    assert stuck.exit_code == 1
+    found = json.loads(stuck.stdout)["apps"]["P"]
+    assert (found["consistent"], found["deadlock_free"], found["period"]) == (True, False, None)
+    assert "add 1 initial token, the fewest that help" in stuck.stderr
+    odd = "task A { out y out z rate 2 }\ntask B { in y in z }\napp P { a: A  b: B  a.y -> b.y  a.z -> b.z }\n"
+    unbalanced = analyze(write(odd), "--json")
+    assert unbalanced.exit_code == 1
+    assert json.loads(unbalanced.stdout)["apps"]["P"]["consistent"] is False
+
+
+def test_other_faults_are_reported_as_by_check(write: Write) -> None:
+    result = analyze(write("app P { a: Missing }\n"), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["diagnostics"][0]["code"] == "F101"
+
+
+def test_overlapping_firings(write: Write) -> None:
+    flow = write(CD_TO_DAT)
+    assert "0: nothing limits how fast" in analyze(flow, "--auto-concurrency").stdout
+
+
+def test_a_network_by_layers_and_by_parts() -> None:
+    network = ROOT / "examples" / "digits" / "digits.onnx"
+    layers = json.loads(analyze(network, "--json").stdout)["apps"]["digits"]
+    parts = json.loads(analyze(network, "--json", "--by-parts").stdout)
+    assert layers["min_buffers"]["total"] == parts["memory"]["layer_by_layer"] == 50682
+    assert parts["apps"]["digits"]["min_buffers"]["total"] == parts["memory"]["by_parts"] == 7198
+    assert "its phases take 6 rows, the data has 7" in parts["memory"]["algorithm4_does_not_apply"]
+
+
+@pytest.mark.parametrize(("name", "least"), [("resnet50", 2157616), ("densenet121", 4544072)])
+def test_large_networks_by_parts(name: str, least: int) -> None:
+    """The least buffers are proved; they are 5 % of what the layers need one after the other."""
+    memory = analyses.network_memory(LIGHT / f"light_{name}.onnx")
+    assert memory.by_parts_proved and memory.by_parts == least
+    assert memory.by_parts < memory.layerwise / 19
+
+
+def test_wrong_usage(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "graph.xml").write_text("<sdf3/>")
+    assert analyze(tmp_path / "graph.xml").exit_code == 2
+    assert analyze(write(CD_TO_DAT), "--by-parts").exit_code == 2
+    assert analyze(tmp_path / "none.onnx", "--json").exit_code == 1
+    assert analyze(write("task A { out y }\n")).exit_code == 1
+
+
+def test_import_analyze_export(tmp_path: Path, write: Write) -> None:
+    """The SDF3 file of an app reads back as an app with the same answers."""
+    invoke = CliRunner().invoke
+    xml, flow = tmp_path / "graph.xml", tmp_path / "graph.flow"
+    assert invoke(app, ["export", str(write(CD_TO_DAT)), "--format", "sdf3", "-o", str(xml)]).exit_code == 0
+    assert invoke(app, ["import", str(xml), "-o", str(flow)]).exit_code == 0
+    assert invoke(app, ["import", str(xml), "-o", str(flow)]).exit_code == 1  # it exists
+    assert invoke(app, ["import", str(xml), "-o", str(flow), "--force"]).exit_code == 0
+    found = next(iter(json.loads(analyze(flow, "--json", "--pareto").stdout)["apps"].values()))
+    assert (found["period"], found["min_buffers"]["total"]) == ("960", 32)
+    assert [p["total"] for p in found["pareto"]] == [32, 33, 34]
+
+
+def test_pictures(tmp_path: Path, write: Write) -> None:
+    flow = write(CONTROL.replace("PERIOD", "8"))
+    graph, chart = tmp_path / "graph.svg", tmp_path / "chart.svg"
+    invoke = CliRunner().invoke
+    assert invoke(app, ["show", str(flow), "-o", str(graph)]).exit_code == 0
+    assert "#c62828" in graph.read_text()  # the critical cycle
+    assert invoke(app, ["show", str(flow), "--gantt", "--iterations", "4", "-o", str(chart)]).exit_code == 0
+    assert chart.read_text().startswith("<?xml")
+    big = write(CD_TO_DAT)
+    refused = invoke(app, ["show", str(big), "--gantt", "--iterations", "100", "-o", str(chart)])
+    assert refused.exit_code == 1 and "draw fewer with --iterations" in refused.stderr
+
+
+def tight(apps, repetition, placement, work_ns) -> Schedule:  # type: ignore[no-untyped-def]
+    """Like `schedule`, with the least capacities and an order that needs no more, each app in one stage."""
+    orders: dict[str, list[Step]] = {}
+    capacities = {}
+    for application in apps:
+        graph = graph_of(application, repetition[application.name])
+        found = least_capacities(graph)
+        assert found.proved
+        capacities.update({graph.channels[c]: n for c, n in found.capacities.items()})
+        runs: list[tuple[int, int]] = []
+        assert Execution(bounded(graph, found.capacities)).run(record=runs)
+        fired = dict.fromkeys(graph.names, 0)
+        for task, times in runs:
+            name = graph.names[task]
+            step = Step(application.name, name, times, fired[name], 0, 0, 1, 0, 1)
+            orders.setdefault(placement[name][0], []).append(step)
+            fired[name] += times
+    return Schedule({p: tuple(s) for p, s in orders.items()}, capacities)
+
+
+@pytest.mark.parametrize("name", ["hello", "digits", "twins"])
+@pytest.mark.parametrize("scheduler", [None, tight], ids=["as generated", "least"])
+def test_programs_run_with_exactly_the_computed_capacities(
+    name: str,
+    scheduler: Callable[..., Schedule] | None,
+    examples: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Channels block where they are full, so a capacity that is too small would stop the program."""
+    shutil.copytree(examples / name, tmp_path / name, ignore=shutil.ignore_patterns("build"))
+    flow = tmp_path / name / f"{name}.flow"
+    store_profile(flow)
+    if scheduler is not None:
+        monkeypatch.setattr(deploying, "schedule", scheduler)
+    steps.build(flow, tmp_path / "out")
+    checked = steps.check(flow)
+    declared = json.loads((tmp_path / "out" / "deployment.json").read_text())
+    capacities = {
+        f"{c['source']}.{c['source_port']}->{c['destination']}.{c['destination_port']}": c["capacity"]
+        for a in declared["apps"]
+        for c in a["channels"]
+    }
+    for application in checked.system.apps:
+        graph = graph_of(application, checked.verdicts[application.name].repetition)
+        limited = bounded(graph, {i: capacities[n] for i, n in enumerate(graph.channels)})
+        assert Execution(limited).run()
+        least = least_capacities(graph).capacities
+        if scheduler is not None:
+            assert {graph.channels[c]: n for c, n in least.items()} == {n: capacities[n] for n in graph.channels}
+    ended = run(tmp_path / "out", "--frames", "6", "--full-speed")
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_fractions_stay_exact(write: Write) -> None:
+    text = "task A { out y rate 3 wcet 1/3 ns }\ntask B { in y rate 7 wcet 1/7 ns }\napp P { a: A  b: B  a -> b }\n"
+    found = json.loads(analyze(write(text), "--json").stdout)["apps"]["P"]
+    assert Fraction(found["period"]) == Fraction(7, 3)

@@ -1,0 +1,190 @@
+"""Least periods against published answers, a slow simulator, and brute force."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from fractions import Fraction
+from math import gcd
+
+import networkx as nx
+import pytest
+from flowc.analysis.cycle_ratio import Arc, largest_cycle_ratio
+from flowc.analysis.graph import Graph, bounded, graph_of
+from flowc.analysis.liveness import Execution
+from flowc.analysis.repetition import repetition
+from flowc.analysis.throughput import Deadlocked, least_period
+from flowc.model.application import Application
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphs
+import slow
+
+SEEDS = st.integers(0, 2**32)
+
+
+def graph_with_wcets(app: Application) -> Graph:
+    return graph_of(app, repetition(app).vector, {t.name: t.wcet_ns for t in app.tasks})
+
+
+@pytest.mark.parametrize("name", ["samplerate", "modem", "satellite", "h263decoder", "sample"])
+def test_published_graphs_have_their_published_period(name: str) -> None:
+    app, period = graphs.known(name)
+    found = least_period(graph_with_wcets(app))
+    assert found.exact and found.lower == Fraction(period)
+
+
+def test_the_sample_rate_converter_is_slower_with_the_least_buffers() -> None:
+    app, _ = graphs.known("samplerate")
+    assert least_period(bounded(graph_with_wcets(app), dict(enumerate((1, 4, 8, 14, 5))))).lower == 1088
+
+
+def test_the_csdf_sample_with_capacities() -> None:
+    graph = graph_with_wcets(graphs.known("sample")[0])
+    assert least_period(bounded(graph, dict(enumerate((8, 9, 5))))).lower == 25
+    with pytest.raises(Deadlocked):
+        least_period(bounded(graph, dict(enumerate((3, 7, 5)))))
+
+
+def test_a_capacity_below_the_initial_tokens_is_refused() -> None:
+    graph = graph_with_wcets(graphs.known("sample")[0])
+    with pytest.raises(ValueError, match="4 initial tokens"):
+        bounded(graph, {2: 3})
+
+
+@settings(max_examples=1200, deadline=None)
+@given(SEEDS)
+def test_periods_equal_those_of_the_simulator(seed: int) -> None:
+    """Without bounds, and with random capacities that may deadlock; sliding windows among them."""
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng)
+    vector, times = repetition(app).vector, graphs.times(rng, app)
+    graph = graph_of(app, vector, times)
+    if not Execution(graph).run():
+        with pytest.raises(Deadlocked):
+            least_period(graph)
+        return
+    found = least_period(graph)
+    assert found.exact and graph.ns(found.lower) == slow.period_of(app, vector, times)
+    app = graphs.windowed(rng, app)
+    graph = graph_of(app, vector, times)
+    capacities = {}
+    for i, e in enumerate(e for e in graph.edges if e.kind == "data"):
+        capacities[i] = max(e.tokens, *e.produced, *e.consumed) + rng.choice((0, 0, 1, 2, 5, 9))
+    named = {app.channels[i].name: n for i, n in capacities.items()}
+    expected = slow.period_of(app, vector, times, named)
+    try:
+        limited = least_period(bounded(graph, capacities))
+    except Deadlocked:
+        assert expected is None
+    else:
+        assert limited.exact and graph.ns(limited.lower) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS)
+def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
+    """It is closed, and it alone, without the rest of the graph, has the same period."""
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng)
+    graph = graph_of(app, repetition(app).vector, graphs.times(rng, app))
+    if not Execution(graph).run():
+        return
+    found = least_period(graph)
+    edges = [graph.edges[s.edge] for s in found.cycle]
+    for step, edge, after in zip(found.cycle, edges, [*found.cycle[1:], *found.cycle[:1]], strict=True):
+        assert (edge.source, edge.destination) == (step.task, after.task) or (
+            edge.kind == "serial" and edge.source == step.task
+        )
+    on_cycle = {e.source for e in edges}
+    only = [e for e in graph.edges if e in edges or (e.kind == "serial" and e.source in on_cycle)]
+    alone = Graph(
+        graph.names, graph.channels, graph.times, graph.per_ns, graph.cycles, tuple(only), graph.frees
+    )  # fmt: skip
+    if found.lower:
+        assert least_period(alone).lower == found.lower
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS)
+def test_firings_that_may_overlap(seed: int) -> None:
+    """Start times by the rule itself settle to the least period, or grow without limit where nothing dictates one."""
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng, most_tasks=4)
+    vector, times = repetition(app).vector, graphs.times(rng, app)
+    graph = graph_of(app, vector, times, overlap=True)
+    if not Execution(graph).run() or sum(vector.values()) > 60:
+        return
+    found = least_period(graph)
+    assert found.exact
+    count = 60
+    begun = slow.starts(app, vector, times, count, overlap=True)
+    period = graph.ns(found.lower)
+    reached = []
+    for task, starts in begun.items():
+        q = vector[task]
+        last = [max(starts[i * q : (i + 1) * q]) for i in range(count)]
+        reached.append((last[-1] - last[count // 2 - 1]) / (count - count // 2))
+    slack = sum((sum(times[t]) * vector[t] for t in times), Fraction(0)) * 3 / count
+    assert abs(max(reached) - period) <= slack
+
+
+def brute_force(nodes: int, arcs: list[Arc]) -> Fraction | None:
+    best = Fraction(0)
+    graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+    graph.add_nodes_from(range(nodes))
+    by_pair: dict[tuple[int, int], list[Arc]] = {}
+    for a in arcs:
+        by_pair.setdefault((a.source, a.destination), []).append(a)
+    simple = nx.DiGraph(list(by_pair))
+    infeasible = False
+    ratios = []
+    for cycle in nx.simple_cycles(simple):
+        hops = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+        for chosen in itertools.product(*(by_pair[h] for h in hops)):
+            length, height = sum(a.length for a in chosen), sum(a.height for a in chosen)
+            if height > 0:
+                ratios.append(Fraction(length, height))
+            elif length > 0:
+                infeasible = True
+    best = max(ratios, default=Fraction(0))
+    return None if infeasible else best
+
+
+@settings(max_examples=500, deadline=None)
+@given(SEEDS)
+def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = rng.randint(1, 5)
+    arcs = [Arc(i, (i + 1) % nodes, rng.randint(0, 9), rng.choice((0, 1, 1, 2, 3)), i) for i in range(nodes)]
+    for _ in range(rng.randint(0, 7)):
+        arcs.append(Arc(rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 9), rng.randint(-1, 4), len(arcs)))
+    found = largest_cycle_ratio(nodes, arcs)
+    assert found.ratio == brute_force(nodes, arcs)
+    length, height = sum(a.length for a in found.cycle), sum(a.height for a in found.cycle)
+    if found.ratio is None:
+        assert height <= 0 < length
+    elif found.ratio:
+        assert Fraction(length, height) == found.ratio
+
+
+def test_out_of_time_gives_bounds() -> None:
+    """Coprime rates make the exact expansion huge: what is known then is said, and it holds."""
+    p, q = 10**9 + 7, 10**9 + 9
+    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - gcd(p, q))])
+    graph = graph_of(app, repetition(app).vector)
+    found = least_period(graph, seconds=0.5)
+    assert not found.exact and found.upper is not None and 0 < found.lower < found.upper
+
+
+def test_phases_without_tokens_and_tasks_without_ports() -> None:
+    app = graphs.app(
+        [graphs.task("A.a", {}, {"o": [0, 0, 4]}), graphs.task("A.b", {"i": [1, 0]}, {}), graphs.task("A.c", {}, {})],
+        [("A.a", "o", "A.b", "i", 0)],
+    )
+    graph = graph_of(app, repetition(app).vector)
+    assert graph.firings == (3, 8, 1)
+    assert least_period(graph).lower == 8
+    assert least_period(graph_of(app, repetition(app).vector, overlap=True)).lower == 0
