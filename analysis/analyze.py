@@ -18,7 +18,7 @@ from .buffers import Buffers, least_capacities, trade_off
 from .graph import Graph, bounded, graph_of
 from .latency import latency
 from .liveness import Execution, TooManySteps
-from .throughput import Period, Step, least_period
+from .throughput import Period, Step, least_on_any_mapping, least_period
 
 Source = Literal["wcet", "profile", "unit"]
 
@@ -71,12 +71,14 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """Channel capacities in tokens by name. No distribution that does the same is smaller than `lower` in total.
+    """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no type.
 
-    `period` in ns is what they allow.
+    What is minimised is the bytes, or the tokens where those are not known: no distribution that does the same has
+    less than `lower` of it. `period` in ns is what they allow.
     """
 
     channels: dict[str, int]
+    bytes: int | None
     lower: int
     period: Fraction | None
 
@@ -87,8 +89,8 @@ class Capacities:
 
     @property
     def proved(self) -> bool:
-        """True when the total is the least."""
-        return self.total == self.lower
+        """True when nothing smaller does the same."""
+        return self.lower == (self.total if self.bytes is None else self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,12 @@ class Schedule:
 class Analysis:
     """Everything that was asked about one app. Times in ns; None = not asked, or not found in time.
 
-    `period` is the least period of an iteration; where it is not proved it is the best schedule found, and
-    `period_lower` is below it. `critical_cycle` explains the bound. `latency` holds at `latency_period`: the app's
-    period if it has one, else the least. `least_buffers` keep the graph alive, `period_buffers` keep that period.
+    `period` is the least period of an iteration, with one firing of a task at a time; where it is not proved it is the
+    best schedule found, and `period_lower` is below it. `critical_cycle` explains the bound. No mapping is faster than
+    `mapping_lower`: it may fire some tasks on several processors at once. `latency` holds at `latency_period`: the
+    app's period if it has one, else the least; on no mapping is it below `latency_lower`. `least_buffers` keep the
+    graph alive, `period_buffers` keep that period. `mean_period` is the period with measured mean times instead of
+    worst cases.
     """
 
     verdicts: AppVerdicts
@@ -113,9 +118,12 @@ class Analysis:
     period: Fraction | None = None
     period_lower: Fraction | None = None
     critical_cycle: tuple[Hop, ...] = ()
+    mapping_lower: Fraction | None = None
+    mean_period: Fraction | None = None
     latency: Fraction | None = None
     latency_sink: str = ""
     latency_period: Fraction | None = None
+    latency_lower: Fraction | None = None
     least_buffers: Capacities | None = None
     period_buffers: Capacities | None = None
     pareto: tuple[Capacities, ...] | None = None
@@ -132,13 +140,19 @@ def limits(
         return Analysis(verdicts, times)
     graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
     found = least_period(graph, seconds=seconds)
+    anywhere = least_on_any_mapping(graph, _replicable(app), seconds=seconds)
     return Analysis(
         verdicts,
         times,
         period=None if found.upper is None else graph.ns(found.upper),
         period_lower=graph.ns(found.lower),
         critical_cycle=_hops(graph, found),
+        mapping_lower=graph.ns(anywhere.lower),
     )
+
+
+def _replicable(app: Application) -> set[int]:
+    return {i for i, t in enumerate(app.tasks) if t.replicable}
 
 
 def analyze(
@@ -160,21 +174,38 @@ def analyze(
     answer = limits(app, verdicts, times, overlap=overlap, seconds=seconds)
     if answer.period_lower is None:
         return answer
-    search = _Search(graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
+    search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
     least, schedule, compact = search.least()
     answer = replace(answer, least_buffers=least, schedule=schedule, looped_schedule=compact)
     asked = app.period_ns if app.period_ns is not None else answer.period
-    if asked is not None and answer.period is not None and asked >= answer.period:
-        spent = latency(search.graph, asked * search.graph.per_ns, spaced=app.period_ns is not None, seconds=seconds)
-        if spent is not None:
-            sink = search.graph.names[spent.sink]
-            answer = replace(answer, latency=search.graph.ns(spent.longest), latency_sink=sink, latency_period=asked)
-        if for_period:
-            answer = replace(answer, period_buffers=search.keeping(asked))
+    kept = asked is not None and answer.period is not None and asked >= answer.period
+    if asked is not None and kept:
+        answer = _with_latency(answer, app, search.graph, asked, seconds)
+    if not answer.period:
+        return answer  # what nothing slows down is slower with any buffers
     if pareto:
         front, complete = search.front()
         answer = replace(answer, pareto=front, pareto_complete=complete)
+    if asked is not None and kept and for_period:
+        fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
+        answer = replace(answer, period_buffers=next(fitting, None) or search.keeping(asked))
     return answer
+
+
+def _with_latency(answer: Analysis, app: Application, graph: Graph, period: Fraction, seconds: float) -> Analysis:
+    spaced = app.period_ns is not None
+    spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
+    if spent is None:
+        return answer
+    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in _replicable(app))
+    least = latency(replace(graph, edges=edges), period * graph.per_ns, spaced=spaced, seconds=seconds)
+    return replace(
+        answer,
+        latency=graph.ns(spent.longest),
+        latency_sink=graph.names[spent.sink],
+        latency_period=period,
+        latency_lower=None if least is None else graph.ns(least.longest),
+    )
 
 
 def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
@@ -188,19 +219,24 @@ def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
 class _Search:
     """The searches for buffers and schedules, translated from indices to names."""
 
-    def __init__(self, graph: Graph, seconds: float, progress: Callable[[str], None] | None) -> None:
+    def __init__(self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None) -> None:
         self.graph, self.seconds, self.progress = graph, seconds, progress
+        types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+        sizes = {i: types[c.source, c.source_port] for i, c in enumerate(app.channels)}
+        known = {i: kind.bytes for i, kind in sizes.items() if kind is not None}
+        self.weights = known if known and len(known) == len(sizes) else None
         self.short = [n.partition(".")[2] for n in graph.names]
 
     def capacities(self, found: Buffers) -> Capacities:
         period = None if found.period is None else self.graph.ns(found.period)
-        return Capacities({self.graph.channels[c]: n for c, n in found.capacities.items()}, found.lower, period)
+        channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
+        return Capacities(channels, None if self.weights is None else found.cost, found.lower, period)
 
     def least(self) -> tuple[Capacities | None, Schedule | None, Schedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to write."""
         graph = self.graph
         try:
-            found = least_capacities(graph)
+            found = least_capacities(graph, weights=self.weights)
             limited = bounded(graph, found.capacities)
             runs: list[tuple[int, int]] = []
             Execution(limited).run(record=runs)
@@ -209,7 +245,7 @@ class _Search:
         reached = least_period(limited, seconds=self.seconds).upper
         loops = looped.folded(runs)
         schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
-        return self.capacities(Buffers(found.capacities, found.lower, reached)), schedule, self._compact()
+        return self.capacities(replace(found, period=reached)), schedule, self._compact()
 
     def _compact(self) -> Schedule | None:
         loops = looped.single_appearance(self.graph)
@@ -218,16 +254,16 @@ class _Search:
         return Schedule(looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values()))
 
     def keeping(self, period: Fraction) -> Capacities | None:
-        """The least capacities that keep a period in ns."""
+        """The least capacities that keep a period in ns, or the fastest ones found in time."""
         try:
-            front = trade_off(self.graph, until=period * self.graph.per_ns, seconds=self.seconds)
+            front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
         except TooManySteps:
             return None
-        return self.capacities(front.points[-1]) if front.complete else None
+        return self.capacities(front.points[-1]) if front.points else None
 
     def front(self) -> tuple[tuple[Capacities, ...] | None, bool]:
         try:
-            front = trade_off(self.graph, seconds=self.seconds, progress=self.progress)
+            front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
         except TooManySteps:
             return None, False
         return tuple(self.capacities(p) for p in front.points), front.complete

@@ -12,7 +12,7 @@ stays inside one of them. (Periods do not decompose: a critical cycle may pass a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
@@ -28,12 +28,13 @@ MOST_DISTRIBUTIONS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """`capacities` in tokens by channel index; no distribution is smaller than `lower` in total.
+    """`capacities` in tokens by channel index; `cost` is what was minimised, and nothing costs less than `lower`.
 
     `period` is what they allow (None where it was not computed).
     """
 
     capacities: dict[int, int]
+    cost: int
     lower: int
     period: Fraction | None = None
 
@@ -44,8 +45,15 @@ class Buffers:
 
     @property
     def proved(self) -> bool:
-        """True when no smaller total exists."""
-        return self.total == self.lower
+        """True when nothing costs less."""
+        return self.cost == self.lower
+
+
+def _cost(capacities: Mapping[int, int], weights: Mapping[int, int] | None) -> int:
+    """Capacities together, each token as much as its weight (1 unless given: the total in tokens)."""
+    if weights is None:
+        return sum(capacities.values())
+    return sum(n * weights[c] for c, n in capacities.items())
 
 
 def start_capacities(graph: Graph) -> dict[int, int]:
@@ -62,18 +70,21 @@ def start_capacities(graph: Graph) -> dict[int, int]:
     return capacities
 
 
-def least_capacities(graph: Graph, *, most: int = MOST_DISTRIBUTIONS) -> Buffers:
+def least_capacities(
+    graph: Graph, *, weights: Mapping[int, int] | None = None, most: int = MOST_DISTRIBUTIONS
+) -> Buffers:
     """The least total capacity with which the graph still runs for ever, by biconnected components.
 
-    The graph must be live without bounds. Raises TooManySteps.
+    A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live without bounds. Raises
+    TooManySteps.
     """
     capacities: dict[int, int] = {}
     lower = 0
     for tasks, channels in _blocks(graph):
-        found = _least_of_block(part(graph, tasks), channels, most)
+        found = _least_of_block(part(graph, tasks), channels, weights, most)
         capacities.update(found.capacities)
         lower += found.lower
-    return Buffers(dict(sorted(capacities.items())), lower)
+    return Buffers(dict(sorted(capacities.items())), _cost(capacities, weights), lower)
 
 
 def _blocks(graph: Graph) -> Iterator[tuple[list[int], set[int]]]:
@@ -94,7 +105,7 @@ def _blocks(graph: Graph) -> Iterator[tuple[list[int], set[int]]]:
         yield tasks, set().union(*(between[frozenset(pair)] for pair in component))
 
 
-def _least_of_block(block: Graph, channels: set[int], most: int) -> Buffers:
+def _least_of_block(block: Graph, channels: set[int], weights: Mapping[int, int] | None, most: int) -> Buffers:
     start = {c: n for c, n in start_capacities(block).items() if c in channels}
     only = Graph(
         block.names, block.channels, block.times, block.per_ns, block.cycles,
@@ -105,13 +116,13 @@ def _least_of_block(block: Graph, channels: set[int], most: int) -> Buffers:
     first = Execution(graph)
     first.run()
     queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = []
-    heapq.heappush(queue, (sum(start.values()), 0, 0, tuple(sorted(start.items())), first))
+    heapq.heappush(queue, (_cost(start, weights), 0, 0, tuple(sorted(start.items())), first))
     seen = {queue[0][3]}
     number, lower = 0, None
     while True:
-        total, _, _, key, at = heapq.heappop(queue)
+        cost, _, _, key, at = heapq.heappop(queue)
         if at.done:
-            return Buffers(dict(key), total if lower is None else lower)
+            return Buffers(dict(key), cost, cost if lower is None else lower)
         waits = [w for w in at.wait_cycle() if w.edge in space]
         options = []
         for wait in waits:
@@ -121,9 +132,10 @@ def _least_of_block(block: Graph, channels: set[int], most: int) -> Buffers:
             if then_key not in seen:
                 seen.add(then_key)
                 number += 1
-                options.append((total + wait.missing, wait, then_key))
+                more = wait.missing * (1 if weights is None else weights[space[wait.edge]])
+                options.append((cost + more, wait, then_key))
         if number > most and lower is None:
-            lower = total
+            lower = cost
         if lower is not None:  # from here on straight ahead
             queue.clear()
             options = sorted(options, key=lambda o: o[0])[:1]
@@ -151,40 +163,43 @@ class Front:
 def trade_off(
     graph: Graph,
     *,
+    weights: Mapping[int, int] | None = None,
     until: Fraction | None = None,
     seconds: float = 10.0,
     progress: Callable[[str], None] | None = None,
 ) -> Front:
     """Pareto points of total capacity against period, from the least that runs to the least at full speed.
 
-    `until` (in the graph's unit of time) ends the search at the first distribution with at most that period. After
-    `seconds` the search goes straight on: what it finds then may be larger than need be. Raises TooManySteps.
+    A token of channel c costs `weights[c]` (1 unless given). `until` (in the graph's unit of time) ends the search at
+    the first distribution with at most that period. After six tenths of `seconds` the search goes straight on: what it
+    finds then may be larger than need be. Raises TooManySteps.
     """
-    end = monotonic() + seconds
-    goal = max(least_period(graph, seconds=seconds).lower, until or Fraction(0))
+    began = monotonic()
+    exact_until, end = began + 0.6 * seconds, began + 0.85 * seconds
+    goal = max(least_period(graph, seconds=0.3 * seconds).lower, until or Fraction(0))
     space = {e.channel: gcd(e.grain, *graph.frees[e.channel]) for e in graph.edges if e.kind == "data"}
     start = start_capacities(graph)
     order = sorted(start)
-    queue = [(sum(start.values()), tuple(start[c] for c in order))]
+    queue = [(_cost(start, weights), tuple(start[c] for c in order))]
     seen = {queue[0][1]}
     points: list[Buffers] = []
     bound: int | None = None
     while queue:
-        total, sizes = heapq.heappop(queue)
+        cost, sizes = heapq.heappop(queue)
         now = monotonic()
-        if now > end and bound is None:
-            bound = total
-        if now > end + seconds:
+        if now > exact_until and bound is None:
+            bound = cost
+        if now > end:
             break
         capacities = dict(zip(order, sizes, strict=True))
-        period, growth, exact = _look(graph, capacities, space, end + seconds - now)
+        period, growth, exact = _look(graph, capacities, space, end - now)
         if not exact and bound is None:
-            bound = total
+            bound = cost
         fastest = points[-1].period if points else None
         if period is not None and (fastest is None or period < fastest):
-            points.append(Buffers(capacities, total if bound is None else bound, period))
+            points.append(Buffers(capacities, cost, cost if bound is None else bound, period))
             if progress is not None:
-                progress(f"{total} tokens of capacity: a period of {float(graph.ns(period)):g} ns")
+                progress(f"{points[-1].total} tokens of capacity: a period of {float(graph.ns(period)):g} ns")
             if period <= goal:
                 break
         if bound is not None:
@@ -194,13 +209,14 @@ def trade_off(
         else:
             successors = [{c: capacities[c] + n} for c, n in growth.items()]
         for changed in successors:
-            then = tuple(changed.get(c, capacities[c]) for c in order)
-            if then not in seen:
-                seen.add(then)
-                heapq.heappush(queue, (sum(then), then))
+            then = {**capacities, **changed}
+            sizes = tuple(then[c] for c in order)
+            if sizes not in seen:
+                seen.add(sizes)
+                heapq.heappush(queue, (_cost(then, weights), sizes))
     complete = bool(points) and points[-1].period is not None and points[-1].period <= goal
     if bound is not None and complete:
-        points[-1] = _shrunk(graph, points[-1], goal, space, end + 2 * seconds)
+        points[-1] = _shrunk(graph, points[-1], goal, space, weights, began + seconds)
     return Front(tuple(_efficient(points)), complete)
 
 
@@ -224,7 +240,14 @@ def _look(
     return found.upper, dict(sorted(growth.items())), True
 
 
-def _shrunk(graph: Graph, point: Buffers, goal: Fraction, grain: dict[int, int], end: float) -> Buffers:
+def _shrunk(
+    graph: Graph,
+    point: Buffers,
+    goal: Fraction,
+    grain: dict[int, int],
+    weights: Mapping[int, int] | None,
+    end: float,
+) -> Buffers:
     """Each channel as small as the others allow, while the period stays."""
     least = start_capacities(graph)
     best = dict(point.capacities)
@@ -239,11 +262,11 @@ def _shrunk(graph: Graph, point: Buffers, goal: Fraction, grain: dict[int, int],
                 high, best, period = middle, tried, reached
             else:
                 low = middle + 1
-    return Buffers(best, point.lower, period)
+    return Buffers(best, _cost(best, weights), point.lower, period)
 
 
 def _efficient(points: list[Buffers]) -> Iterator[Buffers]:
-    """Without those that are no smaller than a faster one."""
+    """Without those that cost no less than a faster one."""
     for i, p in enumerate(points):
-        if all(q.total > p.total for q in points[i + 1 :]):
+        if all(q.cost > p.cost for q in points[i + 1 :]):
             yield p

@@ -7,7 +7,6 @@ as it can be known without a mapping.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 from ..model.application import Application, Channel
@@ -16,7 +15,7 @@ from ..model.verdict import AppVerdicts, Verdict
 from .graph import Graph, cyclic_parts, graph_of, part
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
-from .throughput import least_period
+from .throughput import least_on_any_mapping, least_period
 
 #: Seconds for a proof by schedule where an iteration is too long to execute.
 PROOF_SECONDS = 2.0
@@ -166,8 +165,7 @@ def _cycle_too_slow(app: Application, balance: Repetition) -> Diagnostic | None:
     assert app.period_ns is not None
     graph = graph_of(app, balance.vector, {t.name: t.wcet_ns for t in app.tasks})
     together = {i for i, t in enumerate(app.tasks) if t.replicable}
-    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in together)
-    found = least_period(replace(graph, edges=edges), seconds=PROOF_SECONDS)
+    found = least_on_any_mapping(graph, together, seconds=PROOF_SECONDS)
     if graph.ns(found.lower) <= app.period_ns:
         return None
     names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))

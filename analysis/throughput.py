@@ -10,8 +10,8 @@ looked at on its own, which is why large graphs stay cheap.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 from math import gcd, lcm
@@ -75,6 +75,15 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
         slower = found.lower > worst.lower
         worst = Period(found.lower if slower else worst.lower, upper, found.cycle if slower else worst.cycle)
     return worst
+
+
+def least_on_any_mapping(graph: Graph, replicable: Collection[int], *, seconds: float | None = None) -> Period:
+    """Like `least_period`, where the `replicable` tasks may fire on several processors at once.
+
+    No mapping is faster. Raises Deadlocked.
+    """
+    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in replicable)
+    return least_period(replace(graph, edges=edges), seconds=seconds)
 
 
 def _of_part(graph: Graph, tasks: list[int], edges: list[int], deadline: float | None) -> Period:

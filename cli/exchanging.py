@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Force, Json, OnPlatform, print_json, replace, show_diagnostics, sources
+from .common import Json, OnPlatform, print_json, replace, show_diagnostics, sources
 
 Format = Annotated[str, typer.Option("--format", help="`sdf3`: the XML of the SDF3 tools.")]
 
@@ -22,7 +22,7 @@ def import_(
         str | None,
         typer.Option(help="Take the execution times of this processor type.", metavar="TYPE", show_default=False),
     ] = None,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
     """Turn a graph of another tool into a .flow text: SDF and CSDF from SDF3."""
@@ -48,6 +48,14 @@ def import_(
     return 0
 
 
+def _refuse(target: Path, force: bool) -> None:
+    from ..model.diagnostic import Diagnostic, Faults
+
+    if target.exists() and not force:
+        help_text = "choose another --output, or say --force"
+        raise Faults([Diagnostic("F604", f"`{target}` exists", None, "", (), help_text)])
+
+
 def export(
     file: Annotated[
         Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
@@ -60,6 +68,7 @@ def export(
         str | None, typer.Option(help="Which app, where there are several.", metavar="NAME", show_default=False)
     ] = None,
     platform: OnPlatform = "host",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
     """Write an app for another tool: SDF3 XML with the times that `analyze` would use."""
@@ -71,6 +80,7 @@ def export(
     checked = analyses.check_network(file) if file.suffix == ".onnx" else steps.check(file, platform=platform)
     name, text = analyses.export_sdf3(checked, app)
     target = output or Path(f"{name}.xml")
+    _refuse(target, force)
     replace(target, text)
     if as_json:
         print_json({"file": str(target)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,18 @@ if TYPE_CHECKING:
 WIDEST = 300
 
 
-def too_slow(app: Application, found: Analysis) -> bool:
-    """The period that is asked for is below the proved bound, with times that mean something."""
-    known = found.times.source != "unit"
-    return known and app.period_ns is not None and found.period_lower is not None and found.period_lower > app.period_ns
+def impossible(app: Application, a: Analysis) -> bool:
+    """The declared times forbid the period or the deadline on every mapping."""
+    return a.times.source == "wcet" and (_too_slow(app, a) or _too_late(app, a))
+
+
+def _too_slow(app: Application, a: Analysis) -> bool:
+    return app.period_ns is not None and a.mapping_lower is not None and a.mapping_lower > app.period_ns
+
+
+def _too_late(app: Application, a: Analysis) -> bool:
+    deadline = app.deadline_ns or app.period_ns
+    return deadline is not None and a.latency_lower is not None and a.latency_lower > deadline
 
 
 def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
@@ -41,8 +50,8 @@ def table(app: Application, a: Analysis, buffers: bool) -> str:
     if a.verdicts.deadlock_free.holds is False:
         row("deadlock-free", f"no: {a.verdicts.deadlock_free.witness}")
         return "\n".join(lines)
-    row("times", _times(a))
     unit = _unit(a)
+    row("times", _times(app, a))
     row("least period", period(a) + _asked(app, a))
     if a.critical_cycle:
         row("", cycle(a))
@@ -50,7 +59,7 @@ def table(app: Application, a: Analysis, buffers: bool) -> str:
     if a.least_buffers is not None:
         row("least buffers", _buffers(app, a.least_buffers, unit))
     if buffers:
-        row("for the period", _buffers(app, a.period_buffers, unit))
+        row("for the period", _for_period(app, a, unit))
     if a.schedule is not None:
         row("one processor", _cut(a.schedule.text))
     if a.looped_schedule is not None and (a.schedule is None or a.looped_schedule.text != a.schedule.text):
@@ -58,7 +67,7 @@ def table(app: Application, a: Analysis, buffers: bool) -> str:
             "each task once",
             f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of buffers)",
         )
-    if buffers and a.least_buffers is not None:
+    if buffers and a.least_buffers is not None and app.channels:
         lines += ["", *_channels(app, a)]
     if a.pareto is not None:
         lines += ["", *_front(a, unit)]
@@ -79,22 +88,34 @@ def _repetition(vector: dict[str, int]) -> str:
     return _cut(", ".join(f"{_short(n)} {q}" for n, q in vector.items()))
 
 
-def _times(a: Analysis) -> str:
+def _times(app: Application, a: Analysis) -> str:
+    if app.span.file.endswith(".onnx"):
+        return "1 per firing: a phase of a layer"
     if a.times.source == "unit":
-        whose = "every task" if len(a.times.guessed) == len(a.times.ns) else ", ".join(map(_short, a.times.guessed))
-        return _cut(f"1 per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
-    return "declared" if a.times.source == "wcet" else "declared, or from the stored profile (worst case)"
+        whose = "every task" if _unit(a) else ", ".join(map(_short, a.times.guessed))
+        ns = "" if _unit(a) else " ns"
+        return _cut(f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
+    if a.times.source == "wcet":
+        return "declared"
+    declared = [_short(t.name) for t in app.tasks if t.wcet_ns]
+    rest = f"; declared for {', '.join(declared)}" if declared else ""
+    return _cut(f"worst cases of the stored profile{rest}")
 
 
 def _time(ns: Fraction | None, unit: bool) -> str:
     if ns is None:
         return "not known"
-    if unit:
-        return f"{float(ns):.9g}"
-    for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+    for size, name in () if unit else ((10**9, " s"), (10**6, " ms"), (10**3, " us"), (1, " ns")):
         if ns >= size:
-            return f"{float(ns / size):.6g} {name}"
-    return f"{float(ns):.6g} ns"
+            return _decimal(ns / size, 6) + name
+    return _decimal(ns, 9) if unit else f"{_decimal(ns, 6)} ns"
+
+
+def _decimal(value: Fraction, digits: int) -> str:
+    """So many significant digits, however large the number."""
+    if value.denominator == 1 and value < 10**9:
+        return str(value)
+    return f"{(Decimal(value.numerator) / value.denominator):.{digits}g}"
 
 
 def _unit(a: Analysis) -> bool:
@@ -111,9 +132,11 @@ def period(a: Analysis) -> str:
         return "0: nothing limits how fast firings follow each other"
     text = _time(a.period, unit)
     if not unit:
-        text += f", {float(10**9 / a.period):.6g} iterations per second"
+        text += f", {_decimal(10**9 / a.period, 6)} iterations per second"
     if a.period != a.period_lower:
         text += f" (the best found in time; at least {_time(a.period_lower, unit)})"
+    if a.mean_period:
+        text += f"; {_time(a.mean_period, unit)} at mean times"
     return text
 
 
@@ -121,7 +144,19 @@ def _asked(app: Application, a: Analysis) -> str:
     if app.period_ns is None or _unit(a):
         return ""
     text = f"; asked for: {_time(app.period_ns, False)}"
-    return text + (", which no mapping can keep" if too_slow(app, a) else "")
+    if _too_slow(app, a):
+        return text + _verdict(a)
+    if a.period_lower is not None and a.period_lower > app.period_ns:
+        return text + ", which needs several firings of a task at a time, on several processors"
+    return text
+
+
+def _verdict(a: Analysis) -> str:
+    return {
+        "wcet": ", which no mapping can keep",
+        "profile": ", which these worst cases do not guarantee",
+        "unit": ", which is below it",
+    }[a.times.source]
 
 
 def cycle(a: Analysis, most: int = WIDEST) -> str:
@@ -136,19 +171,40 @@ def cycle(a: Analysis, most: int = WIDEST) -> str:
 
 def _latency(app: Application, a: Analysis, unit: bool) -> str:
     if a.latency is None:
-        return "none: the period cannot be kept" if too_slow(app, a) else "not found in time"
-    return f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
+        if app.period_ns is not None and a.period is not None and a.period > app.period_ns:
+            return "none: iterations come faster than one task at a time can take them"
+        return "not found in time"
+    text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
+    if _too_late(app, a) and not unit:
+        text += f"; the deadline is {_time(app.deadline_ns or app.period_ns, unit)}" + _verdict(a)
+    return text
+
+
+def _for_period(app: Application, a: Analysis, unit: bool) -> str:
+    if a.period_buffers is None:
+        if a.period == 0:
+            return "none: with any buffers the period is above 0"
+        if app.period_ns is not None and a.period is not None and a.period > app.period_ns:
+            return "none: the period is below the least"
+        return "not found in time"
+    asked = app.period_ns or a.period
+    late = a.period_buffers.period is None or (asked is not None and a.period_buffers.period > asked)
+    return ("not found in time; the fastest found: " if late else "") + _buffers(app, a.period_buffers, unit)
 
 
 def _buffers(app: Application, c: Capacities | None, unit: bool) -> str:
     if c is None:
         return "not found in time"
-    ports = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
-    kinds = [(c.channels[x.name], ports[x.source, x.source_port]) for x in app.channels]
-    sizes = [n * kind.bytes for n, kind in kinds if kind is not None]
-    text = number(c.total, "token") + (f", {sum(sizes)} bytes" if sizes and len(sizes) == len(kinds) else "")
-    text += "" if c.proved else f" (the best found; at least {c.lower})"
-    return f"{text}: with them the period is {_time(c.period, unit)}"
+    return f"{_size(c)}: with them the period is {_time(c.period, unit)}"
+
+
+def _size(c: Capacities) -> str:
+    text = number(c.total, "token") + (f", {number(c.bytes, 'byte')}" if c.bytes is not None else "")
+    return text if c.proved else f"{text} (the best found; at least {_bound(c)})"
+
+
+def _bound(c: Capacities) -> str:
+    return number(c.lower, "token" if c.bytes is None else "byte")
 
 
 def _channels(app: Application, a: Analysis) -> list[str]:
@@ -169,9 +225,10 @@ def _front(a: Analysis, unit: bool) -> list[str]:
     from ..runtime.report import columns
 
     assert a.pareto is not None
-    rows = [["buffers", "period", ""]]
+    rows = [["tokens", "bytes", "period", "the least"]]
     for p in a.pareto:
-        rows.append([str(p.total), _time(p.period, unit), "" if p.proved else f"at least {p.lower}"])
+        bound = "proved" if p.proved else f"at least {_bound(p)}"
+        rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _time(p.period, unit), bound])
     lines = ["  " + line for line in columns(rows, left=0).splitlines()]
     return lines if a.pareto_complete else [*lines, "  (the search ended before full speed was reached)"]
 

@@ -129,7 +129,7 @@ class _Graph:
     def _fix(self, path: Path, value: Any, border: Any) -> None:
         if not border.fixed:
             raise NetworkFault(
-                "F403", f"input `{border}` of `{path.name}` is not fixed: {border.name}", "fix its shape"
+                "F403", f"input `{border.name}` of `{path.name}` is not fixed: {border}", "export it with fixed shapes"
             )
         for dim, size in zip(value.type.tensor_type.shape.dim, border.shape, strict=True):
             dim.dim_value = size

@@ -159,11 +159,11 @@ def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, 
     entries = {e.subject: e for e in profile.entries}
     assert checked.platform is not None
     if checked.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
-        message = f"`{path.name}` was measured on another machine ({profile.host}): measuring again"
+        message = f"`{path.name}` was measured on another machine ({profile.host})"
         return None, (Diagnostic("F607", message, None, severity="warning"),)
     stale = [n for n, d in digests.items() if n not in entries or entries[n].content_hash != d]
     if stale:
-        message = f"`{path.name}` is stale: {one_of(stale).replace(' or ', ' and ')} changed since; measuring again"
+        message = f"`{path.name}` is stale: {one_of(stale).replace(' or ', ' and ')} changed since"
         return None, (Diagnostic("F607", message, None, severity="warning"),)
     return profile, ()
 

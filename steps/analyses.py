@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ..codegen.deploy import work_of
 from ..interop import sdf3
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.profile import Profile
 from ..model.system import System
 from ..networks import parts
 from ..networks.dataflow import as_sdf
@@ -54,8 +55,10 @@ def analyze(
     if not checked.system.apps:
         raise Faults([Diagnostic("F215", "there is no app to analyse", None, "", (), "add `app Name { ... }`")])
     times = worst_times(checked)
-    return {
-        app.name: analyze_app(
+    means = _mean_periods(checked)
+    found = {}
+    for app in checked.system.apps:
+        answer = analyze_app(
             app,
             checked.verdicts[app.name],
             times[app.name],
@@ -65,15 +68,33 @@ def analyze(
             seconds=seconds,
             progress=report,
         )
-        for app in checked.system.apps
-    }
+        found[app.name] = replace(answer, mean_period=means.get(app.name))
+    return found
+
+
+def _mean_periods(checked: Checked) -> dict[str, Fraction | None]:
+    """Least periods where every measured task takes its mean time: worst cases alone may be far from what happens."""
+    profile, _ = usable_profile(checked)
+    if profile is None:
+        return {}
+    times = _times(checked, {e.subject: Fraction(e.mean_ns) for e in profile.entries})
+    apps = [a for a in checked.system.apps if times[a.name].source == "profile"]
+    return {a.name: limits(a, checked.verdicts[a.name], times[a.name], seconds=2.0).period for a in apps}
 
 
 def worst_times(checked: Checked) -> dict[str, Times]:
     """The worst-case times of every app's tasks, as far as they are known without measuring."""
+    profile, _ = usable_profile(checked)
+    return _times(checked, {e.subject: Fraction(e.wcet_ns) for e in profile.entries} if profile else {})
+
+
+def usable_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile of an app that was measured, and why it is not used; networks on their own have none."""
+    return (None, ()) if Path(checked.system.path).suffix == ".onnx" else stored_profile(checked)
+
+
+def _times(checked: Checked, measured: dict[str, Fraction]) -> dict[str, Times]:
     assert checked.platform is not None
-    profile, _ = stored_profile(checked)
-    measured = {e.subject: Fraction(e.wcet_ns) for e in profile.entries} if profile else {}
     pins = [p for p in checked.system.pins if p.platform == checked.platform.name]
     pinned = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
     return {app.name: execution_times(app, pinned, measured) for app in checked.system.apps}
@@ -96,7 +117,8 @@ def export_sdf3(checked: Checked, wanted: str | None) -> tuple[str, str]:
         message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
         help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
         raise Faults([Diagnostic("F215", message, None, "", (), help_text)])
-    return wanted, sdf3.write(apps[wanted], worst_times(checked)[wanted].ns)
+    times = worst_times(checked)[wanted]
+    return wanted, sdf3.write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed})
 
 
 # -- networks as graphs ------------------------------------------------------------------------------------------------
