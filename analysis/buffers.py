@@ -80,38 +80,34 @@ def least_capacities(
     """
     capacities: dict[int, int] = {}
     lower = 0
-    for tasks, channels in _blocks(graph):
-        found = _least_of_block(part(graph, tasks), channels, weights, most)
+    for block in _blocks(graph):
+        found = _least_of_block(block, weights, most)
         capacities.update(found.capacities)
         lower += found.lower
     return Buffers(dict(sorted(capacities.items())), _cost(capacities, weights), lower)
 
 
-def _blocks(graph: Graph) -> Iterator[tuple[list[int], set[int]]]:
-    """Biconnected components (tasks, channels), and each self-loop on its own."""
+def _blocks(graph: Graph) -> Iterator[Graph]:
+    """Biconnected components, and the self-loops of each task on their own; without the serial edges."""
     import networkx as nx
 
-    between: dict[frozenset[int], set[int]] = {}
-    for e in graph.edges:
+    between: dict[frozenset[int], list[int]] = {}
+    for i, e in enumerate(graph.edges):
         if e.kind == "data":
-            between.setdefault(frozenset((e.source, e.destination)), set()).add(e.channel)
+            between.setdefault(frozenset((e.source, e.destination)), []).append(i)
     plain: nx.Graph[int] = nx.Graph()
     plain.add_edges_from(sorted(tuple(sorted(pair)) for pair in between if len(pair) == 2))
-    for pair, channels in between.items():
+    for pair, edges in between.items():
         if len(pair) == 1:
-            yield sorted(pair), channels
+            yield part(graph, sorted(pair), edges).graph
     for component in nx.biconnected_component_edges(plain):
-        tasks = sorted({t for pair in component for t in pair})
-        yield tasks, set().union(*(between[frozenset(pair)] for pair in component))
+        pairs = [frozenset(pair) for pair in component]
+        yield part(graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])).graph
 
 
-def _least_of_block(block: Graph, channels: set[int], weights: Mapping[int, int] | None, most: int) -> Buffers:
-    start = {c: n for c, n in start_capacities(block).items() if c in channels}
-    only = Graph(
-        block.names, block.channels, block.times, block.per_ns, block.cycles,
-        tuple(e for e in block.edges if e.channel in channels), block.frees,
-    )  # fmt: skip
-    graph = bounded(only, start)
+def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int) -> Buffers:
+    start = start_capacities(block)
+    graph = bounded(block, start)
     space = {i: e.channel for i, e in enumerate(graph.edges) if e.kind == "space"}
     first = Execution(graph)
     first.run()

@@ -12,7 +12,7 @@ from fractions import Fraction
 from ..model.application import Application, Channel
 from ..model.diagnostic import Diagnostic, Note
 from ..model.verdict import AppVerdicts, Verdict
-from .graph import Graph, cyclic_parts, graph_of, part
+from .graph import Graph, cyclic_parts, graph_of
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
 from .throughput import least_on_any_mapping, least_period
@@ -69,14 +69,16 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     faults = []
     undecided: list[str] = []
     graph = graph_of(app, balance.vector, overlap=True)
-    for tasks in cyclic_parts(graph):
-        inner = part(graph, tasks)
+    for component in cyclic_parts(graph):
+        inner = component.graph
         try:
             found = deadlock(inner)
         except TooManySteps:
             # Too long to execute; a periodic schedule, where one is found, proves the same.
             if least_period(inner, seconds=PROOF_SECONDS).upper is None:
-                undecided.append(f"one iteration has {sum(graph.firings)} firings, too many to execute them all")
+                undecided.append(
+                    f"one iteration of a cycle has {sum(inner.firings)} firings, too many to execute them all"
+                )
             continue
         if found is not None:
             faults.append(_blocked(app, inner, found))

@@ -134,30 +134,44 @@ def bounded(graph: Graph, capacities: Mapping[int, int]) -> Graph:
     return replace(graph, edges=tuple(edges))
 
 
-def part(graph: Graph, tasks: Sequence[int]) -> Graph:
-    """The graph of some tasks and the edges among them; channel indices stay those of the whole."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some tasks of a graph and edges among them, by their indices in the whole, and as a graph of its own.
+
+    Its iteration is its own: cycles are divided by what they have in common. Channel indices stay those of the whole.
+    """
+
+    tasks: tuple[int, ...]
+    edges: tuple[int, ...]
+    graph: Graph
+
+
+def part(graph: Graph, tasks: Sequence[int], edges: Sequence[int]) -> Part:
+    """These tasks and edges as a graph."""
     place = {t: i for i, t in enumerate(tasks)}
-    edges = tuple(
-        replace(e, source=place[e.source], destination=place[e.destination])
-        for e in graph.edges
-        if e.source in place and e.destination in place
-    )
-    return replace(
+    kept = [graph.edges[i] for i in edges]
+    divisor = gcd(*(graph.cycles[t] for t in tasks))
+    own = replace(
         graph,
         names=tuple(graph.names[t] for t in tasks),
         times=tuple(graph.times[t] for t in tasks),
-        cycles=tuple(graph.cycles[t] for t in tasks),
-        edges=edges,
+        cycles=tuple(graph.cycles[t] // divisor for t in tasks),
+        edges=tuple(replace(e, source=place[e.source], destination=place[e.destination]) for e in kept),
     )
+    return Part(tuple(tasks), tuple(edges), own)
 
 
-def cyclic_parts(graph: Graph) -> list[list[int]]:
-    """Strongly connected components that hold a cycle, each in task order (Tarjan's algorithm, by networkx)."""
+def cyclic_parts(graph: Graph) -> list[Part]:
+    """Strongly connected components that hold a cycle, by their first task (Tarjan's algorithm, by networkx)."""
     import networkx as nx
 
     whole: nx.DiGraph[int] = nx.DiGraph()
     whole.add_nodes_from(range(len(graph.names)))
     whole.add_edges_from((e.source, e.destination) for e in graph.edges)
-    loops = {e.source for e in graph.edges if e.source == e.destination}
-    found = [sorted(c) for c in nx.strongly_connected_components(whole)]
-    return sorted(c for c in found if len(c) > 1 or c[0] in loops)
+    components = sorted(sorted(c) for c in nx.strongly_connected_components(whole))
+    home = {t: i for i, tasks in enumerate(components) for t in tasks}
+    inner: list[list[int]] = [[] for _ in components]
+    for i, e in enumerate(graph.edges):
+        if home[e.source] == home[e.destination]:
+            inner[home[e.source]].append(i)
+    return [part(graph, tasks, edges) for tasks, edges in zip(components, inner, strict=True) if edges]

@@ -18,7 +18,7 @@ from math import gcd, lcm
 from time import monotonic
 
 from .cycle_ratio import Arc, OutOfTime, largest_cycle_ratio, ratio_of_connected
-from .graph import Edge, Graph, cyclic_parts, part
+from .graph import Edge, Graph, Part, cyclic_parts
 from .liveness import Execution, TooManySteps
 
 #: A larger expansion is not built: nodes, and arcs.
@@ -62,15 +62,9 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
     After `seconds` the best bounds are returned. Raises Deadlocked.
     """
     deadline = None if seconds is None else monotonic() + seconds
-    parts = cyclic_parts(graph)
-    home = {t: i for i, tasks in enumerate(parts) for t in tasks}
-    inner: list[list[int]] = [[] for _ in parts]
-    for i, e in enumerate(graph.edges):
-        if e.source in home and home[e.source] == home.get(e.destination):
-            inner[home[e.source]].append(i)
     worst = Period(Fraction(0), Fraction(0), ())
-    for tasks, edges in zip(parts, inner, strict=True):
-        found = _of_part(graph, tasks, edges, deadline)
+    for component in cyclic_parts(graph):
+        found = _of_part(graph, component, deadline)
         upper = None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
         slower = found.lower > worst.lower
         worst = Period(found.lower if slower else worst.lower, upper, found.cycle if slower else worst.cycle)
@@ -86,17 +80,23 @@ def least_on_any_mapping(graph: Graph, replicable: Collection[int], *, seconds: 
     return least_period(replace(graph, edges=edges), seconds=seconds)
 
 
-def _of_part(graph: Graph, tasks: list[int], edges: list[int], deadline: float | None) -> Period:
-    alone = [_alone(graph, t, edges) for t in tasks] if len(edges) < 4 * len(tasks) + 8 else []
+def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
+    tasks, edges = component.tasks, component.edges
+    # What the firings of a task need one after the other is a bound whatever happens.
+    alone = [
+        Period(Fraction(graph.cycles[t] * sum(graph.times[t])), None, (Step(t, i),))
+        for i, t in ((i, graph.edges[i].source) for i in edges if graph.edges[i].kind == "serial")
+    ]
     lower = max(alone, key=lambda p: p.lower, default=Period(Fraction(0), None, ()))
-    if len(tasks) == 1 and all(graph.edges[i].kind == "serial" for i in edges):
-        return Period(lower.lower, lower.lower, lower.cycle)
-    if not all(all(graph.times[t]) for t in tasks) and _blocked(graph, tasks):
+    if len(edges) == 1 and alone:
+        return replace(lower, upper=lower.lower, cycle=lower.cycle if lower.lower else ())
+    if not all(all(graph.times[t]) for t in tasks) and _blocked(component):
         raise Deadlocked  # a cycle without time shows its lack of tokens in no ratio
     expansion = _Expansion(graph, tasks, edges, deadline)
-    upper: Fraction | None = None
     # Where tasks fire one at a time, all their phases hang together.
     solve = ratio_of_connected if expansion.in_order else largest_cycle_ratio
+    upper: Fraction | None = None
+    solved, whole = 0, sum(component.graph.firings)
     try:
         while True:
             nodes, arcs, owner = expansion.arcs()
@@ -111,26 +111,21 @@ def _of_part(graph: Graph, tasks: list[int], edges: list[int], deadline: float |
                 if critical.ratio is None:
                     raise Deadlocked
                 return Period(ratio, ratio, _steps(critical.cycle, owner) if ratio else ())
+            solved += nodes
+            if solved > 2 * whole and whole <= MOST_NODES:
+                # Many small steps cost more than one to the end: a whole iteration of the part.
+                wanted = dict(zip(tasks, component.graph.cycles, strict=True))
             for t, k in wanted.items():
                 expansion.repeats[t] = lcm(expansion.repeats[t], k)
     except OutOfTime:
         return Period(lower.lower, upper, lower.cycle)
 
 
-def _blocked(graph: Graph, tasks: Sequence[int]) -> bool:
+def _blocked(component: Part) -> bool:
     try:
-        return not Execution(part(graph, tasks)).run()
+        return not Execution(component.graph).run()
     except TooManySteps:
         return False
-
-
-def _alone(graph: Graph, task: int, edges: Sequence[int]) -> Period:
-    """What a task's own firings need, one after the other."""
-    serial = next((i for i in edges if graph.edges[i].kind == "serial" and graph.edges[i].source == task), None)
-    if serial is None:
-        return Period(Fraction(0), None, ())
-    total = Fraction(graph.cycles[task] * sum(graph.times[task]))
-    return Period(total, None, (Step(task, serial),) if total else ())
 
 
 def _steps(cycle: tuple[Arc, ...], owner: Sequence[int]) -> tuple[Step, ...]:
@@ -146,7 +141,7 @@ def _steps(cycle: tuple[Arc, ...], owner: Sequence[int]) -> tuple[Step, ...]:
 class _Expansion:
     """One node per phase and repetition, one arc per pair of firings where one has to wait for the other."""
 
-    def __init__(self, graph: Graph, tasks: list[int], edges: list[int], deadline: float | None) -> None:
+    def __init__(self, graph: Graph, tasks: Sequence[int], edges: Sequence[int], deadline: float | None) -> None:
         self.graph, self.tasks, self.edges, self.deadline = graph, tasks, edges, deadline
         self.repeats = dict.fromkeys(tasks, 1)
         per_iteration = {i: sum(graph.edges[i].produced) * graph.cycles[graph.edges[i].source] for i in edges}
