@@ -54,15 +54,18 @@ def analyze(
     found = analyses.analyze(
         checked, overlap=overlap, for_period=buffers, pareto=pareto, seconds=seconds, report=progress
     )
+    orders = analyses.processor_schedules(checked)
     memory = analyses.network_memory(file) if by_parts else None
     # That firings of a task follow each other is no fault where they may overlap.
     diagnostics = [d for d in checked.diagnostics if not (overlap and d.code == "F211")]
     show_diagnostics([*diagnostics, *analyses.usable_profile(checked)[1]], checked.system.sources)
     if as_json:
-        document: dict[str, Any] = {"apps": {name: _data(a) for name, a in found.items()}}
+        document: dict[str, Any] = {
+            "apps": {name: _data(a) | {"processors": orders[name]} for name, a in found.items()}
+        }
         print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
     else:
-        print("\n\n".join(table(app, found[app.name], buffers) for app in checked.system.apps))
+        print("\n\n".join(table(app, found[app.name], orders[app.name], buffers) for app in checked.system.apps))
         if memory is not None:
             print(f"\n{network_table(memory)}")
     if any(impossible(app, found[app.name]) for app in checked.system.apps):

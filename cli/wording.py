@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -36,8 +37,8 @@ def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
     return [h.task for i, h in enumerate(hops) if i == 0 or h.task != hops[i - 1].task]
 
 
-def table(app: Application, a: Analysis, buffers: bool) -> str:
-    """Everything about one app; `buffers` adds the table of channels."""
+def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> str:
+    """Everything about one app, `orders` of its processors among it; `buffers` adds the table of channels."""
     lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
 
     def row(name: str, text: str) -> None:
@@ -67,6 +68,8 @@ def table(app: Application, a: Analysis, buffers: bool) -> str:
             "each task once",
             f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of buffers)",
         )
+    for processor, order in orders.items():
+        row(f"on {processor}", _cut(order))
     if buffers and a.least_buffers is not None and app.channels:
         lines += ["", *_channels(app, a)]
     if a.pareto is not None:

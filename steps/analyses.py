@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+from ..analysis import looped
 from ..analysis.analyze import Analysis, Times, execution_times, limits
 from ..analysis.analyze import analyze as analyze_app
 from ..analysis.buffers import Buffers, least_capacities
@@ -15,7 +16,7 @@ from ..analysis.latency import sources_and_sinks
 from ..analysis.order import TooLong
 from ..analysis.repetition import repetition
 from ..analysis.selftimed import self_timed
-from ..analysis.static_order import NoRound, schedule
+from ..analysis.static_order import NoRound, Schedule, schedule
 from ..analysis.static_order import Step as StaticStep
 from ..codegen.deploy import work_of
 from ..interop import sdf3
@@ -188,20 +189,43 @@ def charts(checked: Checked, *, iterations: int) -> list[Chart]:
     """
     assert checked.platform is not None
     times = worst_times(checked)
-    profile, _ = stored_profile(checked)
-    orders: dict[str, tuple[StaticStep, ...]] = {}
-    capacities: dict[str, int] = {}
-    if profile is not None:
-        mapping = map_system(checked, profile)
-        vectors = {name: v.repetition for name, v in checked.verdicts.items()}
-        known = firing_times(checked, profile)
-        work = {a.name: work_of(a, vectors[a.name], known) for a in checked.system.apps}
-        try:
-            found = schedule(checked.system.apps, vectors, {p.task: p.processors for p in mapping.placements}, work)
-        except (TooLong, NoRound) as error:
-            raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
-        orders, capacities = found.orders, found.capacities
+    planned = _planned(checked)
+    orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
     return [_chart(a, checked, times[a.name], orders, capacities, iterations) for a in checked.system.apps]
+
+
+def _planned(checked: Checked) -> Schedule | None:
+    """Who fires what in which order once a profile is stored. Raises Faults."""
+    profile, _ = usable_profile(checked)
+    if profile is None:
+        return None
+    mapping = map_system(checked, profile)
+    vectors = {name: v.repetition for name, v in checked.verdicts.items()}
+    known = firing_times(checked, profile)
+    work = {a.name: work_of(a, vectors[a.name], known) for a in checked.system.apps}
+    try:
+        return schedule(checked.system.apps, vectors, {p.task: p.processors for p in mapping.placements}, work)
+    except (TooLong, NoRound) as error:
+        raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
+
+
+def processor_schedules(checked: Checked) -> dict[str, dict[str, str]]:
+    """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
+
+    One round in a steady state: after the processors' pipeline has filled. Raises Faults.
+    """
+    planned = _planned(checked) if checked.ok else None
+    found: dict[str, dict[str, str]] = {a.name: {} for a in checked.system.apps}
+    if planned is None:
+        return found
+    for app in checked.system.apps:
+        index = {t.name: i for i, t in enumerate(app.tasks)}
+        names = [t.name.partition(".")[2] for t in app.tasks]
+        for processor, steps in sorted(planned.orders.items()):
+            loops = looped.folded([(index[s.task], s.times) for s in steps if s.app == app.name])
+            if loops:
+                found[app.name][processor] = looped.text(loops, names)
+    return found
 
 
 def _chart(

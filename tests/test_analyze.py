@@ -96,6 +96,8 @@ def test_times_from_the_profile(tmp_path: Path) -> None:
     store_profile(flow, {"Hello.smooth": 9000})
     found = json.loads(analyze(flow, "--json").stdout)["apps"]["Hello"]
     assert (found["times_from"], found["period"], found["critical_cycle"]) == ("profile", "72000", ["Hello.smooth"])
+    orders = " ".join(found["processors"].values())
+    assert orders.startswith("sensor scale meter (8 smooth)") and "(8 split) report" in orders
 
 
 def test_a_period_that_the_critical_cycle_forbids(write: Write) -> None:
