@@ -18,7 +18,7 @@ from .buffers import Buffers, least_capacities, trade_off
 from .graph import Graph, bounded, graph_of
 from .latency import latency
 from .liveness import Execution, TooManySteps
-from .throughput import Period, Step, least_on_any_mapping, least_period
+from .throughput import Deadlocked, Period, Step, least_period, without_serial
 
 Source = Literal["wcet", "profile", "unit"]
 
@@ -27,11 +27,12 @@ Source = Literal["wcet", "profile", "unit"]
 class Times:
     """Execution times in ns, per phase or one for all. `guessed` are the tasks whose time nobody knows: 1 ns.
 
-    `source` is the weakest origin among them.
+    `source` is the weakest origin among them; `measured` are the tasks whose time comes from a profile.
     """
 
     ns: dict[str, tuple[Fraction, ...]]
     source: Source
+    measured: tuple[str, ...]
     guessed: tuple[str, ...]
 
 
@@ -41,8 +42,7 @@ def execution_times(
     """The time of every task: pinned for the platform, else its `wcet`, else as measured, else 1 ns."""
     pinned, measured = pinned or {}, measured or {}
     ns: dict[str, tuple[Fraction, ...]] = {}
-    guessed = []
-    source: Source = "wcet"
+    guessed, profiled = [], []
     for t in app.tasks:
         if t.name in pinned:
             ns[t.name] = (pinned[t.name],)
@@ -50,11 +50,12 @@ def execution_times(
             ns[t.name] = t.wcet_ns
         elif t.name in measured:
             ns[t.name] = (measured[t.name],)
-            source = "profile"
+            profiled.append(t.name)
         else:
             ns[t.name] = (Fraction(1),)
             guessed.append(t.name)
-    return Times(ns, "unit" if guessed else source, tuple(guessed))
+    source: Source = "unit" if guessed else "profile" if profiled else "wcet"
+    return Times(ns, source, tuple(profiled), tuple(guessed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,14 @@ class Capacities:
     """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no type.
 
     What is minimised is the bytes, or the tokens where those are not known: no distribution that does the same has
-    less than `lower` of it. `period` in ns is what they allow.
+    less than `lower` of it. `period` in ns is what they allow, at the most where it is not `exact`.
     """
 
     channels: dict[str, int]
     bytes: int | None
     lower: int
     period: Fraction | None
+    exact: bool
 
     @property
     def total(self) -> int:
@@ -139,8 +141,11 @@ def limits(
     if not verdicts.consistent.holds or verdicts.deadlock_free.holds is False:
         return Analysis(verdicts, times)
     graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
-    found = least_period(graph, seconds=seconds)
-    anywhere = least_on_any_mapping(graph, _replicable(app), seconds=seconds)
+    try:
+        found = least_period(graph, seconds=seconds)
+        anywhere = least_period(without_serial(graph, _replicable(app)), seconds=seconds)
+    except Deadlocked:  # found only now: an iteration is too long to be executed
+        return Analysis(verdicts, times)
     return Analysis(
         verdicts,
         times,
@@ -177,28 +182,42 @@ def analyze(
     search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
     least, schedule, compact = search.least()
     answer = replace(answer, least_buffers=least, schedule=schedule, looped_schedule=compact)
-    asked = app.period_ns if app.period_ns is not None else answer.period
+    timed = app.period_ns is not None and len(times.guessed) < len(app.tasks)
+    asked = app.period_ns if timed else answer.period
     kept = asked is not None and answer.period is not None and asked >= answer.period
     if asked is not None and kept:
-        answer = _with_latency(answer, app, search.graph, asked, seconds)
-    if not answer.period:
-        return answer  # what nothing slows down is slower with any buffers
-    if pareto:
+        answer = _with_latency(answer, app, search.graph, asked, timed, seconds)
+    if pareto and answer.period:  # what nothing slows down is slower with any buffers
         front, complete = search.front()
         answer = replace(answer, pareto=front, pareto_complete=complete)
-    if asked is not None and kept and for_period:
+    if asked and kept and for_period:
         fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
-        answer = replace(answer, period_buffers=next(fitting, None) or search.keeping(asked))
+        answer = replace(answer, period_buffers=next(fitting, None) or _better(least, search.keeping, asked))
     return answer
 
 
-def _with_latency(answer: Analysis, app: Application, graph: Graph, period: Fraction, seconds: float) -> Analysis:
-    spaced = app.period_ns is not None
+def _better(
+    least: Capacities | None, keeping: Callable[[Fraction], Capacities | None], period: Fraction
+) -> Capacities | None:
+    """The least capacities of all, if they keep the period; else what a search finds, unless that is slower still."""
+    if least is None or least.period is None:
+        return keeping(period)
+    if least.period <= period:
+        return least
+    found = keeping(period)
+    if found is None or found.period is None or found.period >= least.period:
+        return least
+    return replace(found, lower=max(found.lower, least.lower))
+
+
+def _with_latency(
+    answer: Analysis, app: Application, graph: Graph, period: Fraction, spaced: bool, seconds: float
+) -> Analysis:
     spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
     if spent is None:
         return answer
-    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in _replicable(app))
-    least = latency(replace(graph, edges=edges), period * graph.per_ns, spaced=spaced, seconds=seconds)
+    free = without_serial(graph, _replicable(app))
+    least = latency(free, period * graph.per_ns, spaced=spaced, seconds=seconds)
     return replace(
         answer,
         latency=graph.ns(spent.longest),
@@ -230,22 +249,24 @@ class _Search:
     def capacities(self, found: Buffers) -> Capacities:
         period = None if found.period is None else self.graph.ns(found.period)
         channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
-        return Capacities(channels, None if self.weights is None else found.cost, found.lower, period)
+        cost = None if self.weights is None else found.cost
+        return Capacities(channels, cost, found.lower, period, found.exact)
 
     def least(self) -> tuple[Capacities | None, Schedule | None, Schedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to write."""
         graph = self.graph
         try:
-            found = least_capacities(graph, weights=self.weights)
+            found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
             limited = bounded(graph, found.capacities)
             runs: list[tuple[int, int]] = []
             Execution(limited).run(record=runs)
         except TooManySteps:
             return None, None, self._compact()
-        reached = least_period(limited, seconds=self.seconds).upper
+        reached = least_period(limited, seconds=self.seconds)
         loops = looped.folded(runs)
         schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
-        return self.capacities(replace(found, period=reached)), schedule, self._compact()
+        found = replace(found, period=reached.upper, exact=reached.exact)
+        return self.capacities(found), schedule, self._compact()
 
     def _compact(self) -> Schedule | None:
         loops = looped.single_appearance(self.graph)

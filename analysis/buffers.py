@@ -30,13 +30,14 @@ MOST_DISTRIBUTIONS = 3000
 class Buffers:
     """`capacities` in tokens by channel index; `cost` is what was minimised, and nothing costs less than `lower`.
 
-    `period` is what they allow (None where it was not computed).
+    `period` is what they allow (None where it was not computed), at the most where it is not `exact`.
     """
 
     capacities: dict[int, int]
     cost: int
     lower: int
     period: Fraction | None = None
+    exact: bool = True
 
     @property
     def total(self) -> int:
@@ -71,17 +72,22 @@ def start_capacities(graph: Graph) -> dict[int, int]:
 
 
 def least_capacities(
-    graph: Graph, *, weights: Mapping[int, int] | None = None, most: int = MOST_DISTRIBUTIONS
+    graph: Graph,
+    *,
+    weights: Mapping[int, int] | None = None,
+    seconds: float | None = None,
+    most: int = MOST_DISTRIBUTIONS,
 ) -> Buffers:
     """The least total capacity with which the graph still runs for ever, by biconnected components.
 
-    A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live without bounds. Raises
-    TooManySteps.
+    A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live without bounds. After
+    `seconds`, and after `most` distributions of one component, the search goes straight on. Raises TooManySteps.
     """
+    deadline = None if seconds is None else monotonic() + seconds
     capacities: dict[int, int] = {}
     lower = 0
     for block in _blocks(graph):
-        found = _least_of_block(block, weights, most)
+        found = _least_of_block(block, weights, most, deadline)
         capacities.update(found.capacities)
         lower += found.lower
     return Buffers(dict(sorted(capacities.items())), _cost(capacities, weights), lower)
@@ -105,7 +111,7 @@ def _blocks(graph: Graph) -> Iterator[Graph]:
         yield part(graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])).graph
 
 
-def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int) -> Buffers:
+def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int, deadline: float | None) -> Buffers:
     start = start_capacities(block)
     graph = bounded(block, start)
     space = {i: e.channel for i, e in enumerate(graph.edges) if e.kind == "space"}
@@ -119,19 +125,21 @@ def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int) 
         cost, _, _, key, at = heapq.heappop(queue)
         if at.done:
             return Buffers(dict(key), cost, cost if lower is None else lower)
-        waits = [w for w in at.wait_cycle() if w.edge in space]
+        if lower is None and (number > most or (deadline is not None and monotonic() > deadline)):
+            lower = cost
         options = []
-        for wait in waits:
+        for wait in at.wait_cycle():
+            if wait.edge not in space:
+                continue
             grown = dict(key)
             grown[space[wait.edge]] += wait.missing
             then_key = tuple(sorted(grown.items()))
-            if then_key not in seen:
-                seen.add(then_key)
-                number += 1
-                more = wait.missing * (1 if weights is None else weights[space[wait.edge]])
-                options.append((cost + more, wait, then_key))
-        if number > most and lower is None:
-            lower = cost
+            if lower is None and then_key in seen:
+                continue
+            seen.add(then_key)
+            number += 1
+            more = wait.missing * (1 if weights is None else weights[space[wait.edge]])
+            options.append((cost + more, wait, then_key))
         if lower is not None:  # from here on straight ahead
             queue.clear()
             options = sorted(options, key=lambda o: o[0])[:1]
@@ -185,15 +193,17 @@ def trade_off(
         now = monotonic()
         if now > exact_until and bound is None:
             bound = cost
+            seen.clear()
         if now > end:
             break
         capacities = dict(zip(order, sizes, strict=True))
         period, growth, exact = _look(graph, capacities, space, end - now)
         if not exact and bound is None:
             bound = cost
+            seen.clear()
         fastest = points[-1].period if points else None
         if period is not None and (fastest is None or period < fastest):
-            points.append(Buffers(capacities, cost, cost if bound is None else bound, period))
+            points.append(Buffers(capacities, cost, cost if bound is None else bound, period, exact))
             if progress is not None:
                 progress(f"{points[-1].total} tokens of capacity: a period of {float(graph.ns(period)):g} ns")
             if period <= goal:
@@ -247,18 +257,18 @@ def _shrunk(
     """Each channel as small as the others allow, while the period stays."""
     least = start_capacities(graph)
     best = dict(point.capacities)
-    period = point.period
+    period, exact = point.period, point.exact
     for channel in sorted(best, key=lambda c: best[c] - least[c], reverse=True):
         low, high = 0, (best[channel] - least[channel]) // grain[channel]
         while low < high and monotonic() < end:
             middle = (low + high) // 2
             tried = {**best, channel: least[channel] + middle * grain[channel]}
-            reached, _, _ = _look(graph, tried, grain, end - monotonic())
+            reached, _, certain = _look(graph, tried, grain, end - monotonic())
             if reached is not None and reached <= goal:
-                high, best, period = middle, tried, reached
+                high, best, period, exact = middle, tried, reached, certain
             else:
                 low = middle + 1
-    return Buffers(best, _cost(best, weights), point.lower, period)
+    return Buffers(best, _cost(best, weights), point.lower, period, exact)
 
 
 def _efficient(points: list[Buffers]) -> Iterator[Buffers]:

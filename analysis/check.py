@@ -12,10 +12,10 @@ from fractions import Fraction
 from ..model.application import Application, Channel
 from ..model.diagnostic import Diagnostic, Note
 from ..model.verdict import AppVerdicts, Verdict
-from .graph import Graph, cyclic_parts, graph_of
+from .graph import Graph, Part, cyclic_parts, graph_of, part
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
-from .throughput import least_on_any_mapping, least_period
+from .throughput import Deadlocked, least_period, without_serial
 
 #: Seconds for a proof by schedule where an iteration is too long to execute.
 PROOF_SECONDS = 2.0
@@ -23,8 +23,8 @@ PROOF_SECONDS = 2.0
 MOST_WITNESSES = 6
 
 
-def check(app: Application) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
-    """Verdicts of one app, each with its witness."""
+def check(app: Application, pinned: Mapping[str, Fraction] | None = None) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
+    """Verdicts of one app, each with its witness. `pinned` are times in ns that hold instead of the declared ones."""
     undecided = Verdict(None, "not decided: rates do not balance")
     balance = repetition(app)
     if balance.conflict is not None:
@@ -35,7 +35,7 @@ def check(app: Application) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
     if live.holds is not True:
         schedulable = Verdict(live.holds, live.witness)
     else:
-        schedulable, late = _schedulable(app, balance)
+        schedulable, late = _schedulable(app, balance, pinned or {})
         faults += late
     return AppVerdicts(consistent, live, schedulable, balance.vector), faults
 
@@ -74,11 +74,14 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
         try:
             found = deadlock(inner)
         except TooManySteps:
-            # Too long to execute; a periodic schedule, where one is found, proves the same.
-            if least_period(inner, seconds=PROOF_SECONDS).upper is None:
-                undecided.append(
-                    f"one iteration of a cycle has {sum(inner.firings)} firings, too many to execute them all"
-                )
+            try:
+                live = _live_by_schedule(app, balance, component)
+            except Deadlocked as proof:
+                faults.append(_blocked_later(app, proof))
+            else:
+                if not live:
+                    count = sum(inner.firings)
+                    undecided.append(f"one iteration of a cycle has {count} firings, too many to execute them all")
             continue
         if found is not None:
             faults.append(_blocked(app, inner, found))
@@ -88,6 +91,24 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
         warning = Diagnostic("F213", f"deadlock is not decided: {undecided[0]}", app.span, severity="warning")
         return Verdict(None, undecided[0]), (warning,)
     return Verdict(True, "one iteration completes and returns every channel to its initial tokens"), ()
+
+
+def _live_by_schedule(app: Application, balance: Repetition, component: Part) -> bool:
+    """A periodic schedule of tasks that fire one at a time proves that they never block. Raises Deadlocked."""
+    graph = graph_of(app, balance.vector)
+    serial = [i for i, e in enumerate(graph.edges) if e.kind == "serial" and e.source in set(component.tasks)]
+    inner = part(graph, component.tasks, [*component.edges, *serial]).graph
+    try:
+        return least_period(inner, seconds=PROOF_SECONDS).upper is not None
+    except Deadlocked as proof:
+        raise Deadlocked(component.tasks[t] for t in proof.tasks) from proof
+
+
+def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
+    names = ", ".join(f"`{_short(app.tasks[t].name)}`" for t in proof.tasks)
+    message = f"too few initial tokens: after many firings {names or 'tasks of a cycle'} block each other"
+    span = app.tasks[proof.tasks[0]].span if proof.tasks else app.span
+    return Diagnostic("F204", message, span, "", (), "put more initial tokens on the cycle that they are on")
 
 
 def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
@@ -135,14 +156,16 @@ def _tokens(count: int, kind: str) -> str:
     return f"{count} {kind}token{'' if count == 1 else 's'}"
 
 
-def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Diagnostic, ...]]:
+def _schedulable(
+    app: Application, balance: Repetition, pinned: Mapping[str, Fraction]
+) -> tuple[Verdict, tuple[Diagnostic, ...]]:
     if app.period_ns is None:
         return Verdict(True, "no period is asked for; buffers are bounded"), ()
     work: dict[str, Fraction] = {}
-    for task in app.tasks:
-        if task.wcet_ns:
-            per_cycle = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
-            work[task.name] = per_cycle * balance.vector[task.name]
+    times = {t.name: (pinned[t.name],) if t.name in pinned else t.wcet_ns for t in app.tasks}
+    for name, ns in times.items():
+        if ns:
+            work[name] = sum(ns, Fraction(0)) / len(ns) * balance.vector[name]
     for task in app.tasks:
         if task.name in work and work[task.name] > app.period_ns and not task.replicable:
             message = (
@@ -153,7 +176,7 @@ def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[
             return Verdict(False, message), (Diagnostic("F211", message, task.span, "", (), help_text),)
     if len(work) < len(app.tasks):
         return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
-    late = _cycle_too_slow(app, balance)
+    late = _cycle_too_slow(app, balance, times)
     if late is not None:
         return Verdict(False, late.message), (late,)
     total = sum(work.values(), Fraction(0))
@@ -162,12 +185,14 @@ def _schedulable(app: Application, balance: Repetition) -> tuple[Verdict, tuple[
     return Verdict(None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"), ()
 
 
-def _cycle_too_slow(app: Application, balance: Repetition) -> Diagnostic | None:
+def _cycle_too_slow(
+    app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]]
+) -> Diagnostic | None:
     """A cycle of tasks that no mapping can run at the period: the least period of the graph is above it."""
     assert app.period_ns is not None
-    graph = graph_of(app, balance.vector, {t.name: t.wcet_ns for t in app.tasks})
+    graph = graph_of(app, balance.vector, times)
     together = {i for i, t in enumerate(app.tasks) if t.replicable}
-    found = least_on_any_mapping(graph, together, seconds=PROOF_SECONDS)
+    found = least_period(without_serial(graph, together), seconds=PROOF_SECONDS)
     if graph.ns(found.lower) <= app.period_ns:
         return None
     names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))

@@ -96,7 +96,7 @@ def ratio_of_connected(nodes: int, arcs: Sequence[Arc], deadline: float | None =
     while True:
         if deadline is not None and monotonic() > deadline:
             raise OutOfTime
-        cycle, ratio = _best_cycle(nodes, policy, target, length, height)
+        cycle, ratio = _best_cycle(nodes, policy, target, length, height, best)
         if ratio is None:
             return Critical(None, tuple(arcs[i] for i in cycle))
         if best is None or ratio[0] * best[1] > best[0] * ratio[1]:
@@ -121,9 +121,19 @@ def ratio_of_connected(nodes: int, arcs: Sequence[Arc], deadline: float | None =
 
 
 def _best_cycle(
-    nodes: int, policy: list[int], target: list[int], length: list[int], height: list[int]
+    nodes: int,
+    policy: list[int],
+    target: list[int],
+    length: list[int],
+    height: list[int],
+    known: tuple[int, int] | None,
 ) -> tuple[list[int], tuple[int, int] | None]:
-    """The cycle of the policy with the largest ratio (numerator, denominator); None when one has no ratio."""
+    """The cycle of the policy with the largest ratio (numerator, denominator); None when one has no ratio.
+
+    A cycle of negative height and no length allows the ratio 0 only: it has none once a larger one is `known`.
+    """
+    positive = known is not None and known[0] > 0
+    backwards: list[int] | None = None
     seen = [0] * nodes
     best: tuple[int, int] | None = None
     found: list[int] = []
@@ -143,15 +153,16 @@ def _best_cycle(
             cycle.append(policy[step])
             step = target[policy[step]]
         long, high = sum(length[i] for i in cycle), sum(height[i] for i in cycle)
-        if high < 0 or (high == 0 and long > 0):
-            if long > 0:
-                return cycle, None
-            high = -1 if high < 0 else 0
-        ratio = (0, 1) if long == 0 else (long, high)
+        if long > 0 and high <= 0:
+            return cycle, None
+        if high < 0:
+            backwards = cycle
+        ratio = (long, high) if long else (0, 1)
+        positive = positive or long > 0
         if best is None or ratio[0] * best[1] > best[0] * ratio[1]:
             best, found = ratio, cycle
-        if high < 0 and best[0] > 0:
-            return cycle, None
+    if backwards is not None and positive:
+        return backwards, None
     assert best is not None
     return found, best
 

@@ -94,7 +94,7 @@ def graph_of(
         produced = _rates(app.tasks[a], c.source_port, phases[a])
         consumed = _rates(app.tasks[b], c.destination_port, phases[b])
         edges.append(Edge(a, b, produced, consumed, c.delay, "data", i))
-        frees.append(c.frees or consumed)
+        frees.append(c.frees * (phases[b] // len(c.frees)) if c.frees else consumed)
     if not overlap:
         ones = [(1,) * n for n in phases]
         edges += [Edge(i, i, ones[i], ones[i], 1, "serial", -1) for i in range(len(phases))]

@@ -75,7 +75,8 @@ def _latency(graph: Graph, period: Fraction, spaced: bool, deadline: float | Non
         traffic = sum(e.produced) * graph.cycles[e.source]
         times = graph.times[e.source]
         one_at_a_time = e.source in in_order and e.destination in in_order
-        for p, q, lag in useful_pairs(e, graph.cycles[e.source], graph.cycles[e.destination], one_at_a_time):
+        repeats = graph.cycles[e.source], graph.cycles[e.destination]
+        for p, q, lag in useful_pairs(e, *repeats, one_at_a_time, deadline):
             weight = times[p % len(times)] * scale + lag // traffic * whole_period
             out[first[e.source] + p].append((first[e.destination] + q, weight))
             count += 1

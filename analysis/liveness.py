@@ -17,9 +17,13 @@ from dataclasses import dataclass, replace
 from .graph import Graph
 
 #: More steps than this are not simulated; a step is a task that fires as often as it can at once.
-MOST_STEPS = 2_000_000
+MOST_STEPS = 1_000_000
 #: The search for the fewest initial tokens looks at so many placements before it settles for what it has.
 MOST_PLACEMENTS = 400
+
+
+#: With more blocked tasks than this, any ring is shown instead of the shortest.
+MOST_WAITING = 200
 
 
 class TooManySteps(Exception):
@@ -107,7 +111,8 @@ class Execution:
         phases = self.graph.phases[task]
         at = start = self.fired[task]
         while at < goal:
-            if at % phases == 0 and not loops:
+            # Loops have the same tokens again after each cycle: what went round once goes round for ever.
+            if at % phases == 0 and (not loops or at >= phases):
                 cycles = (goal - at) // phases
                 for e, _, total in into:
                     if tokens[e] < cycles * total:
@@ -149,18 +154,29 @@ class Execution:
         return [self.waits(t)[0] for t in range(len(goal)) if self.fired[t] < goal[t]]
 
     def wait_cycle(self) -> list[Wait]:
-        """Tasks that wait for each other, in a ring: each one's edge comes from the next task. The shortest found."""
+        """Tasks that wait for each other, in a ring: each one's edge comes from the next task.
+
+        The shortest ring, unless very many tasks are blocked.
+        """
         goal = self.graph.firings
         waits = {t: self.waits(t) for t in range(len(goal)) if self.fired[t] < goal[t]}
         edges = self.graph.edges
-        best: list[Wait] = []
+        # Whoever waits, waits for somebody who waits: following the first reason leads to a ring.
+        path: dict[int, int] = {}
+        at = next(iter(waits))
+        while at not in path:
+            path[at] = len(path)
+            at = edges[waits[at][0].edge].source
+        best = [waits[t][0] for t, place in path.items() if place >= path[at]]
+        if len(waits) > MOST_WAITING:
+            return best
         for start in waits:
             came: dict[int, Wait] = {}
             reached = deque([start])
             closing = None
             while reached and closing is None:
-                at = reached.popleft()
-                for wait in waits[at]:
+                task = reached.popleft()
+                for wait in waits[task]:
                     source = edges[wait.edge].source
                     if source == start:
                         closing = wait
@@ -172,10 +188,8 @@ class Execution:
                 ring = [closing]
                 while ring[-1].task != start:
                     ring.append(came[ring[-1].task])
-                if not best or len(ring) < len(best):
+                if len(ring) < len(best):
                     best = ring[::-1]
-            if len(best) == 1 or (best and len(waits) > 200):
-                break
         return best
 
 
@@ -225,7 +239,7 @@ def fewest_tokens(graph: Graph) -> Placement:
             more = dict(added)
             more[wait.edge] = more.get(wait.edge, 0) + wait.missing
             key = tuple(sorted(more.items()))
-            if key in seen:
+            if key in seen and number <= most:
                 continue
             seen.add(key)
             number += 1

@@ -30,13 +30,13 @@ class Firing:
 def self_timed(
     graph: Graph,
     iterations: int,
-    orders: Sequence[Sequence[int]] = (),
+    orders: Sequence[Sequence[tuple[int, int]]] = (),
     releases: Mapping[int, Sequence[int]] | None = None,
 ) -> list[Firing]:
     """The firings of some iterations, by start.
 
-    `orders` are processors: the tasks that each fires one after the other, over all iterations; tasks in none of them
-    start as soon as they can. `releases` are the earliest starts of a task's firings. Ends early when nothing
+    `orders` are processors: the firings (task, index) of each, one after the other, over all iterations; tasks in none
+    of them start as soon as they can. `releases` are the earliest starts of a task's firings. Ends early when nothing
     moves any more (a deadlock).
     """
     count = len(graph.names)
@@ -49,7 +49,7 @@ def self_timed(
         out[e.source].append(i)
     places: list[list[int]] = [[] for _ in range(count)]
     for p, order in enumerate(orders):
-        for t in set(order):
+        for t in {t for t, _ in order}:
             places[t].append(p)
     turn = [0] * len(orders)
     free = [True] * len(orders)
@@ -63,7 +63,8 @@ def self_timed(
         """The processor whose turn the task's next firing is; -1 when it needs none."""
         if not places[t]:
             return -1
-        return next((p for p in places[t] if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == t), None)
+        mine = (t, begun[t])
+        return next((p for p in places[t] if free[p] and turn[p] < len(orders[p]) and orders[p][turn[p]] == mine), None)
 
     def start(t: int) -> bool:
         if begun[t] >= goal[t]:

@@ -10,7 +10,7 @@ looked at on its own, which is why large graphs stay cheap.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -53,7 +53,16 @@ class Period:
 
 
 class Deadlocked(Exception):
-    """The graph has no period: it cannot complete an iteration."""
+    """The graph has no period: it cannot complete an iteration. `tasks` (indices) block each other, where known."""
+
+    def __init__(self, tasks: Iterable[int] = ()) -> None:
+        super().__init__("deadlock")
+        self.tasks = tuple(dict.fromkeys(tasks))
+
+
+def without_serial(graph: Graph, tasks: Collection[int]) -> Graph:
+    """The graph where firings of these tasks may overlap."""
+    return replace(graph, edges=tuple(e for e in graph.edges if e.kind != "serial" or e.source not in tasks))
 
 
 def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
@@ -69,15 +78,6 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
         slower = found.lower > worst.lower
         worst = Period(found.lower if slower else worst.lower, upper, found.cycle if slower else worst.cycle)
     return worst
-
-
-def least_on_any_mapping(graph: Graph, replicable: Collection[int], *, seconds: float | None = None) -> Period:
-    """Like `least_period`, where the `replicable` tasks may fire on several processors at once.
-
-    No mapping is faster. Raises Deadlocked.
-    """
-    edges = tuple(e for e in graph.edges if e.kind != "serial" or e.source not in replicable)
-    return least_period(replace(graph, edges=edges), seconds=seconds)
 
 
 def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
@@ -109,7 +109,7 @@ def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
                 upper = ratio if upper is None else min(upper, ratio)
             if all(expansion.repeats[t] % k == 0 for t, k in wanted.items()):
                 if critical.ratio is None:
-                    raise Deadlocked
+                    raise Deadlocked(owner[a.source] for a in critical.cycle)
                 return Period(ratio, ratio, _steps(critical.cycle, owner) if ratio else ())
             solved += nodes
             if solved > 2 * whole and whole <= MOST_NODES:
@@ -181,29 +181,35 @@ class _Expansion:
         key = (self.repeats[edge.source], self.repeats[edge.destination])
         kept = self._pairs.get(index)
         if kept is None or kept[0] != key:
-            kept = (key, useful_pairs(edge, *key, self._in_order[index]))
+            kept = (key, useful_pairs(edge, *key, self._in_order[index], self.deadline))
             self._pairs[index] = kept
         return kept[1]
 
 
-def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool) -> list[tuple[int, int, int]]:
+def useful_pairs(
+    edge: Edge, k_source: int, k_destination: int, in_order: bool, deadline: float | None = None
+) -> list[tuple[int, int, int]]:
     """The useful precedences of an edge (Bodin et al. 2016, theorem 1).
 
     Firing p of the source produces tokens (I, I + P], firing q of the destination consumes (O - C, O], both repeated
     every so often; they meet when a multiple of the common divisor of both totals lies in the window below, and the
     largest one gives the tightest constraint. Where both tasks fire one at a time, pairs that follow from others are
-    left out.
+    left out. Raises OutOfTime.
     """
+    if max(len(edge.produced) * k_source, len(edge.consumed) * k_destination) > MOST_NODES:
+        raise OutOfTime
     produced, consumed = edge.produced * k_source, edge.consumed * k_destination
     made, taken = list(accumulate(produced)), list(accumulate(consumed))
     g = gcd(made[-1], taken[-1])
     by_rest = sorted(((taken[q] - 1) % g, q) for q, c in enumerate(consumed) if c)
     rests = [rest for rest, _ in by_rest]
     most = max(consumed)
-    result = []
+    result: list[tuple[int, int, int]] = []
     for p, amount in enumerate(produced):
         if not amount:
             continue
+        if len(result) > MOST_ARCS or (deadline is not None and monotonic() > deadline):
+            raise OutOfTime
         before = made[p] - amount + edge.tokens
         window = min(amount, most) if in_order else amount + most - 1
         for q in _within(by_rest, rests, before % g, window, g):

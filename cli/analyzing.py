@@ -110,6 +110,7 @@ def _capacities(c: Capacities | None) -> dict[str, Any] | None:
         return None
     return {
         "period": _exact(c.period),
+        "period_proved": c.exact,
         "total": c.total,
         "bytes": c.bytes,
         "minimised": "tokens" if c.bytes is None else "bytes",

@@ -30,10 +30,7 @@ def import_(
     from ..model.diagnostic import Diagnostic, Faults
 
     target = output or Path(f"{file.stem}.flow")
-    if target.exists() and not force:
-        raise Faults(
-            [Diagnostic("F604", f"`{target}` exists", None, "", (), "choose another --output, or say --force")]
-        )
+    _refuse(target, force)
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -79,6 +76,7 @@ def export(
         raise typer.BadParameter(f"there is no format {format}: there is sdf3", param_hint="--format")
     checked = analyses.check_network(file) if file.suffix == ".onnx" else steps.check(file, platform=platform)
     name, text = analyses.export_sdf3(checked, app)
+    show_diagnostics(analyses.usable_profile(checked)[1], {})
     target = output or Path(f"{name}.xml")
     _refuse(target, force)
     replace(target, text)

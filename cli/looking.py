@@ -93,7 +93,8 @@ def show(
     target = output or Path(f"{checked.system.stem}{'.gantt' if gantt else ''}.svg")
     if target.suffix not in (".svg", ".png", ".pdf"):
         raise typer.BadParameter("the picture must end in .svg, .png or .pdf", param_hint="--output")
-    profile, _ = steps.stored_profile(checked)
+    profile, stale = steps.stored_profile(checked)
+    show_diagnostics(stale, {})
     mapping = steps.map_system(checked, profile) if profile is not None else None
     places = {p.task: p.processors for p in mapping.placements} if mapping is not None else {}
     try:

@@ -100,7 +100,7 @@ def _times(app: Application, a: Analysis) -> str:
         return _cut(f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
     if a.times.source == "wcet":
         return "declared"
-    declared = [_short(t.name) for t in app.tasks if t.wcet_ns]
+    declared = [_short(n) for n in a.times.ns if n not in a.times.measured]
     rest = f"; declared for {', '.join(declared)}" if declared else ""
     return _cut(f"worst cases of the stored profile{rest}")
 
@@ -118,7 +118,10 @@ def _decimal(value: Fraction, digits: int) -> str:
     """So many significant digits, however large the number."""
     if value.denominator == 1 and value < 10**9:
         return str(value)
-    return f"{(Decimal(value.numerator) / value.denominator):.{digits}g}"
+    try:
+        return f"{float(value):.{digits}g}"
+    except OverflowError:
+        return f"{(Decimal(value.numerator) / value.denominator):.{digits}g}"
 
 
 def _unit(a: Analysis) -> bool:
@@ -174,9 +177,9 @@ def cycle(a: Analysis, most: int = WIDEST) -> str:
 
 def _latency(app: Application, a: Analysis, unit: bool) -> str:
     if a.latency is None:
-        if app.period_ns is not None and a.period is not None and a.period > app.period_ns:
-            return "none: iterations come faster than one task at a time can take them"
-        return "not found in time"
+        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+            return "none: the period is below the least"
+        return "not found in time, or too large"
     text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
     if _too_late(app, a) and not unit:
         text += f"; the deadline is {_time(app.deadline_ns or app.period_ns, unit)}" + _verdict(a)
@@ -185,11 +188,11 @@ def _latency(app: Application, a: Analysis, unit: bool) -> str:
 
 def _for_period(app: Application, a: Analysis, unit: bool) -> str:
     if a.period_buffers is None:
+        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+            return "none: the period is below the least"
         if a.period == 0:
             return "none: with any buffers the period is above 0"
-        if app.period_ns is not None and a.period is not None and a.period > app.period_ns:
-            return "none: the period is below the least"
-        return "not found in time"
+        return "not found in time, or too large"
     asked = app.period_ns or a.period
     late = a.period_buffers.period is None or (asked is not None and a.period_buffers.period > asked)
     return ("not found in time; the fastest found: " if late else "") + _buffers(app, a.period_buffers, unit)
@@ -197,8 +200,12 @@ def _for_period(app: Application, a: Analysis, unit: bool) -> str:
 
 def _buffers(app: Application, c: Capacities | None, unit: bool) -> str:
     if c is None:
-        return "not found in time"
-    return f"{_size(c)}: with them the period is {_time(c.period, unit)}"
+        return "not found in time, or too large"
+    return f"{_size(c)}: with them the period is {_reached(c, unit)}"
+
+
+def _reached(c: Capacities, unit: bool) -> str:
+    return _time(c.period, unit) if c.exact or c.period is None else f"at most {_time(c.period, unit)}"
 
 
 def _size(c: Capacities) -> str:
@@ -231,7 +238,7 @@ def _front(a: Analysis, unit: bool) -> list[str]:
     rows = [["tokens", "bytes", "period", "the least"]]
     for p in a.pareto:
         bound = "proved" if p.proved else f"at least {_bound(p)}"
-        rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _time(p.period, unit), bound])
+        rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound])
     lines = ["  " + line for line in columns(rows, left=0).splitlines()]
     return lines if a.pareto_complete else [*lines, "  (the search ended before full speed was reached)"]
 

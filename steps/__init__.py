@@ -79,14 +79,16 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         diagnostics = list(loaded.diagnostics)
         verdicts = {}
         broken = has_errors(diagnostics)
+        chosen, fault = _platform(loaded.system, platform)
+        pins = [p for p in loaded.system.pins if chosen is not None and p.platform == chosen.name]
+        pinned_ns = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
         for app in loaded.system.apps:
-            verdicts[app.name], faults = check_app(app)
+            verdicts[app.name], faults = check_app(app, pinned_ns)
             # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
             if not broken or not any(d.code in ("F101", "F201", "F202", "F207", "F001") for d in loaded.diagnostics):
                 diagnostics += faults
             elif has_errors(faults):
                 diagnostics += [f for f in faults if f.code in ("F203", "F204")]
-        chosen, fault = _platform(loaded.system, platform)
         if fault is not None:
             diagnostics.append(fault)
         if chosen is not None and not has_errors(diagnostics):

@@ -16,7 +16,7 @@ from ..analysis.latency import sources_and_sinks
 from ..analysis.order import TooLong
 from ..analysis.repetition import repetition
 from ..analysis.selftimed import self_timed
-from ..analysis.static_order import NoRound, Schedule, schedule
+from ..analysis.static_order import Schedule, schedule
 from ..analysis.static_order import Step as StaticStep
 from ..codegen.deploy import work_of
 from ..interop import sdf3
@@ -56,7 +56,7 @@ def analyze(
     if not checked.system.apps:
         raise Faults([Diagnostic("F215", "there is no app to analyse", None, "", (), "add `app Name { ... }`")])
     times = worst_times(checked)
-    means = _mean_periods(checked)
+    means = _mean_periods(checked, overlap)
     found = {}
     for app in checked.system.apps:
         answer = analyze_app(
@@ -73,14 +73,16 @@ def analyze(
     return found
 
 
-def _mean_periods(checked: Checked) -> dict[str, Fraction | None]:
+def _mean_periods(checked: Checked, overlap: bool) -> dict[str, Fraction | None]:
     """Least periods where every measured task takes its mean time: worst cases alone may be far from what happens."""
     profile, _ = usable_profile(checked)
     if profile is None:
         return {}
     times = _times(checked, {e.subject: Fraction(e.mean_ns) for e in profile.entries})
     apps = [a for a in checked.system.apps if times[a.name].source == "profile"]
-    return {a.name: limits(a, checked.verdicts[a.name], times[a.name], seconds=2.0).period for a in apps}
+    return {
+        a.name: limits(a, checked.verdicts[a.name], times[a.name], overlap=overlap, seconds=2.0).period for a in apps
+    }
 
 
 def worst_times(checked: Checked) -> dict[str, Times]:
@@ -195,18 +197,24 @@ def charts(checked: Checked, *, iterations: int) -> list[Chart]:
 
 
 def _planned(checked: Checked) -> Schedule | None:
-    """Who fires what in which order once a profile is stored. Raises Faults."""
+    """Who fires what in which order, each app on its own, once a profile is stored; None where that is too long."""
     profile, _ = usable_profile(checked)
     if profile is None:
         return None
-    mapping = map_system(checked, profile)
+    places = {p.task: p.processors for p in map_system(checked, profile).placements}
     vectors = {name: v.repetition for name, v in checked.verdicts.items()}
     known = firing_times(checked, profile)
-    work = {a.name: work_of(a, vectors[a.name], known) for a in checked.system.apps}
+    orders: dict[str, tuple[StaticStep, ...]] = {}
+    capacities: dict[str, int] = {}
     try:
-        return schedule(checked.system.apps, vectors, {p.task: p.processors for p in mapping.placements}, work)
-    except (TooLong, NoRound) as error:
-        raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
+        for app in checked.system.apps:
+            alone = schedule([app], vectors, places, {app.name: work_of(app, vectors[app.name], known)})
+            capacities.update(alone.capacities)
+            for processor, steps in alone.orders.items():
+                orders[processor] = orders.get(processor, ()) + steps
+    except TooLong:
+        return None
+    return Schedule(orders, capacities)
 
 
 def processor_schedules(checked: Checked) -> dict[str, dict[str, str]]:
@@ -244,7 +252,8 @@ def _chart(
         help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
         raise Faults([Diagnostic("F605", message, app.span, "", (), help_text)])
     index = {n: i for i, n in enumerate(graph.names)}
-    lanes = {p: _sequence(steps, app.name, index, iterations) for p, steps in orders.items()}
+    vector = checked.verdicts[app.name].repetition
+    lanes = {p: _sequence(steps, app.name, index, vector, iterations) for p, steps in orders.items()}
     lanes = {p: sequence for p, sequence in sorted(lanes.items()) if sequence}
     short = [n.partition(".")[2] for n in graph.names]
     names = list(lanes) or short
@@ -275,15 +284,18 @@ def _releases(app: Application, graph: Graph, iterations: int) -> dict[int, list
     }
 
 
-def _sequence(steps: tuple[StaticStep, ...], app: str, index: dict[str, int], iterations: int) -> list[int]:
+def _sequence(
+    steps: tuple[StaticStep, ...], app: str, index: dict[str, int], vector: dict[str, int], iterations: int
+) -> list[tuple[int, int]]:
     """The firings of one processor over some iterations: rounds, each stage as many iterations behind."""
     mine = [s for s in steps if s.app == app]
     if not mine:
         return []
-    sequence: list[int] = []
+    sequence: list[tuple[int, int]] = []
     for number in range(iterations + max(s.stage for s in mine) + 1):
         for s in mine:
             iteration = number * s.per_round + s.index - s.stage
             if 0 <= iteration < iterations and iteration % s.replicas == s.replica:
-                sequence += [index[s.task]] * s.times
+                first = iteration * vector[s.task] + s.first
+                sequence += [(index[s.task], first + k) for k in range(s.times)]
     return sequence

@@ -204,3 +204,38 @@ def test_a_start_is_never_above_the_least() -> None:
     graph = graph_of(app, repetition(app).vector)
     start, found = start_capacities(graph), least_capacities(graph).capacities
     assert all(start[c] <= found[c] for c in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS, st.integers(0, 3))
+def test_a_search_that_is_cut_short_still_answers(seed: int, most: int) -> None:
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng, most_tasks=7)
+    vector = repetition(app).vector
+    graph = graph_of(app, vector)
+    if sum(vector.values()) > 200 or not Execution(graph).run():
+        return
+    hurried, exact = least_capacities(graph, most=most), least_capacities(graph)
+    assert hurried.lower <= exact.cost <= hurried.cost
+    assert Execution(bounded(graph, hurried.capacities)).run()
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS)
+def test_tokens_may_differ_in_size(seed: int) -> None:
+    rng = random.Random(seed)
+    made = small(rng)
+    if made is None:
+        return
+    app, vector = made
+    weights = {i: rng.choice((1, 2, 7)) for i in range(len(app.channels))}
+    found = least_capacities(graph_of(app, vector), weights=weights)
+    assert found.proved and found.cost == sum(n * weights[c] for c, n in found.capacities.items())
+    least = floor(app)
+    plain = sum(found.capacities.values())
+    if plain - sum(least.values()) > 6:
+        return
+    for total in range(sum(least.values()), plain + 3):
+        for capacities in distributions(app, total, least):
+            if sum(capacities[c.name] * weights[i] for i, c in enumerate(app.channels)) < found.cost:
+                assert not slow.runs_with(app, vector, capacities), capacities

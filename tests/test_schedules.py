@@ -151,7 +151,7 @@ def test_processors_fire_in_their_order() -> None:
         [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.c", "i", 0)],
     )
     graph = graph_of(app, repetition(app).vector, {"A.a": (Fraction(2),), "A.b": (Fraction(3),), "A.c": (Fraction(1),)})
-    firings = self_timed(graph, 2, [[0, 2, 0, 2], [1, 1]])
+    firings = self_timed(graph, 2, [[(0, 0), (2, 0), (0, 1), (2, 1)], [(1, 0), (1, 1)]])
     assert [(f.task, f.processor, f.start, f.end) for f in firings] == [
         (0, 0, 0, 2), (1, 1, 2, 5), (2, 0, 5, 6), (0, 0, 6, 8), (1, 1, 8, 11), (2, 0, 11, 12),
     ]  # fmt: skip

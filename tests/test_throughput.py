@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from fractions import Fraction
 from math import gcd
 
@@ -188,3 +189,34 @@ def test_phases_without_tokens_and_tasks_without_ports() -> None:
     assert graph.firings == (3, 8, 1)
     assert least_period(graph).lower == 8
     assert least_period(graph_of(app, repetition(app).vector, overlap=True)).lower == 0
+
+
+def test_a_cycle_that_only_allows_the_ratio_zero() -> None:
+    """No time, and tokens run backwards: fine at a period of 0, impossible at any other."""
+    arcs = [Arc(0, 0, 0, -1, 0), Arc(0, 0, 0, 0, 1)]
+    assert largest_cycle_ratio(1, arcs).ratio == 0
+    assert largest_cycle_ratio(1, [*arcs, Arc(0, 0, 2, 1, 2)]).ratio is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS)
+def test_mostly_without_time(seed: int) -> None:
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng)
+    times = {n: tuple(t if rng.random() < 0.3 else Fraction(0) for t in ts) for n, ts in graphs.times(rng, app).items()}
+    graph = graph_of(app, repetition(app).vector, times)
+    if Execution(graph).run():
+        found = least_period(graph, seconds=20)
+        assert found.exact and graph.ns(found.lower) == slow.period_of(app, repetition(app).vector, times)
+
+
+def test_long_lists_of_phases_keep_to_the_budget() -> None:
+    """Coprime totals: every phase of one task meets every phase of the other."""
+    tasks = [
+        graphs.task("A.a", {"i": [2] + [1] * 9999}, {"o": [2] + [1] * 9999}),
+        graphs.task("A.b", {"i": [1] * 9999}, {"o": [1] * 9999}),
+    ]
+    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "i", 30000)])
+    start = time.monotonic()
+    least_period(graph_of(app, repetition(app).vector), seconds=1)
+    assert time.monotonic() - start < 20
