@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .graph import Graph
 
@@ -253,8 +253,3 @@ def fewest_tokens(graph: Graph) -> Placement:
             then.run([wait.task])
             heapq.heappush(queue, (cost, leading, serial, key, then))
     raise AssertionError("a consistent graph completes once it has enough tokens")
-
-
-def with_tokens(graph: Graph, more: dict[int, int]) -> Graph:
-    """The graph with more initial tokens on some edges."""
-    return replace(graph, edges=tuple(replace(e, tokens=e.tokens + more.get(i, 0)) for i, e in enumerate(graph.edges)))

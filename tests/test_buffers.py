@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from flowc.analysis.buffers import least_capacities, start_capacities, trade_off
-from flowc.analysis.graph import bounded, graph_of
-from flowc.analysis.liveness import Execution, deadlock, fewest_tokens, with_tokens
+from flowc.analysis.graph import Graph, bounded, graph_of
+from flowc.analysis.liveness import Execution, deadlock, fewest_tokens
 from flowc.analysis.repetition import repetition
 from flowc.analysis.throughput import least_period
 from flowc.model.application import Application
@@ -21,6 +22,12 @@ import graphs
 import slow
 
 SEEDS = st.integers(0, 2**32)
+
+
+def with_tokens(graph: Graph, more: dict[int, int]) -> Graph:
+    """The graph with more initial tokens on some edges."""
+    return replace(graph, edges=tuple(replace(e, tokens=e.tokens + more.get(i, 0)) for i, e in enumerate(graph.edges)))
+
 
 #: Totals of the least that runs and of the least at full speed (Stuijk, Geilen, Basten 2006, table 1).
 PUBLISHED = {"samplerate": (32, 34), "modem": (38, 40), "satellite": (1542, 1544)}
