@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import Json, OnPlatform, print_json, progress, show_diagnostics
-from .wording import cycle_tasks, impossible, network_table, table
+from .wording import cut_table, cycle_tasks, impossible, network_table, table
 
 if TYPE_CHECKING:
     from ..analysis.analyze import Analysis, Capacities
-    from ..steps.analyses import NetworkMemory
+    from ..steps.analyses import CutPoint, NetworkMemory
 
 
 def analyze(
@@ -32,6 +32,9 @@ def analyze(
     by_parts: Annotated[
         bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
     ] = False,
+    cuts: Annotated[
+        bool, typer.Option("--cuts", help="Of a network: the layers after which a pin may cut it into stages.")
+    ] = False,
     seconds: Annotated[
         float, typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1)
     ] = 10.0,
@@ -43,12 +46,14 @@ def analyze(
     from ..model.diagnostic import has_errors
     from ..steps import analyses
 
+    if cuts and file.suffix == ".onnx":
+        return _list_cuts(analyses.network_cuts(file), as_json)
     if file.suffix == ".onnx":
         checked = analyses.check_network(file, by_parts=by_parts)
     elif file.suffix == ".xml":
         raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
-    elif by_parts:
-        raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts")
+    elif by_parts or cuts:
+        raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts" if by_parts else "--cuts")
     else:
         checked = steps.check(file, platform=platform)
     found = analyses.analyze(
@@ -71,6 +76,15 @@ def analyze(
     if any(impossible(app, found[app.name]) for app in checked.system.apps):
         return 1
     return 1 if has_errors(diagnostics) else 0
+
+
+def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
+    if as_json:
+        fields = ("layer", "tensors", "bytes", "share")
+        print_json({"cuts": [{name: getattr(p, name) for name in fields} for p in points]})
+    else:
+        print(cut_table(points))
+    return 0
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from .common import number
 if TYPE_CHECKING:
     from ..analysis.analyze import Analysis, Capacities, Hop
     from ..model.application import Application
-    from ..steps.analyses import NetworkMemory
+    from ..steps.analyses import CutPoint, NetworkMemory
 
 #: Longer schedules and cycles are cut in the table; `--json` has them whole.
 WIDEST = 300
@@ -256,3 +256,14 @@ def network_table(m: NetworkMemory) -> str:
     else:
         lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
     return "\n".join(lines)
+
+
+def cut_table(points: Sequence[CutPoint]) -> str:
+    """Where a network can be cut, what crosses there, and how much of its work is done before."""
+    from ..runtime.report import columns
+
+    if not points:
+        return "this network cannot be cut: it is one layer, or one group that becomes a kernel"
+    rows = [["after layer", "bytes across", "tensors", "multiplications before"]]
+    rows += [[p.layer, str(p.bytes), str(len(p.tensors)), f"{100 * p.share:.1f} %"] for p in points]
+    return columns(rows, left=1)

@@ -209,7 +209,7 @@ def _code(
 ) -> PythonCode | CCode | OnnxCode:
     if task.network is not None:
         network = task.network
-        file = sources.place("networks", network.path)
+        file = sources.place("networks", network.path, network.model or None)
         for name in network.external:
             sources.place("networks", Path(network.path).parent / name)
         names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)

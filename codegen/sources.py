@@ -18,15 +18,18 @@ class Sources:
         self._root = Path(os.path.abspath(root))
         self.plan: Plan = {}
 
-    def place(self, room: str, path: str | Path) -> str:
-        """The path in the build of a file of the application; adds it to the plan."""
+    def place(self, room: str, path: str | Path, content: bytes | None = None) -> str:
+        """The path in the build of a file of the application; adds it to the plan.
+
+        `content` stands for a file that does not exist: what was made from the application's files.
+        """
         file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbours are there
         relative = Path(os.path.relpath(file, self._root))
         parts = [part for part in relative.parts if part != ".."]
         up = len(relative.parts) - len(parts)
         target = "/".join([room, *([f"_up{up}"] if up else []), *parts])
-        earlier = self.plan.setdefault(target, file)
-        if earlier != file:
+        entry = file if content is None else content
+        if self.plan.setdefault(target, entry) != entry:
             raise RuntimeError(f"{target} would be two files")
         return target
 

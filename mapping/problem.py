@@ -67,11 +67,11 @@ def pinned(
             faults.append(
                 Diagnostic(
                     "F505",
-                    f"`{pin.task}`: cutting a network into stages is not supported yet",
+                    f"`{pin.task}`: streams and buffers are not supported yet, nor a wcet for a network with stages",
                     pin.span,
                     "",
                     (),
-                    "pin the whole network: `-> processor`, or `-> processor, processor` to share its frames",
+                    "leave them out",
                 )
             )
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
@@ -79,7 +79,7 @@ class Network:
 
     `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
     `batch` is the number of firings grouped into one inference (1 = none). `content_hash` covers the file and
-    its external data.
+    its external data. `model` is the model itself where it is no file: a stage that was cut from one.
     """
 
     definition: str
@@ -93,6 +93,7 @@ class Network:
     external: tuple[str, ...]
     content_hash: str
     opset: int
+    model: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F505": ("this pin is not supported yet", "Pins of whole tasks to processors are honoured; the rest is refused, never ignored."),
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     # -- building ------------------------------------------------------------------------------------------------------
+    "F507": ("a network cannot be cut there", "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor."),
     "F601": ("a task has no code", "Abstract tasks can be checked and analysed; to build them, each needs an implementation."),
     "F602": ("a port has no type", "Abstract ports can be analysed; a program needs to know what travels."),
     "F603": ("code for this processor cannot be generated yet", "This version generates programs for CPUs."),

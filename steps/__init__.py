@@ -23,6 +23,7 @@ from ..dsl import load as dsl
 from ..dsl.modules import local_modules
 from ..mapping import greedy
 from ..mapping.problem import Problem, pinned
+from ..mapping.stages import with_stages
 from ..model.application import Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
@@ -82,7 +83,12 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         chosen, fault = _platform(loaded.system, platform)
         pins = [p for p in loaded.system.pins if chosen is not None and p.platform == chosen.name]
         pinned_ns = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
-        for app in loaded.system.apps:
+        system = loaded.system
+        if chosen is not None and not broken:
+            staged = with_stages(system.apps, chosen.name, system.pins)
+            system = replace(system, apps=staged.apps, pins=staged.pins)
+            diagnostics += staged.diagnostics
+        for app in system.apps:
             verdicts[app.name], faults = check_app(app, pinned_ns)
             # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
             if not broken or not any(d.code in ("F101", "F201", "F202", "F207", "F001") for d in loaded.diagnostics):
@@ -92,9 +98,9 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         if fault is not None:
             diagnostics.append(fault)
         if chosen is not None and not has_errors(diagnostics):
-            wishes = pinned(loaded.system.apps, chosen, loaded.system.pins)[1]
+            wishes = pinned(system.apps, chosen, system.pins)[1]
             diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-        return Checked(loaded.system, chosen, verdicts, tuple(_in_order(diagnostics)))
+        return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)))
 
 
 def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

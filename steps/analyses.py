@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 
 from ..analysis import looped
@@ -25,6 +26,7 @@ from ..model.diagnostic import Diagnostic, Faults, one_of
 from ..model.profile import Profile
 from ..model.system import System
 from ..networks import parts
+from ..networks.cuts import read_chain
 from ..networks.dataflow import as_sdf
 from ..networks.layers import Cnn
 from ..networks.onnx_import import NetworkFault
@@ -177,6 +179,30 @@ def network_memory(path: str | Path) -> NetworkMemory:
         overlap = sum(n for c, n in least.capacities.items() if c in loops)
         printed = least.total
     return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class CutPoint:
+    """A place to cut a network: after `layer`; `share` of its multiplications are done before."""
+
+    layer: str
+    tensors: tuple[str, ...]
+    bytes: int
+    share: float
+
+
+def network_cuts(path: str | Path) -> tuple[CutPoint, ...]:
+    """Where a network can be cut into stages without parting what becomes one kernel. Raises Faults."""
+    try:
+        chain = read_chain(Path(path))
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
+    done = list(accumulate(x.macs for x in chain.layers))
+    return tuple(
+        CutPoint(c.layer, c.tensors, c.bytes, done[c.after] / done[-1] if done[-1] else 0.0)
+        for c in chain.cuts()
+        if not chain.fused(c.after)
+    )
 
 
 def _least(app: Application) -> Buffers:

@@ -345,3 +345,14 @@ def test_pinned_times_decide(write: Write) -> None:
     assert analyze(write(text)).exit_code == 1
     pinned = write(text + "mapping on host { A.w -> cpu[0] wcet 1 ms }\n")
     assert analyze(pinned).exit_code == 0
+
+
+def test_where_a_network_can_be_cut(write: Write) -> None:
+    """The layers are those that a pin names; groups that become one kernel are not parted."""
+    network = ROOT / "examples" / "digits" / "digits.onnx"
+    found = json.loads(analyze(network, "--cuts", "--json").stdout)["cuts"]
+    assert [c["share"] for c in found] == sorted(c["share"] for c in found)
+    assert all(len(c["tensors"]) == 1 and c["bytes"] > 0 for c in found)
+    shown = analyze(network, "--cuts").stdout.splitlines()
+    assert [line.split()[0] for line in shown[2:]] == [c["layer"] for c in found]
+    assert analyze(write(CD_TO_DAT), "--cuts").exit_code == 2

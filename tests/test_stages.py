@@ -1,0 +1,127 @@
+"""Networks that pins cut into stages: the graph they become, and programs that compute what the whole computes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flowc import steps
+from flowc.analysis.check import check
+from flowc.mapping.stages import with_stages
+
+from builds import Write, harness, run, store_profile
+
+SINK = """
+import numpy as np
+class Source:
+    def __init__(self, count):
+        self.left, self.rng = count, np.random.default_rng(3)
+    def __call__(self):
+        if not self.left: raise StopIteration
+        self.left -= 1
+        return self.rng.standard_normal((1, 3, 224, 224)).astype(np.float32)
+def show(logits):
+    print("best", int(logits.argmax()), format(float(logits.max()), ".3f"))
+"""
+NETWORK = """
+task Source(count: int = 4) {{ out image: float32[1, 3, 224, 224]  python "sink.py:Source" }}
+task Show {{ in logits: float32[1, 1000]  python "sink.py:show" }}
+network Net from "mobilenet.onnx"
+app A {{ source: Source  net: Net  show: Show  source -> net -> show }}
+platform two {{ cpu core[2] }}
+mapping on two {{ {pin} }}
+"""
+
+
+@pytest.fixture
+def mobile(write: Write, examples: Path, tmp_path: Path) -> Write:
+    """A text with MobileNetV2, whose skip connections cross many cuts."""
+    shutil.copy(examples / "twins" / "mobilenet.onnx", tmp_path)
+
+    def made(pin: str, **others: str) -> Path:
+        return write(NETWORK.format(pin=pin), sink_py=SINK, **others)
+
+    return made
+
+
+def built(flow: Path, output: Path) -> Path:
+    store_profile(flow, platform="two")
+    steps.build(flow, output, platform="two")
+    return output
+
+
+def test_stages_become_tasks(mobile: Write) -> None:
+    checked = steps.check(mobile('A.net -> core[0] until "conv_9" | core[1] until "clip_11" | core[0]'), platform="two")
+    assert checked.ok
+    app = checked.system.apps[0]
+    assert [t.name for t in app.tasks] == ["A.source", "A.net.stage1", "A.net.stage2", "A.net.stage3", "A.show"]
+    # conv_9 is added to what follows clip_11: it goes past the second stage, straight to the third.
+    assert {(c.source, c.source_port, c.destination) for c in app.channels} == {
+        ("A.source", "image", "A.net.stage1"),
+        ("A.net.stage1", "conv_9", "A.net.stage2"),
+        ("A.net.stage1", "conv_9", "A.net.stage3"),
+        ("A.net.stage2", "clip_11", "A.net.stage3"),
+        ("A.net.stage3", app.task("A.net.stage3").outputs[0].name, "A.show"),
+    }
+    assert all(check(a)[0].deadlock_free.holds for a in checked.system.apps)
+    assert {p.task for p in checked.system.pins} == {f"A.net.stage{k}" for k in (1, 2, 3)}
+    other = steps.check(checked.system.path)  # on the host nothing was pinned
+    assert [t.name for t in other.system.apps[0].tasks] == ["A.source", "A.net", "A.show"]
+
+
+@pytest.mark.parametrize(
+    "pin",
+    [
+        'A.net -> core[0] until "conv_20" | core[1]',
+        'A.net -> core[0] until "clip_11" | core[1] until "clip_13" | core[0]',
+        'A.net -> core[0], core[1] until "conv_9" | core[1]',
+    ],
+)
+def test_a_program_with_stages_computes_what_the_whole_computes(mobile: Write, tmp_path: Path, pin: str) -> None:
+    whole = run(built(mobile(""), tmp_path / "whole"))
+    cut = run(built(mobile(pin), tmp_path / "cut"))
+    assert whole.returncode == cut.returncode == 0, cut.stderr
+    answers = [line for line in cut.stdout.splitlines() if line.startswith("best")]
+    assert len(answers) == 4
+    assert answers == [line for line in whole.stdout.splitlines() if line.startswith("best")]
+    declared = json.loads((tmp_path / "cut" / "deployment.json").read_text())
+    assert "A.net.stage2" in [t["name"] for t in declared["apps"][0]["tasks"]]
+    assert not any((tmp_path / "cut" / "networks").glob("mobilenet.onnx"))
+    assert harness(tmp_path / "cut").returncode == 0
+
+
+def test_frames_flow_through_stages_in_a_multirate_app(examples: Path, tmp_path: Path) -> None:
+    shutil.copytree(examples / "digits", tmp_path / "digits", ignore=shutil.ignore_patterns("build"))
+    flow = tmp_path / "digits" / "digits.flow"
+    flow.write_text(
+        flow.read_text()
+        + '\nplatform two { cpu core[2] }\nmapping on two { Reader.digits -> core[0] until "layer4.out" | core[1] }\n'
+    )
+    ended = run(built(flow, tmp_path / "out"), "--frames", "60", "--full-speed")
+    assert ended.returncode == 0, ended.stderr
+    assert "digits right" in ended.stdout
+    right, total = (int(w) for w in ended.stdout.split("read ")[-1].split(" digits")[0].split(" of "))
+    assert total == 300 and right >= 285
+
+
+def test_the_same_text_gives_the_same_bytes(mobile: Write, tmp_path: Path) -> None:
+    flow = mobile('A.net -> core[0] until "conv_20" | core[1]')
+    first, second = built(flow, tmp_path / "a"), built(flow, tmp_path / "b")
+    files = [p for p in first.rglob("*") if p.is_file() and p.name != ".flowc-manifest.json"]  # it has time stamps
+    for file in sorted(p for p in files if "__pycache__" not in p.parts):
+        assert file.read_bytes() == (second / file.relative_to(first)).read_bytes(), file
+
+
+def test_a_group_of_firings_is_not_cut(mobile: Write) -> None:
+    flow = mobile('A.net -> core[0] until "conv_20" | core[1]')
+    app = steps.check(flow).system.apps[0]
+    pins = steps.check(flow).system.pins
+    net = app.task("A.net")
+    assert net.network is not None
+    grouped = replace(net, network=replace(net.network, batch=4))
+    tasks = tuple(grouped if t.name == "A.net" else t for t in app.tasks)
+    staged = with_stages([replace(app, tasks=tasks)], "two", pins)
+    assert [d.code for d in staged.diagnostics] == ["F505"]
