@@ -19,10 +19,15 @@ def profile(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Measure every task and network of the application on this machine and store the times."""
+    """Measure every task and network of the application on this machine and store the times.
+
+    Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.
+    """
     from .. import steps
     from ..model.diagnostic import Faults
 
+    if file.suffix == ".onnx":
+        return _layers(file, seconds, as_json)
     checked = steps.check(file, platform=platform)
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
@@ -43,6 +48,24 @@ def profile(
     print(columns(rows, left=2))
     if warning is None:
         print(f"\n{steps.profile_path(checked)}")
+    return 0
+
+
+def _layers(file: Path, seconds: float, as_json: bool) -> int:
+    from ..steps import analyses
+    from .wording import cut_table
+
+    cuts, times = analyses.measured_cuts(file, seconds)
+    if as_json:
+        layers = [{"layer": name, "mean_ns": round(ns)} for name, ns in times.mean_ns.items()]
+        points = [{"layer": c.layer, "tensors": c.tensors, "bytes": c.bytes, "share": c.share} for c in cuts]
+        print_json({"layers": layers, "overhead_ns": round(times.overhead_ns), "runs": times.runs, "cuts": points})
+        return 0
+    whole = sum(times.mean_ns.values())
+    print(
+        f"{whole / 1e6:.3g} ms of layers, {times.overhead_ns / 1e3:.3g} us of overhead; {times.runs} runs, one thread\n"
+    )
+    print(cut_table(cuts, "time"))
     return 0
 
 

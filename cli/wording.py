@@ -258,12 +258,12 @@ def network_table(m: NetworkMemory) -> str:
     return "\n".join(lines)
 
 
-def cut_table(points: Sequence[CutPoint]) -> str:
+def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
     """Where a network can be cut, what crosses there, and how much of its work is done before."""
     from ..runtime.report import columns
 
     if not points:
         return "this network cannot be cut: it is one layer, or one group that becomes a kernel"
-    rows = [["after layer", "bytes across", "tensors", "multiplications before"]]
+    rows = [["after layer", "bytes across", "tensors", f"{work} before"]]
     rows += [[p.layer, str(p.bytes), str(len(p.tensors)), f"{100 * p.share:.1f} %"] for p in points]
     return columns(rows, left=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -26,12 +27,13 @@ from ..model.diagnostic import Diagnostic, Faults, one_of
 from ..model.profile import Profile
 from ..model.system import System
 from ..networks import parts
-from ..networks.cuts import read_chain
+from ..networks.cuts import Chain, read_chain
 from ..networks.dataflow import as_sdf
 from ..networks.layers import Cnn
 from ..networks.onnx_import import NetworkFault
 from ..networks.onnx_layers import read_layers
 from ..profiling.host import host_platform
+from ..profiling.layers import LayerTimes, layer_times
 from ..report.gantt import MOST_BARS, Bar, Chart
 from . import Checked, Report, firing_times, map_system, stored_profile
 
@@ -183,7 +185,10 @@ def network_memory(path: str | Path) -> NetworkMemory:
 
 @dataclass(frozen=True, slots=True)
 class CutPoint:
-    """A place to cut a network: after `layer`; `share` of its multiplications are done before."""
+    """A place to cut a network: after `layer`; `share` of its work is done before.
+
+    Work is multiplications, or measured time.
+    """
 
     layer: str
     tensors: tuple[str, ...]
@@ -193,11 +198,30 @@ class CutPoint:
 
 def network_cuts(path: str | Path) -> tuple[CutPoint, ...]:
     """Where a network can be cut into stages without parting what becomes one kernel. Raises Faults."""
+    chain = _chain(path)
+    return _cut_points(chain, {x.name: x.macs for x in chain.layers})
+
+
+def measured_cuts(path: str | Path, seconds: float) -> tuple[tuple[CutPoint, ...], LayerTimes]:
+    """The same by time on a CPU of this machine, and the times of the layers. Raises Faults."""
+    chain = _chain(path)
     try:
-        chain = read_chain(Path(path))
+        times = layer_times(Path(path), chain, seconds)
+    except Exception as error:  # what ONNX Runtime raises has no common type
+        said = str(error).strip().splitlines()[0]
+        raise Faults([Diagnostic("F606", f"`{path}` does not run: {said}", None)]) from error
+    return _cut_points(chain, times.mean_ns), times
+
+
+def _chain(path: str | Path) -> Chain:
+    try:
+        return read_chain(Path(path))
     except NetworkFault as fault:
         raise Faults([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
-    done = list(accumulate(x.macs for x in chain.layers))
+
+
+def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:
+    done = list(accumulate(work[x.name] for x in chain.layers))
     return tuple(
         CutPoint(c.layer, c.tensors, c.bytes, done[c.after] / done[-1] if done[-1] else 0.0)
         for c in chain.cuts()

@@ -7,10 +7,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from flowc import steps
 from flowc.analysis.check import check
+from flowc.cli import app
 from flowc.mapping.stages import with_stages
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
 
 from builds import Write, harness, run, store_profile
 
@@ -56,15 +61,15 @@ def built(flow: Path, output: Path) -> Path:
 def test_stages_become_tasks(mobile: Write) -> None:
     checked = steps.check(mobile('A.net -> core[0] until "conv_9" | core[1] until "clip_11" | core[0]'), platform="two")
     assert checked.ok
-    app = checked.system.apps[0]
-    assert [t.name for t in app.tasks] == ["A.source", "A.net.stage1", "A.net.stage2", "A.net.stage3", "A.show"]
+    cut = checked.system.apps[0]
+    assert [t.name for t in cut.tasks] == ["A.source", "A.net.stage1", "A.net.stage2", "A.net.stage3", "A.show"]
     # conv_9 is added to what follows clip_11: it goes past the second stage, straight to the third.
-    assert {(c.source, c.source_port, c.destination) for c in app.channels} == {
+    assert {(c.source, c.source_port, c.destination) for c in cut.channels} == {
         ("A.source", "image", "A.net.stage1"),
         ("A.net.stage1", "conv_9", "A.net.stage2"),
         ("A.net.stage1", "conv_9", "A.net.stage3"),
         ("A.net.stage2", "clip_11", "A.net.stage3"),
-        ("A.net.stage3", app.task("A.net.stage3").outputs[0].name, "A.show"),
+        ("A.net.stage3", cut.task("A.net.stage3").outputs[0].name, "A.show"),
     }
     assert all(check(a)[0].deadlock_free.holds for a in checked.system.apps)
     assert {p.task for p in checked.system.pins} == {f"A.net.stage{k}" for k in (1, 2, 3)}
@@ -125,3 +130,38 @@ def test_a_group_of_firings_is_not_cut(mobile: Write) -> None:
     tasks = tuple(grouped if t.name == "A.net" else t for t in app.tasks)
     staged = with_stages([replace(app, tasks=tasks)], "two", pins)
     assert [d.code for d in staged.diagnostics] == ["F505"]
+
+
+def test_layers_are_measured_one_by_one(tmp_path: Path) -> None:
+    """A heavy convolution between two light layers has nearly all the time, and the cut behind it says so."""
+    weights = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MaxPool", ["x"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Conv", ["pooled", "w"], ["convolved"], pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["convolved"], ["positive"]),
+            helper.make_node("MaxPool", ["positive"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64, 64, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 64, 16, 16])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    found = CliRunner().invoke(app, ["profile", str(path), "--seconds", "0.3", "--json"])
+    assert found.exit_code == 0
+    document = json.loads(found.stdout)
+    times = {x["layer"]: x["mean_ns"] for x in document["layers"]}
+    assert list(times) == ["pooled", "convolved", "positive", "y"]
+    assert times["convolved"] + times["positive"] > 0.6 * sum(times.values()) > 0
+    assert [c["layer"] for c in document["cuts"]] == ["pooled", "positive"]
+    assert document["cuts"][0]["share"] < 0.4 < document["cuts"][1]["share"]
+    assert not list(tmp_path.glob("*.json"))
+    shown = CliRunner().invoke(app, ["profile", str(path), "--seconds", "0.1"])
+    assert "time before" in shown.stdout
+
+
+def test_a_network_that_does_not_run_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"no network")
+    assert CliRunner().invoke(app, ["profile", str(tmp_path / "net.onnx")]).exit_code == 1
