@@ -63,17 +63,9 @@ def pinned(
         if pin.platform != platform.name:
             continue
         task = tasks[pin.task]
-        if len(pin.stages) > 1 or pin.stages[0].until or pin.stages[0].streams > 1 or pin.buffers is not None:
-            faults.append(
-                Diagnostic(
-                    "F505",
-                    f"`{pin.task}`: streams and buffers are not supported yet, nor a wcet for a network with stages",
-                    pin.span,
-                    "",
-                    (),
-                    "leave them out",
-                )
-            )
+        reason = _unsupported(pin, task)
+        if reason:
+            faults.append(Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, "", (), "leave it out"))
             continue
         stage = pin.stages[0]
         fault = _unfit(task, stage.processors, platform)
@@ -82,6 +74,19 @@ def pinned(
         else:
             placements[pin.task] = stage.processors
     return placements, tuple(faults)
+
+
+def _unsupported(pin: Pin, task: Task) -> str:
+    """What of a pin cannot be carried out yet; a network with stages has become tasks before this is asked."""
+    if any(s.streams > 1 for s in pin.stages):
+        return "`streams` are not supported yet"
+    if pin.buffers is not None:
+        return "`buffers` are not supported yet"
+    if len(pin.stages) == 1 and pin.stages[0].until is None:
+        return ""
+    if task.network is not None and task.network.batch > 1:
+        return f"a network that groups {task.network.batch} firings cannot be cut yet: `batch` is in the way"
+    return "a `wcet` for a network with stages is not supported yet"
 
 
 def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple[str, str, str] | None:

@@ -8,6 +8,7 @@ nothing of stages: they see tasks. What cannot be cut, or is not supported yet, 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,11 +16,11 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 
 from ..model.application import Application, Channel, Port, Task, Tensor
-from ..model.diagnostic import Diagnostic
+from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin, PinStage
 from ..model.types import TensorType
 from ..networks.onnx_import import Border, NetworkFault
-from ..networks.split import SplitFault, Stage, StageInput, split
+from ..networks.split import NoSuchLayer, OutOfOrder, SplitFault, Stage, StageInput, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,14 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
     kept: list[Pin] = []
     faults: list[Diagnostic] = []
     for pin in pins:
-        if pin.platform != platform or not _cuts(pin):
+        if pin.platform != platform or not (len(pin.stages) > 1 or pin.stages[0].until is not None):
             kept.append(pin)
             continue
         app = changed[pin.task.partition(".")[0]]
         stages = _split(app.task(pin.task), pin)
         if isinstance(stages, Diagnostic):
             faults.append(stages)
+        if isinstance(stages, Diagnostic) or not _plain(pin):
             kept.append(pin)
             continue
         changed[app.name] = _replaced(app, app.task(pin.task), stages)
@@ -53,10 +55,9 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
     return Staged(tuple(changed.values()), tuple(kept), tuple(faults))
 
 
-def _cuts(pin: Pin) -> bool:
+def _plain(pin: Pin) -> bool:
     """True for a pin that only cuts; one that also asks for what is not supported yet is left to be refused."""
-    plain = pin.buffers is None and pin.wcet_ns is None and all(s.streams == 1 for s in pin.stages)
-    return plain and (len(pin.stages) > 1 or pin.stages[0].until is not None)
+    return pin.buffers is None and pin.wcet_ns is None and all(s.streams == 1 for s in pin.stages)
 
 
 def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
@@ -80,8 +81,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     try:
         stages = _stages(str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner))
     except SplitFault as fault:
-        message, _, hint = str(fault).partition("; ")
-        return Diagnostic("F507", message, pin.span, "", (), hint or "layers are called after their first output")
+        return _fault(fault, pin, network.file)
     except NetworkFault as fault:
         return Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help)
     read = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is None}
@@ -89,10 +89,31 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     if unread:
         message = f"input `{unread[0]}` of `{network.file}` is read by no layer"
         return Diagnostic("F507", message, pin.span, "", (), "remove it from the network")
+    later = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None}
+    wanted = later | {t.name for t in network.outputs}
+    for stage, own in zip(stages, pin.stages, strict=True):
+        if not any(b.name in wanted for b in stage.outputs):
+            message = "nobody reads what this stage makes"
+            return Diagnostic("F507", message, own.span, "", (), "leave it out: its layers belong to no port")
     return stages
 
 
-@lru_cache(maxsize=32)
+def _fault(fault: SplitFault, pin: Pin, file: str) -> Diagnostic:
+    """Where the text says what cannot be, and what to do; names of layers may hold anything."""
+    listed = f"`flowc analyze {file} --cuts` lists layers"
+    if isinstance(fault, NoSuchLayer):
+        at = next((s.span for s in pin.stages if s.until == fault.layer), pin.span)
+        close = one_of(json.dumps(c) for c in fault.close)
+        message = f"`{file}` has no layer {json.dumps(fault.layer)}"
+        return Diagnostic("F507", message, at, "", (), f"did you mean {close}?" if fault.close else listed)
+    if isinstance(fault, OutOfOrder):
+        at = next((s.span for s in pin.stages if s.until == fault.then), pin.span)
+        message = f"layer {json.dumps(fault.then)} comes before {json.dumps(fault.first)}"
+        return Diagnostic("F507", message, at, "", (), "name the last layers of stages from front to back")
+    return Diagnostic("F507", str(fault).replace("\n", " "), pin.span, "", (), listed)
+
+
+@lru_cache(maxsize=2)  # whole models, with their weights
 def _stages(
     path: str, modified: int, fixed: tuple[tuple[str, tuple[int, ...]], ...], after: tuple[str, ...]
 ) -> tuple[Stage, ...]:
@@ -174,7 +195,8 @@ class _Chain:
     ) -> Task:
         whole = self._network
         file = PurePath(whole.file)
-        own = re.sub(r"[\[\]]", "_", f"{file.stem}.{name}{file.suffix}")
+        # No instance is called so: a name has no `-`, and a file of the user is not expected to have an `=`.
+        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={name}{file.suffix}")
         network = replace(
             whole,
             file=str(file.with_name(own)),

@@ -24,7 +24,9 @@ from .onnx_import import Border, NetworkFault, read_network
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
 ACTIVATIONS = frozenset({"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish"})
 #: Copies of them would disagree: they are layers although nothing flows into them.
-RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"})
+RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
 
 
 @dataclass(frozen=True, slots=True)

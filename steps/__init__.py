@@ -87,7 +87,7 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         if chosen is not None and not broken:
             staged = with_stages(system.apps, chosen.name, system.pins)
             system = replace(system, apps=staged.apps, pins=staged.pins)
-            diagnostics += staged.diagnostics
+            diagnostics += [d for d in staged.diagnostics if d.code not in BUILD_ONLY]
         for app in system.apps:
             verdicts[app.name], faults = check_app(app, pinned_ns)
             # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.

@@ -165,3 +165,66 @@ def test_layers_are_measured_one_by_one(tmp_path: Path) -> None:
 def test_a_network_that_does_not_run_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"no network")
     assert CliRunner().invoke(app, ["profile", str(tmp_path / "net.onnx")]).exit_code == 1
+
+
+SMALL = """
+task Source {{ out x: float32[1, 4]  python "small.py:Source" }}
+task Show {{ in a: float32[1, 4]  in b: float32[1, 4]  python "small.py:show" }}
+network Net from "small.onnx" {{ in x from "x"  out y from "y" }}
+app A {{
+    source: Source  net[1]: Net  net_0_: Net  show: Show
+    source -> net[0] -> show.a   source -> net_0_ -> show.b
+}}
+mapping on host {{ {pins} }}
+"""
+CODE = """
+import numpy as np
+class Source:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return np.full((1, 4), self.n, np.float32)
+def show(a, b):
+    print("sum", float(a.sum()), float(b.sum()))
+"""
+
+
+@pytest.fixture
+def small(write: Write, tmp_path: Path) -> Write:
+    """Two instances whose names are alike, of a network that has an output more than the text uses."""
+    node = helper.make_node
+    graph = helper.make_graph(
+        [node("Relu", ["x"], ["h"]), node("Add", ["h", "h"], ["y"]), node("Neg", ["y"], ["a; b"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in ("y", "a; b")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(made, tmp_path / "small.onnx")
+    return lambda pins: write(SMALL.format(pins=pins), small_py=CODE)
+
+
+def test_stages_of_instances_with_similar_names_keep_apart(small: Write, tmp_path: Path) -> None:
+    pins = 'A.net[0] -> cpu[0] until "h" | cpu[0]   A.net_0_ -> cpu[0] until "h" | cpu[0]'
+    flow = small(pins)
+    store_profile(flow)
+    steps.build(flow, tmp_path / "out")
+    assert len(list((tmp_path / "out" / "networks").glob("*.onnx"))) == 4
+    ended = run(tmp_path / "out", "--frames", "3")
+    assert [line for line in ended.stdout.splitlines() if line.startswith("sum")] == [
+        "sum 8.0 8.0", "sum 16.0 16.0", "sum 24.0 24.0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pin", "message", "hint"),
+    [
+        ('-> cpu[0] until "y" | cpu[0]', "nobody reads what this stage makes", "leave it out"),
+        ('-> cpu[0] until "a; c" | cpu[0]', 'no layer "a; c"', 'did you mean `"a; b"`?'),
+        ('-> cpu[0] until "y" | cpu[0] until "h" | cpu[0]', 'layer "h" comes before "y"', "from front to back"),
+        ('-> cpu[0] until "nothing like it" | cpu[0] streams 2', 'no layer "nothing like it"', "--cuts` lists layers"),
+    ],
+)
+def test_cuts_that_cannot_be(small: Write, pin: str, message: str, hint: str) -> None:
+    (fault,) = steps.check(small(f"A.net_0_ {pin}")).diagnostics
+    assert fault.code == "F507" and message in fault.message and hint in fault.help
