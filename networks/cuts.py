@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.types import DTYPES
-from .onnx_import import Border, NetworkFault, read_network
+from .onnx_import import Border, NetworkFault, read_fixed
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
@@ -172,12 +172,8 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
     """
     import onnx
 
-    interface = read_network(path, fixed, batch)
-    model = onnx.load(str(path), load_external_data=False)
+    interface, model = read_fixed(path, fixed, batch)
     borders = {b.name: b for b in interface.inputs}
-    for value in (*model.graph.input, *model.graph.output):  # a tensor may be both
-        if value.name in borders:
-            _fix(value, borders[value.name], path.name)
     results = {b.name: b for b in interface.outputs}
     tensors = results | _tensors(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
     outputs = tuple(b.name for b in interface.outputs)
@@ -196,16 +192,6 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
 
 def _name(node: Any) -> str:
     return str(next(t for t in node.output if t))
-
-
-def _fix(value: Any, border: Border, file: str) -> None:
-    from onnx import helper
-
-    if not border.fixed:
-        raise NetworkFault(
-            "F403", f"input `{border.name}` of `{file}` is not fixed: {border}", "export it with fixed shapes"
-        )
-    value.type.CopyFrom(helper.make_tensor_type_proto(value.type.tensor_type.elem_type, border.shape))
 
 
 def _tensors(graph: Any) -> dict[str, Border]:

@@ -76,6 +76,27 @@ def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | 
     return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
 
 
+def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> tuple[NetworkInterface, Any]:
+    """The border of a model, and the model itself with the shapes of its inputs put in; external weights stay outside.
+
+    Raises NetworkFault: the faults of `read_network`, and F403 for an input without fixed shape.
+    """
+    import onnx
+
+    interface = read_network(path, fixed, batch)
+    model = onnx.load(str(path), load_external_data=False)
+    borders = {b.name: b for b in interface.inputs}
+    for value in (*model.graph.input, *model.graph.output):  # a tensor may be both
+        if value.name in borders:
+            border = borders[value.name]
+            if not border.fixed:
+                message = f"input `{border.name}` of `{path.name}` is not fixed: {border}"
+                raise NetworkFault("F403", message, "export it with fixed shapes")
+            kind = value.type.tensor_type.elem_type
+            value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, border.shape))
+    return interface, model
+
+
 def _who_makes(path: Path) -> str:
     """A missing network is often made by a script beside it: name the script that mentions the file."""
     for script in sorted(path.parent.glob("*.py")) if path.parent.is_dir() else ():

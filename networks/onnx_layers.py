@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
-from .onnx_import import NetworkFault, read_network
+from .onnx_import import NetworkFault, read_fixed
 
 
 def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Cnn:
@@ -96,15 +96,10 @@ class _Graph:
     def __init__(self, path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> None:
         import onnx
 
-        interface = read_network(path, fixed, batch)
-        model = onnx.load(str(path), load_external_data=False)
-        borders = {b.name: b for b in interface.inputs}
-        for value in model.graph.input:
-            if value.name in borders:
-                self._fix(path, value, borders[value.name])
+        interface, model = read_fixed(path, fixed, batch)
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
         self.file = path.name
-        self.inputs = list(borders)
+        self.inputs = [b.name for b in interface.inputs]
         self.outputs = [v.name for v in inferred.output]
         self._types: dict[str, tuple[int, tuple[int | None, ...] | None]] = {}
         for value in (*inferred.output, *inferred.value_info, *inferred.input):
@@ -125,14 +120,6 @@ class _Graph:
                 if t not in made:
                     raise NetworkFault("F402", f"`{self.file}` reads tensor `{t}` before it is made", "export it again")
             made.update(n.node.output)
-
-    def _fix(self, path: Path, value: Any, border: Any) -> None:
-        if not border.fixed:
-            raise NetworkFault(
-                "F403", f"input `{border.name}` of `{path.name}` is not fixed: {border}", "export it with fixed shapes"
-            )
-        for dim, size in zip(value.type.tensor_type.shape.dim, border.shape, strict=True):
-            dim.dim_value = size
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Fixed dimensions. Raises NetworkFault (F403)."""

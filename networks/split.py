@@ -121,7 +121,7 @@ def check_split(
 
     whole = _session(str(path))
     rng = np.random.default_rng(seed)
-    values = {b.name: _random(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs}
+    values = {b.name: random_value(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs}
     names = [o.name for o in whole.get_outputs()]
     wanted = dict(zip(names, whole.run(names, values), strict=True))
     for stage in stages:
@@ -277,7 +277,8 @@ def _session(model: str | bytes) -> Any:
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+def random_value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
     if dtype.startswith(("float", "complex")):
         return rng.standard_normal(shape).astype(dtype)
     low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))

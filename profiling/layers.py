@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..networks.cuts import Chain
+from ..networks.split import random_value
 
 #: Runs before the measurement: buffers are allocated, caches filled.
 WARM_UP = 3
@@ -38,7 +39,7 @@ class LayerTimes:
 def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
     """Run a network on random data for about `seconds`, one thread, and time its layers.
 
-    Dynamic dimensions are 1. Raises whatever ONNX Runtime raises for a model that it cannot run.
+    Raises whatever ONNX Runtime raises for a model that it cannot run.
     """
     import onnx
 
@@ -48,7 +49,7 @@ def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
         node.name = f"flowc{number}"
     layers = {maker[t]: x.name for x in chain.layers for t in x.makes if t in maker}
     with tempfile.TemporaryDirectory() as folder:
-        events, runs, wall = _run(model, Path(folder), seconds, len(model.graph.node))
+        events, runs, wall = _run(model, chain, Path(folder), seconds)
     mean = dict.fromkeys((x.name for x in chain.layers), 0.0)
     kernels = 0.0
     at = chain.layers[0].name
@@ -62,7 +63,7 @@ def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
     return LayerTimes(mean, max(0.0, wall / runs - kernels), runs)
 
 
-def _run(model: Any, folder: Path, seconds: float, nodes: int) -> tuple[list[tuple[str, float]], int, float]:
+def _run(model: Any, chain: Chain, folder: Path, seconds: float) -> tuple[list[tuple[str, float]], int, float]:
     """(kernel, ns) in order of execution, the number of runs, and their time in all."""
     import numpy as np
     import onnxruntime as ort
@@ -74,14 +75,13 @@ def _run(model: Any, folder: Path, seconds: float, nodes: int) -> tuple[list[tup
     options.log_severity_level = 3
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
-    values = {
-        i.name: _values(rng, i.type, [d if isinstance(d, int) else 1 for d in i.shape]) for i in session.get_inputs()
-    }
+    inputs = [chain.tensors[name] for name in chain.inputs]
+    values = {i.name: random_value(rng, i.dtype, i.shape) for i in inputs}
     for _ in range(WARM_UP):
         session.run(None, values)
     runs = 0
     begin = now = time.perf_counter_ns()
-    while runs == 0 or (now - begin < seconds * 1e9 and runs * nodes < MOST_EVENTS):
+    while runs == 0 or (now - begin < seconds * 1e9 and runs * len(model.graph.node) < MOST_EVENTS):
         session.run(None, values)
         runs += 1
         now = time.perf_counter_ns()
@@ -91,12 +91,3 @@ def _run(model: Any, folder: Path, seconds: float, nodes: int) -> tuple[list[tup
         e for e in document if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first
     ]
     return [(e["name"], e["dur"] * 1e3) for e in sorted(kernels, key=lambda e: e["ts"])], runs, float(now - begin)
-
-
-def _values(rng: Any, kind: str, shape: list[int]) -> Any:
-    import numpy as np
-
-    dtype = {"float": "float32", "double": "float64", "bool": "bool"}.get(kind[7:-1], kind[7:-1])
-    if dtype.startswith(("float", "double")):
-        return rng.standard_normal(shape).astype(dtype)
-    return np.zeros(shape, dtype) if dtype == "bool" else rng.integers(0, 2, shape).astype(dtype)
