@@ -46,21 +46,17 @@ def largest_cycle_ratio(nodes: int, arcs: Sequence[Arc], deadline: float | None 
 
     whole: nx.DiGraph[int] = nx.DiGraph()
     whole.add_edges_from((a.source, a.destination) for a in arcs)
-    home: dict[int, int] = {}
-    place: dict[int, int] = {}
-    sizes: list[int] = []
-    for i, component in enumerate(nx.strongly_connected_components(whole)):
-        sizes.append(len(component))
-        for j, node in enumerate(sorted(component)):
-            home[node], place[node] = i, j
-    inner: list[list[Arc]] = [[] for _ in sizes]
+    components = [sorted(c) for c in nx.strongly_connected_components(whole)]
+    place = {node: (i, j) for i, component in enumerate(components) for j, node in enumerate(component)}
+    inner: list[list[Arc]] = [[] for _ in components]
     for a in arcs:
-        if home[a.source] == home[a.destination]:
-            inner[home[a.source]].append(replace(a, source=place[a.source], destination=place[a.destination]))
+        (home, source), (other, destination) = place[a.source], place[a.destination]
+        if home == other:
+            inner[home].append(replace(a, source=source, destination=destination))
     best = Critical(Fraction(0), ())
-    for size, own, component in zip(sizes, inner, _members(home, len(sizes)), strict=True):
+    for component, own in zip(components, inner, strict=True):
         if own:
-            found = ratio_of_connected(size, own, deadline)
+            found = ratio_of_connected(len(component), own, deadline)
             cycle = tuple(
                 replace(a, source=component[a.source], destination=component[a.destination]) for a in found.cycle
             )
@@ -69,13 +65,6 @@ def largest_cycle_ratio(nodes: int, arcs: Sequence[Arc], deadline: float | None 
             if not best.cycle or (best.ratio is not None and found.ratio > best.ratio):
                 best = Critical(found.ratio, cycle)
     return best
-
-
-def _members(home: dict[int, int], count: int) -> list[list[int]]:
-    members: list[list[int]] = [[] for _ in range(count)]
-    for node in sorted(home):
-        members[home[node]].append(node)
-    return members
 
 
 def ratio_of_connected(nodes: int, arcs: Sequence[Arc], deadline: float | None = None) -> Critical:

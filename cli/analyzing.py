@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,14 +57,15 @@ def analyze(
         raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts" if by_parts else "--cuts")
     else:
         checked = steps.check(file, platform=platform)
+    profile, stale = analyses.usable_profile(checked)
     found = analyses.analyze(
-        checked, overlap=overlap, for_period=buffers, pareto=pareto, seconds=seconds, report=progress
+        checked, profile, overlap=overlap, for_period=buffers, pareto=pareto, seconds=seconds, report=progress
     )
-    orders = analyses.processor_schedules(checked)
+    orders = analyses.processor_schedules(checked, profile)
     memory = analyses.network_memory(file) if by_parts else None
     # That firings of a task follow each other is no fault where they may overlap.
     diagnostics = [d for d in checked.diagnostics if not (overlap and d.code == "F211")]
-    show_diagnostics([*diagnostics, *analyses.usable_profile(checked)[1]], checked.system.sources)
+    show_diagnostics([*diagnostics, *stale], checked.system.sources)
     if as_json:
         document: dict[str, Any] = {
             "apps": {name: _data(a) | {"processors": orders[name]} for name, a in found.items()}
@@ -80,8 +82,7 @@ def analyze(
 
 def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
     if as_json:
-        fields = ("layer", "tensors", "bytes", "share")
-        print_json({"cuts": [{name: getattr(p, name) for name in fields} for p in points]})
+        print_json({"cuts": [asdict(p) for p in points]})
     else:
         print(cut_table(points))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ def _layers(file: Path, seconds: float, as_json: bool) -> int:
     cuts, times = analyses.measured_cuts(file, seconds)
     if as_json:
         layers = [{"layer": name, "mean_ns": round(ns)} for name, ns in times.mean_ns.items()]
-        points = [{"layer": c.layer, "tensors": c.tensors, "bytes": c.bytes, "share": c.share} for c in cuts]
+        points = [asdict(c) for c in cuts]
         print_json({"layers": layers, "overhead_ns": round(times.overhead_ns), "runs": times.runs, "cuts": points})
         return 0
     whole = sum(times.mean_ns.values())

@@ -75,8 +75,9 @@ def export(
     if format != "sdf3":
         raise typer.BadParameter(f"there is no format {format}: there is sdf3", param_hint="--format")
     checked = analyses.check_network(file) if file.suffix == ".onnx" else steps.check(file, platform=platform)
-    name, text = analyses.export_sdf3(checked, app)
-    show_diagnostics(analyses.usable_profile(checked)[1], {})
+    profile, stale = analyses.usable_profile(checked)
+    name, text = analyses.export_sdf3(checked, profile, app)
+    show_diagnostics(stale, {})
     target = output or Path(f"{name}.xml")
     _refuse(target, force)
     replace(target, text)

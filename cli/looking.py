@@ -99,9 +99,9 @@ def show(
     places = {p.task: p.processors for p in mapping.placements} if mapping is not None else {}
     try:
         if gantt:
-            chart.draw(analyses.charts(checked, iterations=iterations), target)
+            chart.draw(analyses.charts(checked, profile, iterations=iterations), target)
         else:
-            draw(checked.system, target, places, _critical(analyses.critical_cycles(checked)))
+            draw(checked.system, target, places, _critical(analyses.critical_cycles(checked, profile)))
     except TooLarge as error:
         raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
     except OSError as error:

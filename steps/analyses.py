@@ -43,6 +43,7 @@ VERDICT_CODES = ("F203", "F204", "F211")
 
 def analyze(
     checked: Checked,
+    profile: Profile | None,
     *,
     overlap: bool = False,
     for_period: bool = False,
@@ -55,12 +56,12 @@ def analyze(
     Texts whose only faults are rates that do not balance, or deadlocks, are analysed as far as that goes. Times are
     those pinned for the platform, else declared, else stored in a profile; nothing is measured here.
     """
-    if any(d.severity == "error" and d.code not in VERDICT_CODES for d in checked.diagnostics):
+    if _broken(checked):
         raise Faults(checked.diagnostics)
     if not checked.system.apps:
         raise Faults([Diagnostic("F215", "there is no app to analyse", None, "", (), "add `app Name { ... }`")])
-    times = worst_times(checked)
-    means = _mean_periods(checked, overlap)
+    times = worst_times(checked, profile)
+    means = _mean_periods(checked, profile, overlap)
     found = {}
     for app in checked.system.apps:
         answer = analyze_app(
@@ -77,9 +78,8 @@ def analyze(
     return found
 
 
-def _mean_periods(checked: Checked, overlap: bool) -> dict[str, Fraction | None]:
+def _mean_periods(checked: Checked, profile: Profile | None, overlap: bool) -> dict[str, Fraction | None]:
     """Least periods where every measured task takes its mean time: worst cases alone may be far from what happens."""
-    profile, _ = usable_profile(checked)
     if profile is None:
         return {}
     times = _times(checked, {e.subject: Fraction(e.mean_ns) for e in profile.entries})
@@ -89,15 +89,23 @@ def _mean_periods(checked: Checked, overlap: bool) -> dict[str, Fraction | None]
     }
 
 
-def worst_times(checked: Checked) -> dict[str, Times]:
+def worst_times(checked: Checked, profile: Profile | None) -> dict[str, Times]:
     """The worst-case times of every app's tasks, as far as they are known without measuring."""
-    profile, _ = usable_profile(checked)
     return _times(checked, {e.subject: Fraction(e.wcet_ns) for e in profile.entries} if profile else {})
 
 
 def usable_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The stored profile of an app that was measured, and why it is not used; networks on their own have none."""
-    return (None, ()) if Path(checked.system.path).suffix == ".onnx" else stored_profile(checked)
+    """The stored profile of an app that was measured, and why it is not used.
+
+    Networks on their own have none, and a faulty text may name code that does not exist.
+    """
+    alone = Path(checked.system.path).suffix == ".onnx"
+    return (None, ()) if alone or _broken(checked) else stored_profile(checked)
+
+
+def _broken(checked: Checked) -> bool:
+    """True when a text has faults other than the verdicts of an analysis."""
+    return any(d.severity == "error" and d.code not in VERDICT_CODES for d in checked.diagnostics)
 
 
 def _times(checked: Checked, measured: dict[str, Fraction]) -> dict[str, Times]:
@@ -107,13 +115,13 @@ def _times(checked: Checked, measured: dict[str, Fraction]) -> dict[str, Times]:
     return {app.name: execution_times(app, pinned, measured) for app in checked.system.apps}
 
 
-def critical_cycles(checked: Checked, *, seconds: float = 2.0) -> dict[str, Analysis]:
+def critical_cycles(checked: Checked, profile: Profile | None, *, seconds: float = 2.0) -> dict[str, Analysis]:
     """The least period of every app, and what dictates it (see `analysis.analyze.limits`)."""
-    times = worst_times(checked)
+    times = worst_times(checked, profile)
     return {a.name: limits(a, checked.verdicts[a.name], times[a.name], seconds=seconds) for a in checked.system.apps}
 
 
-def export_sdf3(checked: Checked, wanted: str | None) -> tuple[str, str]:
+def export_sdf3(checked: Checked, profile: Profile | None, wanted: str | None) -> tuple[str, str]:
     """The name of an app, by default of the only one, and its graph as SDF3 XML. Raises Faults."""
     if not checked.ok:
         raise Faults(checked.diagnostics)
@@ -124,7 +132,7 @@ def export_sdf3(checked: Checked, wanted: str | None) -> tuple[str, str]:
         message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
         help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
         raise Faults([Diagnostic("F215", message, None, "", (), help_text)])
-    times = worst_times(checked)[wanted]
+    times = worst_times(checked, profile)[wanted]
     return wanted, sdf3.write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed})
 
 
@@ -234,21 +242,20 @@ def _least(app: Application) -> Buffers:
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
-def charts(checked: Checked, *, iterations: int) -> list[Chart]:
+def charts(checked: Checked, profile: Profile | None, *, iterations: int) -> list[Chart]:
     """Self-timed execution of every app on its own, from the start; on the mapping once a profile is stored.
 
     Raises Faults.
     """
     assert checked.platform is not None
-    times = worst_times(checked)
-    planned = _planned(checked)
+    times = worst_times(checked, profile)
+    planned = _planned(checked, profile)
     orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
     return [_chart(a, checked, times[a.name], orders, capacities, iterations) for a in checked.system.apps]
 
 
-def _planned(checked: Checked) -> Schedule | None:
+def _planned(checked: Checked, profile: Profile | None) -> Schedule | None:
     """Who fires what in which order, each app on its own, once a profile is stored; None where that is too long."""
-    profile, _ = usable_profile(checked)
     if profile is None:
         return None
     places = {p.task: p.processors for p in map_system(checked, profile).placements}
@@ -267,12 +274,12 @@ def _planned(checked: Checked) -> Schedule | None:
     return Schedule(orders, capacities)
 
 
-def processor_schedules(checked: Checked) -> dict[str, dict[str, str]]:
+def processor_schedules(checked: Checked, profile: Profile | None) -> dict[str, dict[str, str]]:
     """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
 
     One round in a steady state: after the processors' pipeline has filled. Raises Faults.
     """
-    planned = _planned(checked) if checked.ok else None
+    planned = _planned(checked, profile) if checked.ok else None
     found: dict[str, dict[str, str]] = {a.name: {} for a in checked.system.apps}
     if planned is None:
         return found

@@ -166,6 +166,10 @@ def test_wrong_usage(write: Write, tmp_path: Path) -> None:
     assert analyze(write(CD_TO_DAT), "--by-parts").exit_code == 2
     assert analyze(tmp_path / "none.onnx", "--json").exit_code == 1
     assert analyze(write("task A { out y }\n")).exit_code == 1
+    assert analyze(write(CD_TO_DAT), "--platform", "nowhere").exit_code == 1
+    missing = write('task A { out y: int32  python "missing.py:a" }\napp P { a: A }\n')
+    assert analyze(missing).exit_code == 1
+    assert CliRunner().invoke(app, ["export", str(missing)]).exit_code == 1
 
 
 def test_import_analyze_export(tmp_path: Path, write: Write) -> None:
@@ -335,7 +339,7 @@ def test_long_chains_stay_cheap(write: Write) -> None:
     flow = write(f"{tasks}app P {{ a: A  c: C\n{made}\n  a -> {' -> '.join(names)} -> c }}\n")
     checked = steps.check(flow)
     started = time.monotonic()
-    found = analyses.analyze(checked)["P"]
+    found = analyses.analyze(checked, None)["P"]
     assert (found.period, found.latency, found.least_buffers and found.least_buffers.total) == (1, count + 2, count + 1)
     assert time.monotonic() - started < 30
 
