@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -13,24 +14,52 @@ Format = Annotated[str, typer.Option("--format", help="`sdf3`: the XML of the SD
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="An SDF3 XML file.", show_default=False, metavar="GRAPH.xml")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="An SDF3 XML file, or the .cfg of a Darknet network.", show_default=False, metavar="GRAPH.xml|NET.cfg"
+        ),
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The .flow text to write (default: STEM.flow).", show_default=False),
+        typer.Option("-o", "--output", help="The file to write (default: STEM.flow, STEM.onnx).", show_default=False),
     ] = None,
     processor: Annotated[
         str | None,
-        typer.Option(help="Take the execution times of this processor type.", metavar="TYPE", show_default=False),
+        typer.Option(help="SDF3: take the execution times of this processor type.", metavar="TYPE", show_default=False),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Darknet: the weights (default: beside the .cfg).", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Turn a graph of another tool into a .flow text: SDF and CSDF from SDF3."""
+    """Turn a graph of another tool into a .flow text (SDF3), or a Darknet network into an .onnx file."""
+    if file.suffix == ".cfg":
+        if processor is not None:
+            raise typer.BadParameter("it is for SDF3 files", param_hint="--processor")
+        target = output or Path(f"{file.stem}.onnx")
+        _refuse(target, force)
+        _import_network(file, weights or file.with_suffix(".weights"), target)
+        written = {"network": str(target)}
+    else:
+        if weights is not None:
+            raise typer.BadParameter("it is for Darknet networks", param_hint="--weights")
+        target = output or Path(f"{file.stem}.flow")
+        _refuse(target, force)
+        _import_sdf3(file, processor, target)
+        written = {"text": str(target)}
+    if as_json:
+        print_json(written)
+    else:
+        print(target)
+    return 0
+
+
+def _import_sdf3(file: Path, processor: str | None, target: Path) -> None:
     from ..interop import sdf3
     from ..model.diagnostic import Diagnostic, Faults
 
-    target = output or Path(f"{file.stem}.flow")
-    _refuse(target, force)
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -38,11 +67,40 @@ def import_(
     imported = sdf3.read(str(file), content, processor)
     show_diagnostics(imported.warnings, sources(imported.warnings))
     replace(target, imported.text)
-    if as_json:
-        print_json({"text": str(target)})
-    else:
-        print(target)
-    return 0
+
+
+def _import_network(file: Path, weights: Path, target: Path) -> None:
+    from ..model.diagnostic import Diagnostic, Faults
+    from ..networks import darknet
+    from ..networks.onnx_import import NetworkFault
+
+    try:
+        if not darknet.is_darknet(file):  # tools that are no relatives name their files .cfg, too
+            message = f"`{file}` is no Darknet network: it does not begin with [net]"
+            raise Faults(
+                [Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")]
+            )
+        content = darknet.read_darknet(file, weights).SerializeToString()
+    except darknet.CfgFaults as faults:
+        raise Faults(faults.diagnostics) from faults
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
+    _replace_bytes(target, content)
+
+
+def _replace_bytes(file: Path, content: bytes) -> None:
+    """As `replace`, for what is not a text."""
+    from ..model.diagnostic import Diagnostic, Faults
+
+    temporary = file.with_name(f".{file.name}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
 
 
 def _refuse(target: Path, force: bool) -> None:
