@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
-from . import analyzing, building, exchanging, looking, writing
+from . import analyzing, building, exchanging, looking, mapping, writing
 from .common import Terminated, verb
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command()(verb(looking.check))
 app.command()(verb(analyzing.analyze))
 app.command()(verb(looking.show))
 app.command()(verb(building.profile))
+app.command("map")(verb(mapping.map_))
 app.command()(verb(building.build))
 app.command()(verb(building.run))
 app.command()(verb(building.test))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.static_order import NoRound, Step, batches, schedule
-from ..model.application import Application, FilePath, Parameter, Port, Task
+from ..model.application import Application, Channel, FilePath, Parameter, Port, Task
 from ..model.deployment import (
     CCode,
     DataFile,
@@ -106,18 +106,22 @@ def deploy(
     `helpers` finds the local modules of a Python file.
     """
     sources = Sources(Path(system.path).parent)
-    placement = {p.task: p.processors for p in mapping.placements}
-    orders, capacities = _orders(system, platform, placement, repetition, work_ns)
+    placement = {p.task: p for p in mapping.placements}
+    lanes = {p.task: p.lanes for p in mapping.placements}
+    orders, capacities = _orders(system, platform, lanes, repetition, work_ns)
+    alone = len(orders) == 1
     c_tasks: dict[str, list[Task]] = {}
     apps = []
     for app in system.apps:
         sizes = batches(app)
         tasks = tuple(
-            _task(t, repetition[app.name][t.name], sizes[t.name], sources, helpers, c_tasks) for t in app.tasks
+            _task(t, placement[t.name], alone, repetition[app.name][t.name], sizes[t.name], sources, helpers, c_tasks)
+            for t in app.tasks
         )
         channels = tuple(
             DeployedChannel(
-                c.name, c.source, c.source_port, c.destination, c.destination_port, capacities[c.name], c.delay,
+                c.name, c.source, c.source_port, c.destination, c.destination_port,
+                max(capacities[c.name], _asked_for(app, c, placement, repetition[app.name])), c.delay,
                 tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
             )
             for c in app.channels
@@ -129,6 +133,15 @@ def deploy(
         )
     deployment = Deployment(system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders)
     return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
+
+
+def _asked_for(
+    app: Application, channel: Channel, placement: MappingABC[str, Placement], repetition: MappingABC[str, int]
+) -> int:
+    """The capacity that `buffers` of the tasks at its ends ask for, in tokens."""
+    iterations = max(placement[t].buffers or 0 for t in (channel.source, channel.destination))
+    rates = app.task(channel.source).port(channel.source_port).rates
+    return iterations * sum(rates) * repetition[channel.source] // len(rates)
 
 
 def _exact(time: Fraction | None) -> str | None:
@@ -155,20 +168,26 @@ def _orders(
             joint = schedule(system.apps, repetition, placement, work_ns)
     ranks = sorted({a.priority for a in system.apps})
     workers = []
+    lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
     for position, processor in enumerate(platform.processors):
         scheduler = platform.pool_of(processor).scheduler
         fixed_priority = scheduler == "fixed_priority"
         orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
-        if joint is not None and not fixed_priority:
-            orders.append((joint.orders.get(processor, ()), None))
-        else:
+        for lane in (processor, *(x for x in lanes if x.partition("#")[0] == processor)):
+            if joint is not None and not fixed_priority:
+                orders.append((joint.orders.get(lane, ()), None))
+                continue
             for app in system.apps:
                 fixed = (position, 1 + ranks.index(app.priority)) if fixed_priority else None
-                orders.append((alone[app.name].orders.get(processor, ()), fixed))
+                orders.append((alone[app.name].orders.get(lane, ()), fixed))
         for steps, priority in orders:
             for part in _sources_apart(system, steps):
                 workers.append(DeployedWorker(processor, scheduler, _entries(part), priority))
     return tuple(workers), capacities
+
+
+def _stream(lane: str) -> int:
+    return int(lane.partition("#")[2])
 
 
 def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
@@ -193,10 +212,22 @@ def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
 
 
 def _task(
-    task: Task, firings: int, batch: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
+    task: Task,
+    place: Placement,
+    alone: bool,
+    firings: int,
+    batch: int,
+    sources: Sources,
+    helpers: Helpers,
+    c_tasks: dict[str, list[Task]],
 ) -> DeployedTask:
     ports = tuple(_port(p) for p in task.inputs), tuple(_port(p) for p in task.outputs)
-    return DeployedTask(task.name, task.doc, _code(task, batch, sources, helpers, c_tasks), *ports, firings)
+    code = _code(task, batch, sources, helpers, c_tasks)
+    if isinstance(code, OnnxCode) and place.threads > 1:
+        code = replace(code, threads=place.threads, spin=alone)
+    if isinstance(code, PythonCode) and place.process:
+        code = replace(code, process=True)
+    return DeployedTask(task.name, task.doc, code, *ports, firings)
 
 
 def _port(port: Port) -> DeployedPort:

@@ -36,7 +36,7 @@ from .sources import Plan
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
-RESERVED = ("C", "Fire", "HOME", "Network", "Port", "Program", "Python", "main", "os", "p", "program", "sys")
+RESERVED = ("C", "Fire", "HOME", "Network", "Port", "Process", "Program", "Python", "main", "os", "p", "program", "sys")
 
 
 def emit(deployed: Deployed) -> Plan:
@@ -120,8 +120,15 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         needs=needs,
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=[_worker(worker, task_ids) for worker in deployment.processors],
+        words=_words(deployment),
     )
     return text.encode()
+
+
+def _words(deployment: Deployment) -> list[str]:
+    """What main.py takes from the runtime."""
+    apart = any(isinstance(t.code, PythonCode) and t.code.process for a in deployment.apps for t in a.tasks)
+    return ["C", "Fire", "Network", "Port", *(["Process"] if apart else []), "Program", "Python", "main"]
 
 
 def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) -> dict[str, Any]:
@@ -179,7 +186,8 @@ def _code(code: PythonCode | CCode | OnnxCode) -> str:
         arguments += [f"{n}={_value(v)}" for n, v in code.parameters if not keyword.iskeyword(n)]
         odd = [f"{literal(n)}: {_value(v)}" for n, v in code.parameters if keyword.iskeyword(n)]
         arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
-        return f"Python({', '.join(arguments)})"
+        text = f"Python({', '.join(arguments)})"
+        return f"Process({text})" if code.process else text
     if isinstance(code, CCode):
         text = f"C({literal(code.library)}, {literal(code.name)}"
         if code.parameters:
@@ -192,7 +200,9 @@ def _code(code: PythonCode | CCode | OnnxCode) -> str:
             text += f", state={literal(list(code.state))}"
         return text + ")"
     batch = f", batch={code.batch}" if code.batch > 1 else ""
-    return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch})"
+    threads = f", threads={code.threads}" if code.threads > 1 else ""
+    threads += ", spin=True" if code.spin else ""
+    return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch}{threads})"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ ITEMS = {
     "GRAPH": ("in", "out", "delay"),
     "APP": ("period", "deadline", "priority", "delay"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention"),
-    "MAPPING": ("until", "streams", "wcet", "buffers"),
+    "MAPPING": ("until", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt"),
 }
 _TIMED = ("PERIOD", "DEADLINE", "WCET")
 _DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "CONST", "TYPE")

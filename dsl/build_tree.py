@@ -250,10 +250,23 @@ class TreeBuilder(Transformer[Token, Any]):
     def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "streams", count
 
+    def threads(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
+        return "threads", count
+
+    def process(self, meta: Any) -> tuple[str, Any]:
+        return "process", True
+
     def stage(self, meta: Any, *children: Any) -> s.StageDecl:
         options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
         processors = tuple(c for c in children if isinstance(c, s.Element))
-        return s.StageDecl(processors, options.get("until"), options.get("streams"), self._span(meta))
+        return s.StageDecl(
+            processors,
+            options.get("until"),
+            options.get("streams"),
+            options.get("threads"),
+            "process" in options,
+            self._span(meta),
+        )
 
     def pin_wcet(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "wcet", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
@@ -261,10 +274,25 @@ class TreeBuilder(Transformer[Token, Any]):
     def buffers(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "buffers", count
 
+    def around(self, meta: Any, side: Token, count: s.Expr) -> tuple[str, Any]:
+        return str(side), count
+
+    def adapt(self, meta: Any) -> tuple[str, Any]:
+        return "adapt", True
+
     def pin(self, meta: Any, path: tuple[s.Element, ...], *children: Any) -> s.PinDecl:
         options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
         stages = tuple(c for c in children if isinstance(c, s.StageDecl))
-        return s.PinDecl(path, stages, options.get("wcet"), options.get("buffers"), self._span(meta))
+        return s.PinDecl(
+            path,
+            stages,
+            options.get("wcet"),
+            options.get("buffers"),
+            options.get("pre"),
+            options.get("post"),
+            "adapt" in options,
+            self._span(meta),
+        )
 
     def mapping(self, meta: Any, platform: Token, *pins: s.PinDecl) -> s.MappingDecl:
         return s.MappingDecl(self._word(platform), pins, self._span(meta))

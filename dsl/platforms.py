@@ -140,7 +140,12 @@ def pins(
         if item.wcet is not None:
             wcet = evaluate.quantity(item.wcet.amount, item.wcet.unit, "time", "a wcet", {})
         buffers = None if item.buffers is None else evaluate.integer(item.buffers, {}, "the number of buffers", 1)
-        yield Pin(declaration.platform.text, task, stages, wcet, buffers, item.span)
+        pre, post = (_count(e, evaluate, "the number of threads") for e in (item.pre, item.post))
+        yield Pin(declaration.platform.text, task, stages, wcet, buffers, item.span, pre, post, item.adapt)
+
+
+def _count(given: s.Expr | None, evaluate: Evaluator, what: str) -> int:
+    return 1 if given is None else evaluate.integer(given, {}, what, 1) or 1
 
 
 def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator) -> PinStage:
@@ -155,5 +160,7 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
                 "F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text
             )
         processors.append(name)
-    streams = 1 if stage.streams is None else evaluate.integer(stage.streams, {}, "the number of streams", 1)
-    return PinStage(tuple(processors), stage.until.value if stage.until else None, streams or 1, stage.span)
+    streams = _count(stage.streams, evaluate, "the number of streams")
+    threads = _count(stage.threads, evaluate, "the number of threads")
+    until = stage.until.value if stage.until else None
+    return PinStage(tuple(processors), until, streams, stage.span, threads, stage.process)

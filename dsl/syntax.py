@@ -301,6 +301,8 @@ class StageDecl:
     processors: tuple[Element, ...]
     until: Text | None
     streams: Expr | None
+    threads: Expr | None
+    process: bool
     span: Span
 
 
@@ -310,6 +312,9 @@ class PinDecl:
     stages: tuple[StageDecl, ...]
     wcet: Quantity | None
     buffers: Expr | None
+    pre: Expr | None
+    post: Expr | None
+    adapt: bool
     span: Span
 
 

@@ -16,7 +16,7 @@ KEYWORDS = frozenset({
     "in", "out", "stateless", "pre", "post", "use", "const", "type", "task", "network", "graph", "app", "platform",
     "mapping", "rate", "for", "on", "state", "wcet", "from", "precision", "calibrate", "batch", "period", "deadline",
     "priority", "delay", "scheduler", "frequencies", "engines", "memory", "contention", "by", "until", "streams",
-    "buffers", "scenario", "event", "variant", "true", "false", "index",
+    "buffers", "threads", "process", "adapt", "scenario", "event", "variant", "true", "false", "index",
 })  # fmt: skip
 
 

@@ -7,11 +7,15 @@ are cores; frames of the heavy stateless tasks shared by all cores. Simpler shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from collections.abc import Mapping as Mapped
 from itertools import accumulate
 
-from ..analysis.order import components, levels
+import networkx as nx
+
+from ..analysis.order import components, levels, task_graph
 from ..model.application import Application, Task
 from ..model.mapping import Mapping
+from ..model.mapping import Placement as Placed
 from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of, scale
 
 #: A more complicated shape has to promise this much.
@@ -22,6 +26,7 @@ RELAXED = 0.6 * UTILISATION
 CONTENTION = 1.3
 
 Placement = dict[str, tuple[str, ...]]
+Whole = Mapped[str, Placed]
 
 
 def search(
@@ -34,28 +39,39 @@ def search(
 ) -> Mapping:
     """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` are not needed."""
     best, best_cost = None, 0.0
-    for name, shape in SHAPES.items():
-        for placement in shape(problem):
-            placement.update(problem.pins)
-            cost = _cost(problem, placement)
-            if progress is not None:
-                progress(f"{name}: {cost / 1e6:.3f} ms on the busiest core")
-            if best is None or cost < best_cost * CLEARLY:
-                best, best_cost = placement, cost
+    for name, placement, cost in shapes(problem):
+        if progress is not None:
+            progress(f"{name}: {cost / 1e6:.3f} ms on the busiest core")
+        if best is None or cost < best_cost * CLEARLY:
+            best, best_cost = placement, cost
     assert best is not None
     return mapping_of(problem, best, "greedy")
 
 
-def _cost(problem: Problem, placement: Placement) -> float:
+def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
+    """All plain shapes with their predicted costs: load of the busiest core, and of the interpreter's lock."""
+    for name, shape in SHAPES.items():
+        for places in shape(problem):
+            placement = {**{t: Placed(t, p) for t, p in places.items()}, **problem.pins}
+            yield name, placement, cost(problem, placement)
+
+
+def cost(problem: Problem, placement: Whole) -> float:
+    """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all processors share."""
     # Python tasks hold the interpreter: on several cores together they are slower than on one.
-    interpreted = [(a, t) for a in problem.apps for t in a.tasks if not runs_without_interpreter(t)]
+    interpreted = [
+        (a, t)
+        for a in problem.apps
+        for t in a.tasks
+        if not runs_without_interpreter(t) and not placement[t.name].process
+    ]
     python = sum(scale(app) * problem.work_ns(app, task) for app, task in interpreted)
-    if len({p for _, task in interpreted for p in placement[task.name]}) > 1:
+    if len({p for _, task in interpreted for p in placement[task.name].processors}) > 1:
         python *= CONTENTION
-    cost = max(python, *loads(problem, placement).values())
+    total = max(python, *loads(problem, placement).values())
     if all(a.period_ns is not None for a in problem.apps):
-        return max(cost, RELAXED)
-    return cost
+        return max(total, RELAXED)
+    return total
 
 
 def runs_without_interpreter(task: Task) -> bool:
@@ -156,7 +172,28 @@ def _frames_shared(problem: Problem) -> Iterator[Placement]:
     yield placement
 
 
+def _around_pins(problem: Problem) -> Iterator[Placement]:
+    """What comes before pinned tasks on one core and the rest on another (or the same): the best of all pairs."""
+    free = [t for a in problem.apps for t in a.tasks if t.name not in problem.pins]
+    if not problem.pins or not free or not problem.cpus:
+        return
+    before: set[str] = set()
+    for app in problem.apps:
+        graph = task_graph(app)
+        before |= {a for t in problem.pins if t in graph for a in nx.ancestors(graph, t)}
+    best: tuple[float, Placement] | None = None
+    for first in problem.cpus:
+        for second in problem.cpus:
+            places: Placement = {t.name: ((first if t.name in before else second),) for t in free}
+            total = cost(problem, {**{t: Placed(t, p) for t, p in places.items()}, **problem.pins})
+            if best is None or total < best[0]:
+                best = total, places
+    assert best is not None
+    yield best[1]
+
+
 SHAPES: dict[str, Callable[[Problem], Iterator[Placement]]] = {
+    "around pins": _around_pins,
     "apps apart": _apps_apart,
     "pipeline": _pipeline,
     "frames shared": _frames_shared,

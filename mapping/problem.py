@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, one_of
-from ..model.mapping import Mapping, Pin, Placement
+from ..model.mapping import Mapping, Pin, PinStage, Placement
 from ..model.platform import Platform
+from .exact import Costs
 
 #: A token that changes processors costs its receiver a wake-up (measured: 20-30 us).
 HOP_NS = 30_000.0
+#: Of its threads' time, what a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two cores: 0.85 to 0.95).
+THREADS = 0.9
 #: Load of a processor that periodic apps use fully (see `loads`).
 UTILISATION = 1e7
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a run of the mapped program showed: the time between frames of each app in ns."""
+    """What a run of the mapped program showed, in ns.
+
+    Time between frames and from start to end of a frame by app; mean time of a firing by task (stages are tasks:
+    `App.net.stage1`); the share of the time that processors were busy.
+    """
 
     period_ns: dict[str, float]
+    latency_ns: dict[str, float] = field(default_factory=dict)
+    firing_ns: dict[str, float] = field(default_factory=dict)
+    busy: dict[str, float] = field(default_factory=dict)
 
 
 Progress = Callable[[str], None]
@@ -29,35 +39,49 @@ Measure = Callable[[Mapping], Measurement]
 
 
 @dataclass(frozen=True, slots=True)
+class Divisible:
+    """A network that may be cut: its layers, and what parts of it take (`energy` where a profile says so)."""
+
+    layers: tuple[str, ...]
+    costs: Costs
+    energy: Costs | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Apps to be mapped on a platform.
 
-    `repetition[app][task]` firings per iteration; `firing_ns[task]` the time of one firing on a CPU; `pins` the
-    user's wishes for this platform (task -> processors).
+    `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
+    processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task.
     """
 
     apps: tuple[Application, ...]
     platform: Platform
     repetition: MappingABC[str, MappingABC[str, int]]
-    firing_ns: MappingABC[str, float]
-    pins: MappingABC[str, tuple[str, ...]]
+    firing_ns: MappingABC[str, MappingABC[str, float]]
+    pins: MappingABC[str, Placement]
+    networks: MappingABC[str, Divisible] = field(default_factory=dict)
 
     @property
     def cpus(self) -> tuple[str, ...]:
         """All CPU processors of the platform."""
         return tuple(p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors)
 
-    def work_ns(self, app: Application, task: Task) -> float:
-        """Time of a task in one iteration."""
-        return self.firing_ns[task.name] * self.repetition[app.name][task.name]
+    def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
+        """Time of a task in one iteration on a kind of processor; what cannot run there takes as long as elsewhere."""
+        times = self.firing_ns[task.name]
+        return times.get(kind, max(times.values())) * self.repetition[app.name][task.name]
 
 
 def pinned(
     apps: tuple[Application, ...], platform: Platform, pins: tuple[Pin, ...]
-) -> tuple[dict[str, tuple[str, ...]], tuple[Diagnostic, ...]]:
-    """The pins for one platform as placements, and what is wrong with them."""
+) -> tuple[dict[str, Placement], tuple[Diagnostic, ...]]:
+    """The pins for one platform as placements, and what is wrong with them.
+
+    What is only not supported yet (F505, F603) has a placement as well.
+    """
     tasks = {t.name: t for a in apps for t in a.tasks}
-    placements: dict[str, tuple[str, ...]] = {}
+    placements: dict[str, Placement] = {}
     faults: list[Diagnostic] = []
     for pin in pins:
         if pin.platform != platform.name:
@@ -68,20 +92,40 @@ def pinned(
             faults.append(Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, "", (), "leave it out"))
             continue
         stage = pin.stages[0]
-        fault = _unfit(task, stage.processors, platform)
+        fault = _unfit(task, stage, platform)
         if fault:
             faults.append(Diagnostic(fault[0], fault[1], stage.span, "", (), fault[2]))
-        else:
-            placements[pin.task] = stage.processors
+        if fault is None or fault[0] == "F603":
+            placements[pin.task] = Placement(
+                pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers
+            )
+        for wanted, neighbours in ((pin.pre, _feeders), (pin.post, _readers)):
+            for neighbour in neighbours(pin.task, apps) if wanted > 1 else ():
+                if tasks[neighbour].replicable:
+                    placements[neighbour] = _spread(neighbour, placements.get(neighbour), wanted, platform)
+                else:
+                    message = f"`{neighbour}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
+                    faults.append(Diagnostic("F504", message, pin.span, "", (), "leave `pre` or `post` out"))
     return placements, tuple(faults)
+
+
+def _feeders(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c.source for a in apps for c in a.channels if c.destination == task))
+
+
+def _readers(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c.destination for a in apps for c in a.channels if c.source == task))
+
+
+def _spread(task: str, pin: Placement | None, threads: int, platform: Platform) -> Placement:
+    """So many threads for a task: on the processors that it is pinned to, else over the CPUs."""
+    cpus = tuple(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
+    processors = pin.processors if pin is not None else cpus[:threads]
+    return Placement(task, processors, -(-threads // len(processors)))
 
 
 def _unsupported(pin: Pin, task: Task) -> str:
     """What of a pin cannot be carried out yet; a network with stages has become tasks before this is asked."""
-    if any(s.streams > 1 for s in pin.stages):
-        return "`streams` are not supported yet"
-    if pin.buffers is not None:
-        return "`buffers` are not supported yet"
     if len(pin.stages) == 1 and pin.stages[0].until is None:
         return ""
     if task.network is not None and task.network.batch > 1:
@@ -89,7 +133,8 @@ def _unsupported(pin: Pin, task: Task) -> str:
     return "a `wcet` for a network with stages is not supported yet"
 
 
-def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple[str, str, str] | None:
+def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, str] | None:
+    processors = stage.processors
     for name in processors:
         if name not in platform.processors:
             return (
@@ -115,6 +160,18 @@ def _unfit(task: Task, processors: tuple[str, ...], platform: Platform) -> tuple
             f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot share its firings",
             "pin it to one processor; a C task without state may say `stateless`",
         )
+    return _unfit_for(task, stage)
+
+
+def _unfit_for(task: Task, stage: PinStage) -> tuple[str, str, str] | None:
+    """Threads, streams and processes that a task cannot use."""
+    if stage.streams > 1 and not task.replicable:
+        message = f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its firings"
+        return "F504", message, "leave `streams` out; a C task without state may say `stateless`"
+    if stage.threads > 1 and task.network is None:
+        return "F504", f"`{task.name}` is no network: it decides itself on its threads", "leave `threads` out"
+    if stage.process and not any(i.language == "python" for i in task.implementations):
+        return "F504", f"`{task.name}` is no Python code: it does not hold the interpreter", "leave `process` out"
     return None
 
 
@@ -123,35 +180,48 @@ def scale(app: Application) -> float:
     return 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
 
 
-def loads(problem: Problem, placement: MappingABC[str, tuple[str, ...]]) -> dict[str, float]:
-    """Busy ns of each processor per iteration; for periodic apps its utilisation times UTILISATION."""
-    load = dict.fromkeys(problem.cpus, 0.0)
+def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
+    """Busy ns of each processor per iteration; for periodic apps its utilisation times UTILISATION.
+
+    Threads of a network keep the processors after its own busy as well.
+    """
+    load = dict.fromkeys(problem.platform.processors, 0.0)
     for app in problem.apps:
         factor = scale(app)
         for task in app.tasks:
-            places = placement[task.name]
-            for processor in places:
-                load[processor] += factor * problem.work_ns(app, task) / len(places)
+            place = placement[task.name]
+            for processor in place.processors:
+                pool = problem.platform.pool_of(processor)
+                work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
+                load[processor] += work / _speed(place.threads)
+                at = pool.processors.index(processor)
+                for k in range(1, min(place.threads, pool.count)):
+                    load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
         for c in app.channels:
-            if placement[c.source] != placement[c.destination]:
-                for processor in placement[c.destination]:
-                    load[processor] += factor * HOP_NS / len(placement[c.destination])
+            there = placement[c.destination].processors
+            if placement[c.source].processors != there:
+                for processor in there:
+                    load[processor] += factor * HOP_NS / len(there)
     return load
 
 
-def period_ns(problem: Problem, placement: MappingABC[str, tuple[str, ...]], app: Application) -> float:
+def _speed(threads: int) -> float:
+    return 1.0 if threads == 1 else threads * THREADS
+
+
+def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
     """Predicted time between frames of an app: its own period, or the load of its busiest processor."""
     if app.period_ns is not None:
         return float(app.period_ns)
     load = loads(problem, placement)
-    return max(load[p] for t in app.tasks for p in placement[t.name])
+    return max(load[p] for t in app.tasks for p in placement[t.name].processors)
 
 
-def mapping_of(problem: Problem, placement: MappingABC[str, tuple[str, ...]], search: str) -> Mapping:
+def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:
     """Wrap a placement as the answer of a search."""
     return Mapping(
         problem.platform.name,
-        tuple(Placement(t.name, placement[t.name]) for a in problem.apps for t in a.tasks),
+        tuple(placement[t.name] for a in problem.apps for t in a.tasks),
         tuple((a.name, period_ns(problem, placement, a)) for a in problem.apps),
         search,
     )

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 
 from ..model.application import Application, Channel, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic, one_of
-from ..model.mapping import Pin, PinStage
+from ..model.mapping import Pin
 from ..model.types import TensorType
 from ..networks.onnx_import import Border, NetworkFault
 from ..networks.split import NoSuchLayer, OutOfOrder, SplitFault, Stage, StageInput, split
@@ -45,19 +45,17 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         stages = _split(app.task(pin.task), pin)
         if isinstance(stages, Diagnostic):
             faults.append(stages)
-        if isinstance(stages, Diagnostic) or not _plain(pin):
+        if isinstance(stages, Diagnostic) or pin.wcet_ns is not None or pin.adapt:
             kept.append(pin)
             continue
         changed[app.name] = _replaced(app, app.task(pin.task), stages)
         for number, stage in enumerate(pin.stages, 1):
-            own = PinStage(stage.processors, None, 1, stage.span)
-            kept.append(Pin(platform, f"{pin.task}.stage{number}", (own,), None, None, pin.span))
+            own = replace(stage, until=None)
+            first, last = number == 1, number == len(pin.stages)
+            around = pin.pre if first else 1, pin.post if last else 1
+            name = f"{pin.task}.stage{number}"
+            kept.append(Pin(platform, name, (own,), None, pin.buffers, pin.span, *around))
     return Staged(tuple(changed.values()), tuple(kept), tuple(faults))
-
-
-def _plain(pin: Pin) -> bool:
-    """True for a pin that only cuts; one that also asks for what is not supported yet is left to be refused."""
-    return pin.buffers is None and pin.wcet_ns is None and all(s.streams == 1 for s in pin.stages)
 
 
 def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:

@@ -75,6 +75,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F606": ("the application failed while it was measured", "Measuring runs the tasks on real data; what they said follows."),
     "F608": ("a wish is not fulfilled yet", "The program is right without it. This is a warning."),
     "F607": ("a stored profile is not used", "It was measured on another machine, or code has changed since. This is a warning."),
+    "F609": ("a stored mapping is not used", "It was found for other code, other networks or other pins. This is a warning; `flowc map` finds a new one."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of actors that exist, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),

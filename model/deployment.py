@@ -20,11 +20,12 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class PythonCode:
-    """A function or class in a copied file."""
+    """A function or class in a copied file; `process`: it runs in a process of its own."""
 
     file: str
     name: str
     parameters: tuple[tuple[str, Plain | DataFile], ...]
+    process: bool = False
     kind: str = "python"
 
 
@@ -42,12 +43,17 @@ class CCode:
 
 @dataclass(frozen=True, slots=True)
 class OnnxCode:
-    """A network with the tensors behind its ports, in port order."""
+    """A network with the tensors behind its ports, in port order.
+
+    `threads` of the inference library share an inference; they `spin` between layers where nobody else needs the cores.
+    """
 
     file: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     batch: int
+    threads: int = 1
+    spin: bool = False
     kind: str = "onnx"
 
 

@@ -1,26 +1,40 @@
-"""Where everything runs: what the user pinned, and what a search decided."""
+"""Where everything runs: what the user pinned, and what a search decided (`STEM.PLATFORM.mapping.json`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import Any
 
 from .span import Span
+
+MAPPING_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PinStage:
-    """One stage of a pin: `processors` share its firings; `until` names its last layer (None = to the end)."""
+    """One stage of a pin: `processors` share its firings; `until` names its last layer (None = to the end).
+
+    `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
+    processor itself); `process`: Python code runs in a process of its own.
+    """
 
     processors: tuple[str, ...]
     until: str | None
     streams: int
     span: Span
+    threads: int = 1
+    process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The user's wish for one task on one platform. `wcet_ns` replaces measuring."""
+    """The user's wish for one task on one platform. `wcet_ns` replaces measuring.
+
+    For a network: `buffers` between its stages in frames, `pre` and `post` threads of the tasks around it, and whether
+    its cut may `adapt` to the load at run time.
+    """
 
     platform: str
     task: str
@@ -28,24 +42,95 @@ class Pin:
     wcet_ns: Fraction | None
     buffers: int | None
     span: Span
+    pre: int = 1
+    post: int = 1
+    adapt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel."""
+    """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel.
+
+    `streams`, `threads` and `process` as in `PinStage`. `buffers` is the least capacity of the task's channels in
+    iterations (None: what the order of firings needs).
+    """
 
     task: str
     processors: tuple[str, ...]
+    streams: int = 1
+    threads: int = 1
+    process: bool = False
+    buffers: int | None = None
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """Who takes the iterations in turn: each processor as often as it has streams (`volta`, `volta#2`, ...)."""
+        more = (f"{p}#{s}" for s in range(2, self.streams + 1) for p in self.processors)
+        return (*self.processors, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A stage of a network, as in `PinStage`; `predicted_ns` is the time of one inference of it, 0 if unknown."""
+
+    processors: tuple[str, ...]
+    until: str | None = None
+    streams: int = 1
+    threads: int = 1
+    predicted_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """How a network runs: its stages from front to back, and the rest of what a pin can say."""
+
+    task: str
+    stages: tuple[StagePlan, ...]
+    buffers: int | None = None
+    pre: int = 1
+    post: int = 1
+    adapt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured."""
+
+    name: str
+    configuration: str
+    predicted_ns: float
+    measured_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it."""
+
+    objective: str = "throughput"
+    seed: int = 0
+    evaluations: int = 0
+    measured_runs: int = 0
+    seconds: float = 0.0
+    lower_bound_ns: float | None = None
+    optimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times)."""
+    """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
+
+    A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
+    `contestants` are sorted from best to worst.
+    """
 
     platform: str
     placements: tuple[Placement, ...]
     predicted_period_ns: tuple[tuple[str, float], ...]
     search: str
+    networks: tuple[NetworkPlan, ...] = ()
+    contestants: tuple[Contestant, ...] = ()
+    effort: Effort = Effort()
+    why: tuple[str, ...] = ()
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -53,3 +138,39 @@ class Mapping:
             if p.task == task:
                 return p.processors
         raise KeyError(task)
+
+    def to_json(self, identity: dict[str, str]) -> str:
+        """The file's text. `identity` says for what it was searched: a hash per task, and one over the pins."""
+        document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
+        document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
+        return json.dumps(document, indent=1) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> tuple[Mapping, dict[str, str]]:
+        """Inverse of `to_json`. Raises ValueError with the reason when the text is something else."""
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not JSON: {error}") from error
+        if not isinstance(document, dict) or document.get("version") != MAPPING_VERSION:
+            raise ValueError(f"not a mapping of version {MAPPING_VERSION}")
+        try:
+            placements = tuple(Placement(**{**p, "processors": tuple(p["processors"])}) for p in document["placements"])
+            mapping = Mapping(
+                str(document["platform"]),
+                placements,
+                tuple((str(a), float(ns)) for a, ns in document.get("predicted_period_ns", {}).items()),
+                str(document.get("search", "file")),
+                tuple(_network(n) for n in document.get("networks", [])),
+                tuple(Contestant(**c) for c in document.get("contestants", [])),
+                Effort(**document.get("effort", {})),
+                tuple(str(line) for line in document.get("why", [])),
+            )
+            return mapping, {str(k): str(v) for k, v in document.get("identity", {}).items()}
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"an entry is not complete: {error}") from error
+
+
+def _network(document: dict[str, Any]) -> NetworkPlan:
+    stages = tuple(StagePlan(**{**s, "processors": tuple(s["processors"])}) for s in document["stages"])
+    return NetworkPlan(**{**document, "stages": stages})

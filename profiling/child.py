@@ -1,4 +1,4 @@
-"""Runs a build and writes how long each firing took: a process of its own, because it runs other people's code."""
+"""Runs a build and writes how long firings and frames took: a process of its own, as it runs other people's code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 #: Seconds that the first frame may take.
 LONGEST_FRAME = 30.0
+#: This share of the time passes before frames are counted: caches fill, pipelines too.
+WARM_UP = 0.25
 
 
 class _Times:
@@ -29,8 +32,24 @@ class _Times:
         pass
 
 
-def main(directory: str, seconds: str, output: str) -> int:
-    """Run for about `seconds`; the output gets the samples, or the failure in words."""
+class _Frames:
+    """When the last frame of each app was finished, and how many there were by then."""
+
+    def __init__(self, apps: Any) -> None:
+        self._apps = apps
+        self.seen = [(a.frames, a.last_end) for a in apps]
+
+    def period_ns(self, later: _Frames) -> dict[str, float]:
+        """Mean time between frames from then on, for apps that had at least one more."""
+        found = {}
+        for app, (n, t), (m, u) in zip(self._apps, self.seen, later.seen, strict=True):
+            if m > n and t:
+                found[app.name] = (u - t) / (m - n)
+        return found
+
+
+def main(directory: str, seconds: str, output: str, strict: str) -> int:
+    """Run for about `seconds`; the output gets the samples and the periods, or the failure in words."""
     faulthandler.enable()
     sys.stdout = sys.stderr  # what tasks print is not ours
     spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
@@ -41,11 +60,14 @@ def main(directory: str, seconds: str, output: str) -> int:
     program = module.program()
     times = _Times()
     program.tracer = times
+    marks: list[_Frames] = []
 
     def stop_when_seen() -> None:
         """After the time is over, but not before every app has finished a frame, as long as that is bearable."""
         wanted = float(seconds)
-        time.sleep(wanted)
+        time.sleep(wanted * WARM_UP)
+        marks.append(_Frames(program.apps))
+        time.sleep(wanted * (1 - WARM_UP))
         give_up = time.monotonic() + max(LONGEST_FRAME, 10 * wanted)
         while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
             if time.monotonic() > give_up:
@@ -53,11 +75,24 @@ def main(directory: str, seconds: str, output: str) -> int:
                 program.fail(runtime.Failure("", "", None, said))
                 return
             time.sleep(0.05)
+        marks.append(_Frames(program.apps))
         program.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(full_speed=True, strict=True, drain=float("inf"))
-    document = {"samples": times.samples} if good else {"failure": f"{program.failure.details}{program.failure}"}
+    good = program.run(full_speed=True, strict=strict == "strict", drain=float("inf"))
+    if not good:
+        document: dict[str, Any] = {"failure": f"{program.failure.details}{program.failure}"}
+    else:
+        first, last = (*marks, _Frames(program.apps), _Frames(program.apps))[:2]
+        periods = first.period_ns(last)
+        for app in program.apps:  # a stream that ended early, or few frames: all there is
+            if app.name not in periods and app.frames > 0 and app.first_start is not None:
+                periods[app.name] = (app.last_end - app.first_start) / app.frames
+        busy: dict[str, float] = {}
+        for worker in program.workers:
+            busy[worker.processor] = busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
+        latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
+        document = {"samples": times.samples, "period_ns": periods, "latency_ns": latency, "busy": busy}
     Path(output).write_text(json.dumps(document))
     return 0
 

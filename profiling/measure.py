@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Task
@@ -29,8 +30,22 @@ class MeasurementFailed(Exception):
     """The program did not run; the message is what it said."""
 
 
-def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
-    """Run the build in `directory` for about `seconds`; firing times in ns by task."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a run showed: firing times in ns by task, mean ns between frames and from start to end of a frame by app,
+    busy share by processor."""
+
+    samples: dict[str, list[int]]
+    period_ns: dict[str, float]
+    latency_ns: dict[str, float]
+    busy: dict[str, float]
+
+
+def run_build(directory: Path, seconds: float, *, strict: bool) -> Seen:
+    """Run the build in `directory` for about `seconds` at full speed; `strict` checks what tasks return.
+
+    Raises MeasurementFailed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "times.json"
         # -P: a file of the user called like a module of Python must not be imported instead.
@@ -42,6 +57,7 @@ def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
             str(directory),
             str(seconds),
             str(trace),
+            "strict" if strict else "",
         ]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -49,7 +65,7 @@ def run_sequential(directory: Path, seconds: float) -> dict[str, list[int]]:
         document = json.loads(trace.read_text())
         if "failure" in document:
             raise MeasurementFailed(document["failure"])
-        return {k: list(v) for k, v in document["samples"].items()}
+        return Seen(document["samples"], document["period_ns"], document["latency_ns"], document["busy"])
 
 
 def _death(status: int, said: str) -> str:

@@ -160,16 +160,27 @@ class C(Code):
 
 
 class Network(Code):
-    """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension)."""
+    """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension).
 
-    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
-        self.file, self.batch = file, batch
+    `threads` share the work of one inference; `spin` lets them wait actively for their next part.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        batch: int = 1,
+        threads: int = 1,
+        spin: bool = False,
+    ) -> None:
+        self.file, self.batch, self.threads, self.spin = file, batch, threads, spin
         self._names, self._wanted = list(inputs), list(outputs)
         self._session: Any = None
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
-        self._session = _session(path)
+        self._session = _session(path, self.threads, self.spin)
         self._in_shapes = [p.shape for p in inputs]
         self._out_shapes = [p.shape for p in outputs]
 
@@ -185,8 +196,8 @@ class Network(Code):
 
 
 @lru_cache(maxsize=None)
-def _session(path: str) -> Any:
-    """One thread per inference and no spinning: the workers are the parallelism.
+def _session(path: str, threads: int, spin: bool) -> Any:
+    """Usually one thread per inference and no spinning: the workers are the parallelism.
 
     Instances of one network share its session; running it is thread-safe.
     """
@@ -195,9 +206,9 @@ def _session(path: str) -> Any:
     except ImportError as error:
         raise TaskError("onnxruntime is missing: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spin else "0")
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -6,6 +6,7 @@ here prints.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,14 +18,12 @@ from ..analysis.check import measured_too_slow
 from ..analysis.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing, sequential, work_of
 from ..codegen.emit import digest, emit
-from ..codegen.sources import c_includes
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl import load as dsl
 from ..dsl.modules import local_modules
 from ..mapping import greedy
 from ..mapping.problem import Problem, pinned
 from ..mapping.stages import with_stages
-from ..model.application import Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
 from ..model.mapping import Mapping
@@ -33,7 +32,7 @@ from ..model.profile import Profile
 from ..model.system import System
 from ..model.verdict import AppVerdicts
 from ..profiling.host import host_hash, host_platform
-from ..profiling.identity import content_hash, implementation_on
+from .stored import task_hashes, with_stored_mapping
 
 Report = Callable[[str], None]
 #: What cannot be built yet is still a faultless text.
@@ -44,12 +43,16 @@ SHORT = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A loaded text with everything that could be found out without running anything."""
+    """A loaded text with everything that could be found out without running anything.
+
+    `mapping` is the stored one, if it speaks for this text: its networks are cut and its places are pinned already.
+    """
 
     system: System
     platform: Platform | None
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
+    mapping: Mapping | None = None
 
     @property
     def ok(self) -> bool:
@@ -69,10 +72,11 @@ class Built:
     fresh: bool
 
 
-def check(path: str | Path, *, platform: str = "host") -> Checked:
+def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> Checked:
     """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
 
-    `platform` is `host`, a platform declared in the text, or a .flow file that declares one.
+    `platform` is `host`, a platform declared in the text, or a .flow file that declares one. A mapping that is stored
+    beside the text counts like pins (unless not `mapped`), where the text has none.
     """
     with no_garbage_collection():
         also = [platform] if platform.endswith(".flow") else []
@@ -84,10 +88,14 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         pins = [p for p in loaded.system.pins if chosen is not None and p.platform == chosen.name]
         pinned_ns = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
         system = loaded.system
+        stored = None
         if chosen is not None and not broken:
             staged = with_stages(system.apps, chosen.name, system.pins)
             system = replace(system, apps=staged.apps, pins=staged.pins)
             diagnostics += [d for d in staged.diagnostics if d.code not in BUILD_ONLY]
+        if mapped and chosen is not None and not has_errors(diagnostics):
+            system, stored, said = with_stored_mapping(system, chosen)
+            diagnostics += said
         for app in system.apps:
             verdicts[app.name], faults = check_app(app, pinned_ns)
             # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
@@ -100,7 +108,7 @@ def check(path: str | Path, *, platform: str = "host") -> Checked:
         if chosen is not None and not has_errors(diagnostics):
             wishes = pinned(system.apps, chosen, system.pins)[1]
             diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-        return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)))
+        return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)), stored)
 
 
 def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -143,15 +151,7 @@ def profile_path(checked: Checked) -> Path:
 
 def content_hashes(checked: Checked) -> dict[str, str]:
     """What a profile entry of each task has to match: a hash over its code, parameters and types."""
-    return {t.name: content_hash(t, _helpers(t)) for a in checked.system.apps for t in a.tasks}
-
-
-def _helpers(task: Task) -> tuple[Path, ...]:
-    """Files that a task's code brings along: local modules of Python, local headers of C."""
-    code = implementation_on(task)
-    if code is None:
-        return ()
-    return local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
+    return task_hashes(checked.system)
 
 
 def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -164,12 +164,16 @@ def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, 
     except (OSError, ValueError) as error:
         return None, (Diagnostic("F607", f"`{path.name}` is not used: {error}", None, severity="warning"),)
     digests = content_hashes(checked)
-    entries = {e.subject: e for e in profile.entries}
     assert checked.platform is not None
     if checked.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
         message = f"`{path.name}` was measured on another machine ({profile.host})"
         return None, (Diagnostic("F607", message, None, severity="warning"),)
-    stale = [n for n, d in digests.items() if n not in entries or entries[n].content_hash != d]
+    seen: dict[str, set[str]] = {}
+    for e in profile.entries:
+        seen.setdefault(e.subject, set()).add(e.content_hash)
+    stale = [n for n, d in digests.items() if seen.get(n) != {d}]
+    if stale and all(n not in seen for n in stale):  # stages that were not there yet
+        return None, ()
     if stale:
         message = f"`{path.name}` is stale: {one_of(stale).replace(' or ', ' and ')} changed since"
         return None, (Diagnostic("F607", message, None, severity="warning"),)
@@ -180,7 +184,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
     """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
     import tempfile
 
-    from ..profiling.measure import MeasurementFailed, profile, run_sequential
+    from ..profiling.measure import MeasurementFailed, profile, run_build
 
     assert checked.platform is not None
     _require_buildable(checked)
@@ -199,7 +203,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
         directory = Path(folder) / "measured"
         _write(emit(deployed), directory, deployed, force=False)
         try:
-            samples = run_sequential(directory, seconds)
+            samples = run_build(directory, seconds, strict=True).samples
         except MeasurementFailed as failure:
             said = (
                 str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
@@ -236,8 +240,16 @@ def _failed(system: System, said: str) -> Diagnostic:
 
 
 def save_profile(checked: Checked, profile: Profile) -> Diagnostic | None:
-    """Store a profile beside the text; a warning where that is not possible."""
+    """Store a profile beside the text; a warning where that is not possible.
+
+    What is known of other tasks (a network that is cut now, stages that are one network now) stays, if it was measured
+    on the same machine.
+    """
     path = profile_path(checked)
+    with contextlib.suppress(OSError, ValueError):
+        old = Profile.from_json(path.read_text())
+        if old.host == profile.host:
+            profile = profile.over(old)
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.write_text(profile.to_json())
@@ -273,10 +285,10 @@ def _require_buildable(checked: Checked) -> None:
 
 
 def firing_times(checked: Checked, profile: Profile | None) -> dict[str, float]:
-    """Mean time of one firing in ns by task: what was pinned, measured, or declared (in this order)."""
+    """Mean time of one firing in ns by task: what was pinned, measured, declared or predicted (in this order)."""
     assert checked.platform is not None
     times: dict[str, float] = {}
-    measured = {e.subject: float(e.mean_ns) for e in profile.entries} if profile else {}
+    measured = {e.subject: float(e.mean_ns) for e in profile.entries if e.processor == "cpu"} if profile else {}
     pins = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == checked.platform.name}
     for task in (t for a in checked.system.apps for t in a.tasks):
         pin = pins.get(task.name)
@@ -286,6 +298,10 @@ def firing_times(checked: Checked, profile: Profile | None) -> dict[str, float]:
             times[task.name] = measured[task.name]
         elif task.wcet_ns:
             times[task.name] = float(sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns))
+    for network in checked.mapping.networks if checked.mapping is not None else ():
+        for number, stage in enumerate(network.stages, 1):
+            name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
+            times.setdefault(name, stage.predicted_ns)
     return times
 
 
@@ -297,15 +313,16 @@ def map_system(checked: Checked, profile: Profile | None, *, seed: int = 0, repo
     if faults:
         raise Faults(faults)
     times = firing_times(checked, profile)
-    times = {t.name: times.get(t.name, 1.0) for a in apps for t in a.tasks}
+    problem_times = {t.name: {"cpu": times.get(t.name, 1.0)} for a in apps for t in a.tasks}
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
-    problem = Problem(apps, checked.platform, repetition, times, pins)
+    problem = Problem(apps, checked.platform, repetition, problem_times, pins)
     if not problem.cpus:
         message = (
             f"platform `{checked.platform.name}` has no cpu, and code for other processors cannot be generated yet"
         )
         raise Faults([Diagnostic("F603", message, checked.platform.span, "", (), "add `cpu core[4]`")])
-    return greedy.search(problem, seed=seed, progress=report)
+    found = greedy.search(problem, seed=seed, progress=report)
+    return found if checked.mapping is None else replace(checked.mapping, placements=found.placements)
 
 
 def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deployed:

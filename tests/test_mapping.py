@@ -9,6 +9,7 @@ from flowc.analysis.repetition import repetition
 from flowc.mapping import greedy
 from flowc.mapping.problem import Problem
 from flowc.model.application import Application, Implementation, Task
+from flowc.model.mapping import Placement
 from flowc.model.platform import Platform, Pool
 
 import graphs
@@ -36,8 +37,9 @@ def place(
 ) -> dict[str, tuple[str, ...]]:
     platform = Platform("p", (Pool("core", "cpu", cores, True, "static_order"),), (), "", None)
     vectors = {a.name: repetition(a).vector for a in apps}
-    times = {t.name: ms[t.name] * 1e6 for a in apps for t in a.tasks}
-    problem = Problem(tuple(apps), platform, vectors, times, {k.replace("__", "."): v for k, v in pins.items()})
+    times = {t.name: {"cpu": ms[t.name] * 1e6} for a in apps for t in a.tasks}
+    placed = {k.replace("__", "."): Placement(k.replace("__", "."), v) for k, v in pins.items()}
+    problem = Problem(tuple(apps), platform, vectors, times, placed)
     return {p.task: p.processors for p in greedy.search(problem).placements}
 
 

@@ -1,0 +1,258 @@
+"""The default search: the exact partition proposes, the plain ways are always there, and a few measured runs decide.
+
+In: a problem, and a way to run a mapping (or none: then predictions decide). Out: the winner, with a table of all
+contestants. So the answer is never slower than one processor, the inference library's own threads, or frames in
+parallel on all processors, as far as a few seconds of running can tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ..model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from . import exact
+from .contest import Contest, Entry
+from .design import Design, complete, fractional_bound
+from .exact import Objective, Place
+from .plans import plan_of
+from .problem import Divisible, Measure, Measurement, Problem, Progress
+
+#: Partitions that are run: the most promising ones.
+RUN = 3
+#: Without a run, something more complicated has to promise this much.
+CLEARLY = 0.97
+
+
+def search(
+    problem: Problem,
+    *,
+    seed: int = 0,
+    budget: float = 60.0,
+    progress: Progress | None = None,
+    measure: Measure | None = None,
+    objective: Objective = "throughput",
+) -> Mapping:
+    """The best of the plain ways and the exact partitions; deterministic without `measure`."""
+    begin = time.monotonic()
+    plain = list(unlike(plain_ways(problem, objective)))
+    known = {d.configuration for d in plain}
+    cut = [d for d in unlike(partitions(problem, objective)) if d.configuration not in known]
+    cut.sort(key=lambda d: d.predicted)
+    count = len(plain) + len(cut)
+    if measure is None or objective == "energy":
+        best = plain[0]
+        for design in (*plain[1:], *cut):
+            if design.predicted < best.predicted * CLEARLY:
+                best = design
+        entries = [Entry(d) for d in (*plain, *cut)]
+        winner, runs = next(e for e in entries if e.design is best), 0
+    else:
+        contest = Contest(measure, objective, begin + budget, progress)
+        for design in (*plain, *cut[:RUN]):
+            contest.enter(design)
+        for design in refined(problem, contest, objective):
+            contest.enter(design)
+            count += 1
+        winner = contest.decide()
+        entries, runs = [*contest.entries, *(Entry(d) for d in cut[RUN:])], contest.runs
+    bound = fractional_bound(problem) if objective == "throughput" else None
+    effort = replace(
+        winner.design.mapping.effort,
+        objective=objective,
+        seed=seed,
+        evaluations=count,
+        measured_runs=runs,
+        seconds=time.monotonic() - begin,
+        lower_bound_ns=bound,
+        optimal=bound is not None and winner.design.predicted <= bound * 1.0001,
+    )
+    ordered = sorted(entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted))
+    table = tuple(e.contestant for e in ordered)
+    mapping = replace(winner.design.mapping, search="auto", contestants=table, effort=effort)
+    return replace(mapping, why=why(problem, winner, ordered, objective))
+
+
+def unlike(designs: Iterable[Design]) -> Iterator[Design]:
+    """Those that are not the same as one before."""
+    seen = set()
+    for design in designs:
+        if design.configuration not in seen:
+            seen.add(design.configuration)
+            yield design
+
+
+# -- proposals ---------------------------------------------------------------------------------------------------------
+def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """What people do by hand, from simple to less simple."""
+    cpus = problem.cpus
+    tasks = [t.name for a in problem.apps for t in a.tasks if t.name not in problem.networks]
+    together = {t: Placement(t, (cpus[0],)) for t in tasks}
+    kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
+
+    def plans(processors: tuple[str, ...], threads: int = 1) -> list[NetworkPlan]:
+        return [NetworkPlan(name, (StagePlan(processors, threads=threads),)) for name in problem.networks]
+
+    def able(kind: str) -> bool:
+        return all(
+            kind in n.costs.layers and max(n.costs.layers[kind]) < float("inf") for n in problem.networks.values()
+        )
+
+    if able("cpu"):
+        yield complete(problem, plans(cpus[:1]), "one core", objective, together)
+        if problem.networks and len(cpus) > 1:
+            yield complete(problem, plans(cpus[:1], len(cpus)), "threads of the library", objective, together)
+    for kind, processors in kinds.items():
+        if kind != "cpu" and able(kind) and problem.networks:
+            yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)
+            if len(processors) > 1:
+                yield complete(problem, plans(processors), f"frames in turn on all {kind}s", objective)
+    if able("cpu") and len(cpus) > 1 and problem.networks:
+        yield complete(problem, plans(cpus[-1:]), "network on a core of its own", objective)
+        yield complete(problem, plans(cpus), "frames in turn", objective)
+        yield complete(problem, plans(cpus), "frames in turn, others on one core", objective, together)
+    if not problem.networks:
+        yield complete(problem, (), "greedy", objective)
+
+
+def places(problem: Problem, network: Divisible, busy: dict[str, float] | None = None) -> list[Place]:
+    """Every processor that has times for a network, and all of a pool together, with what keeps it busy besides."""
+    found = []
+    for pool in problem.platform.pools:
+        if pool.kind not in network.costs.layers:
+            continue
+        found += [Place((p,), pool.kind, (busy or {}).get(p, 0.0)) for p in pool.processors]
+        if pool.count > 1:
+            shared = max((busy or {}).get(p, 0.0) for p in pool.processors)
+            found.append(Place(pool.processors, pool.kind, shared))
+    return found
+
+
+def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """Optimal partitions of each network for every number of stages, the others whole.
+
+    The other tasks are placed around the stages, and the stages around the other tasks, until nothing changes.
+    """
+    for name, network in problem.networks.items():
+        costs = network.energy if objective == "energy" else network.costs
+        if costs is None:
+            continue
+        rest = [NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name]
+        for partition in exact.best(costs, places(problem, network), objective):
+            design = around(problem, name, network, partition, rest, objective)
+            if design is not None:
+                yield design
+
+
+def around(
+    problem: Problem,
+    name: str,
+    network: Divisible,
+    partition: exact.Partition,
+    rest: list[NetworkPlan],
+    objective: Objective,
+) -> Design | None:
+    """A partition with the other tasks around it; for throughput it is found again with what they cost."""
+    stages = len(partition.ends)
+    label = f"{stages} stages" if stages > 1 else "one stage"
+    best = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
+    if objective != "throughput":
+        return best
+    for _ in range(3):
+        own: dict[str, float] = {}
+        for place, cost in zip(partition.places, partition.stage_cost, strict=True):
+            for p in place.processors:
+                own[p] = own.get(p, 0.0) + cost / len(place.processors)
+        busy = {p: max(0.0, load - own.get(p, 0.0)) for p, load in best.load.items()}
+        again = [x for x in exact.best(network.costs, places(problem, network, busy), objective, stages)
+                 if len(x.ends) == stages]  # fmt: skip
+        if not again or (again[0].ends, again[0].places) == (partition.ends, partition.places):
+            break
+        partition = again[0]
+        design = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
+        if design.predicted >= best.predicted:
+            break
+        best = design
+    return best
+
+
+def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
+    """Partitions found again with the times that stages had when they ran together: what was measured corrects the
+    profile, stage by stage."""
+    for entry in list(contest.entries):
+        plans = entry.design.mapping.networks
+        cut = next((p for p in plans if len(p.stages) > 1), None)
+        if cut is None or entry.last is None or objective != "throughput" or not contest.close(entry):
+            continue
+        network = problem.networks[cut.task]
+        corrected = replace(network, costs=_corrected(problem, network, cut, entry.last))
+        changed = replace(problem, networks={**problem.networks, cut.task: corrected})
+        best = exact.best(corrected.costs, places(problem, corrected), objective, len(cut.stages))
+        rest = [p for p in plans if p is not cut]
+        for partition in best:
+            if len(partition.ends) != len(cut.stages):
+                continue
+            design = around(changed, cut.task, corrected, partition, rest, objective)
+            if design is not None and all(design.configuration != e.design.configuration for e in contest.entries):
+                yield replace(design, name=f"{design.name}, corrected")
+
+
+def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Measurement) -> exact.Costs:
+    """Costs where every layer takes as much longer as its stage did."""
+    layers = {kind: list(values) for kind, values in network.costs.layers.items()}
+    first = 0
+    for k, stage in enumerate(plan.stages, 1):
+        end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+        measured = seen.firing_ns.get(f"{plan.task}.stage{k}")
+        if measured and stage.predicted_ns and len(stage.processors) == 1:
+            kind = problem.platform.pool_of(stage.processors[0]).kind
+            for i in range(first, end):
+                layers[kind][i] *= measured / stage.predicted_ns
+        first = end
+    return replace(network.costs, layers=layers)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Objective) -> tuple[str, ...]:
+    """Why the winner won, and what limits it."""
+    design = winner.design
+    lines = [f"{design.name}: {design.configuration}"]
+    runner = next((e for e in entries if e is not winner and e.value is not None), None)
+    if runner is not None and runner.value and winner.value:
+        lines.append(
+            f"{runner.value / winner.value - 1:.1%} better than the next, {runner.design.name}, "
+            f"in medians of {len(winner.values)} and {len(runner.values)} runs"
+        )
+    elif len(entries) > 1:
+        other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
+        lines.append(f"predicted {other.predicted / design.predicted:.3g} x as good as the next, {other.name}")
+    lines += _limits(problem, design, objective)
+    return tuple(lines)
+
+
+def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[str]:
+    if objective != "throughput":
+        return
+    busiest = max(design.load, key=lambda p: design.load[p])
+    least = min(design.load, key=lambda p: design.load[p])
+    yield (
+        f"`{busiest}` is the busiest processor: {design.load[busiest] / 1e6:.3g} ms per frame, "
+        f"`{least}` has {design.load[least] / 1e6:.3g} ms"
+    )
+    for plan in design.mapping.networks:
+        network = problem.networks.get(plan.task)
+        if network is None or len(plan.stages) < 2:
+            continue
+        first = 0
+        for k, stage in enumerate(plan.stages, 1):
+            end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+            if busiest in stage.processors:
+                kind = problem.platform.pool_of(stage.processors[0]).kind
+                times = network.costs.layers[kind][first:end]
+                at = max(range(len(times)), key=lambda i: times[i])
+                yield (
+                    f"its stage {k} of `{plan.task}` has {end - first} layers; the largest, "
+                    f"`{network.layers[first + at]}`, takes {times[at] / 1e6:.3g} ms and cannot be split"
+                )
+            first = end

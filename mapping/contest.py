@@ -1,0 +1,96 @@
+"""Measured runs between configurations: everybody once or twice, then the best ones in turns.
+
+In: designs, and a way to run them. Out: the one with the best median. A machine that others use gets faster and
+slower: so finalists run in alternation, and medians count.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import median
+
+from ..model.mapping import Contestant
+from .design import Design
+from .exact import Objective
+from .problem import Measure, Measurement, Progress
+
+#: Who is within that of the best after one run gets into the final.
+NEAR = 1.08
+#: Finalists, and how often each runs at least.
+FINALISTS, ROUNDS = 3, 3
+#: Medians nearer than that are equal: the simpler one wins.
+EQUAL = 0.005
+
+
+@dataclass(eq=False)
+class Entry:
+    """A design with what its runs showed, in the unit of the objective."""
+
+    design: Design
+    values: list[float] = field(default_factory=list)
+    last: Measurement | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The median of its runs."""
+        return median(self.values) if self.values else None
+
+    @property
+    def contestant(self) -> Contestant:
+        """As a row of the table."""
+        return Contestant(self.design.name, self.design.configuration, self.design.predicted, self.value)
+
+
+class Contest:
+    """`deadline` (monotonic seconds) ends it, but everybody who entered before has one run."""
+
+    def __init__(self, measure: Measure, objective: Objective, deadline: float, progress: Progress | None) -> None:
+        self._measure, self._objective = measure, objective
+        self._deadline, self._progress = deadline, progress
+        self.entries: list[Entry] = []
+        self.runs = 0
+        self.interrupted = False
+
+    def enter(self, design: Design) -> Entry:
+        """A new contestant, with a first run if there is time."""
+        entry = Entry(design)
+        self.entries.append(entry)
+        if time.monotonic() < self._deadline or len(self.entries) == 1:
+            self._run(entry)
+        return entry
+
+    def close(self, entry: Entry) -> bool:
+        """Could it win? Within a fifth of the best."""
+        best = min((e.value for e in self.entries if e.value is not None), default=None)
+        return best is not None and entry.value is not None and entry.value < 1.2 * best
+
+    def decide(self) -> Entry:
+        """The winner, after the final. Ctrl-C ends the contest with the best so far."""
+        done = [e for e in self.entries if e.value is not None]
+        best = min(e.value or 0.0 for e in done)
+        final = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        for _ in range(ROUNDS):
+            for entry in final if len(final) > 1 else ():
+                if time.monotonic() < self._deadline and not self.interrupted:
+                    self._run(entry)
+        best = min(e.value or 0.0 for e in final)
+        # Entries stand from simple to complicated.
+        return next(e for e in self.entries if e in final and (e.value or 0.0) <= best * (1 + EQUAL))
+
+    def _run(self, entry: Entry) -> None:
+        if self.interrupted:
+            return
+        try:
+            seen = self._measure(entry.design.mapping)
+        except KeyboardInterrupt:
+            if not any(e.values for e in self.entries):
+                raise
+            self.interrupted = True
+            return
+        self.runs += 1
+        entry.last = seen
+        value = max((seen.latency_ns if self._objective == "latency" else seen.period_ns).values())
+        entry.values.append(value)
+        if self._progress is not None:
+            self._progress(f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}")

@@ -1,0 +1,254 @@
+"""The step that searches: from a checked text and its profile to a mapping, with measured runs on this machine.
+
+Layers of networks are measured where the profile does not have them yet, and kept in it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..analysis.check import check as check_app
+from ..analysis.order import components
+from ..codegen.deploy import missing
+from ..codegen.emit import emit
+from ..mapping.divisible import divisible
+from ..mapping.exact import Costs, Objective
+from ..mapping.problem import Divisible, Measurement, Problem, pinned
+from ..mapping.searches import SEARCHES
+from ..model.application import Task
+from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.mapping import Mapping
+from ..model.profile import LayerTime, Profile, ProfileEntry
+from ..networks.cuts import read_chain
+from ..networks.onnx_import import NetworkFault
+from ..profiling import machine
+from ..profiling.layers import layer_times
+from ..profiling.measure import MeasurementFailed, run_build
+from . import (
+    Checked,
+    Report,
+    _failed,
+    _require_buildable,
+    _write,
+    check,
+    map_system,
+    measure,
+    plan,
+    save_profile,
+    stored_profile,
+)
+from .stored import carried_out, save_mapping
+
+#: Seconds for the layers of one network, and bounds for one run of a program.
+LAYERS, SHORTEST, LONGEST = 2.0, 1.2, 5.0
+#: Frames that a run should have.
+FRAMES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What `map` found, where it was stored, and what was noticed on the way."""
+
+    mapping: Mapping
+    path: Path
+    checked: Checked
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def find_mapping(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    search: str = "auto",
+    objective: Objective = "throughput",
+    budget: float = 60.0,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Mapped:
+    """Search for the best mapping of a text and store it beside it. Raises Faults.
+
+    On `host` configurations are run to decide; for other platforms the times of a profile decide.
+    """
+    checked = check(path, platform=platform, mapped=False)
+    if not checked.ok or checked.platform is None:
+        raise Faults(checked.diagnostics)
+    here = checked.platform.name == "host"
+    profile, warnings = stored_profile(checked)
+    if profile is None and not missing(checked.system):
+        profile = measure(checked, report=report)
+    if profile is not None and here:
+        profile = with_layers(checked, profile, LAYERS, report)
+        unsaved = save_profile(checked, profile)
+        warnings = (*warnings, *([unsaved] if unsaved else []))
+    problem = problem_of(checked, profile)
+    _require(problem, objective, checked)
+    runnable = here and not missing(checked.system)
+    if runnable:
+        _require_buildable(checked)
+    found = SEARCHES[search](
+        problem,
+        seed=seed,
+        budget=budget,
+        progress=report,
+        measure=_Runs(checked, profile) if runnable else None,
+        objective=objective,
+    )
+    stored = save_mapping(checked.system, checked.platform, found)
+    return Mapped(found, stored, checked, (*checked.diagnostics, *warnings))
+
+
+def _require(problem: Problem, objective: Objective, checked: Checked) -> None:
+    assert checked.platform is not None
+    if not problem.apps:
+        raise Faults([Diagnostic("F215", "there is no app to map", None, "", (), "add `app Name { ... }`")])
+    if not problem.cpus:
+        message = f"platform `{checked.platform.name}` has no cpu"
+        raise Faults([Diagnostic("F603", message, checked.platform.span, "", (), "add `cpu core[4]`")])
+    silent = [n for n, d in problem.networks.items() if d.energy is None]
+    if objective == "energy" and (silent or not problem.networks):
+        what = f"of `{silent[0]}` on every kind of processor" if silent else "of a network"
+        message = f"the profile does not say the energy {what}"
+        help_text = "give `energy_nj` for its entries, or choose another --objective"
+        raise Faults([Diagnostic("F607", message, None, "", (), help_text)])
+
+
+# -- what is known -----------------------------------------------------------------------------------------------------
+def with_layers(checked: Checked, profile: Profile, seconds: float, report: Report | None) -> Profile:
+    """The profile with the layers of every network that could be cut, and what transfers cost here. Raises Faults."""
+    tasks = {t.name: t for a in checked.system.apps for t in a.tasks if _may_be_cut(t)}
+    known = {e.content_hash: e for e in profile.entries if e.layers}
+    entries = []
+    for e in profile.entries:
+        task = tasks.get(e.subject)
+        if task is not None and e.processor == "cpu" and not e.layers:
+            e = _layered(e, task, known.get(e.content_hash), seconds, report)
+            known[e.content_hash] = e
+        entries.append(e)
+    transfers = profile.transfers or ((machine.transfer(),) if tasks else ())
+    return replace(profile, entries=tuple(entries), transfers=transfers)
+
+
+def _layered(
+    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, report: Report | None
+) -> ProfileEntry:
+    assert task.network is not None
+    if same is not None:
+        return replace(e, layers=same.layers, overhead_ns=same.overhead_ns)
+    if report is not None:
+        report(f"measuring the layers of {task.name} for {seconds:g} s")
+    path = Path(task.network.path)
+    try:
+        chain = read_chain(path, _fixed(task))
+        times = layer_times(path, chain, seconds)
+    except NetworkFault:  # nothing that could be cut; it runs as a whole
+        return e
+    except Exception as error:  # what ONNX Runtime raises has no common type
+        said = str(error).strip().splitlines()[0]
+        raise Faults([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
+    layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
+    return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
+
+
+def _may_be_cut(task: Task) -> bool:
+    return task.network is not None and not task.network.model and task.network.batch == 1
+
+
+def _fixed(task: Task) -> dict[str, tuple[int, ...]]:
+    assert task.network is not None
+    return {t.name: t.type.shape for t in task.network.inputs}
+
+
+def problem_of(checked: Checked, profile: Profile | None) -> Problem:
+    """What a search gets: times per kind of processor as pinned, measured or declared; networks with their parts."""
+    assert checked.platform is not None
+    apps = checked.system.apps
+    pins = pinned(apps, checked.platform, checked.system.pins)[0]
+    entries: dict[str, dict[str, ProfileEntry]] = {}
+    for e in profile.entries if profile else ():
+        entries.setdefault(e.subject, {})[e.processor] = e
+    wcets = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == checked.platform.name}
+    kinds = {pool.kind for pool in checked.platform.pools}
+    times: dict[str, dict[str, float]] = {}
+    networks: dict[str, Divisible] = {}
+    for app in apps:
+        cyclic = {name for component in components(app) for name in component}
+        for task in app.tasks:
+            own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds}
+            times[task.name] = _times(task, own, wcets.get(task.name), kinds)
+            if task.network is not None and task.name not in (*pins, *cyclic) and wcets.get(task.name) is None:
+                networks[task.name] = _divisible(task, own, times[task.name], profile)
+    repetition = {name: v.repetition for name, v in checked.verdicts.items()}
+    return Problem(apps, checked.platform, repetition, times, pins, networks)
+
+
+def _times(task: Task, own: dict[str, ProfileEntry], pin: object, kinds: set[str]) -> dict[str, float]:
+    if pin is not None:
+        return dict.fromkeys(kinds, float(pin))  # type: ignore[arg-type]
+    if own:
+        return {kind: float(e.mean_ns) for kind, e in own.items()}
+    declared = float(sum(task.wcet_ns) / len(task.wcet_ns)) if task.wcet_ns else 1.0
+    code = {i.kind for i in task.implementations} & kinds
+    return dict.fromkeys(code or {"cpu"}, declared)
+
+
+def _divisible(task: Task, own: dict[str, ProfileEntry], times: dict[str, float], profile: Profile | None) -> Divisible:
+    whole = Divisible(
+        (task.name,),
+        Costs({k: [ns] for k, ns in times.items()}, dict.fromkeys(times, 0.0), (), lambda a, b, count: 0.0),
+    )
+    if not own or not _may_be_cut(task) or profile is None:
+        return whole
+    assert task.network is not None
+    try:
+        return divisible(read_chain(Path(task.network.path), _fixed(task)), own, profile.transfers)
+    except NetworkFault:
+        return whole
+
+
+# -- measured runs -----------------------------------------------------------------------------------------------------
+class _Runs:
+    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Faults."""
+
+    def __init__(self, checked: Checked, profile: Profile | None) -> None:
+        self._checked, self._profile = checked, profile
+
+    def __call__(self, mapping: Mapping) -> Measurement:
+        assert self._checked.platform is not None
+        checked = _mapped(self._checked, mapping)
+        expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
+        seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
+        deployed = plan(checked, self._profile, map_system(checked, self._profile))
+        with tempfile.TemporaryDirectory() as folder:
+            directory = Path(folder) / "contestant"
+            _write(emit(deployed), directory, deployed, force=False)
+            try:
+                seen = run_build(directory, seconds, strict=False)
+            except MeasurementFailed as failure:
+                raise Faults([_failed(checked.system, str(failure))]) from failure
+        silent = [a.name for a in self._checked.system.apps if a.name not in seen.period_ns]
+        if silent:
+            message = f"`{silent[0]}` finished no frame while it was measured"
+            help_text = "a source has to deliver at least one iteration"
+            raise Faults([Diagnostic("F606", message, None, "", (), help_text)])
+        means = {task: sum(kept) / len(kept) for task, kept in _kept(seen.samples)}
+        return Measurement(seen.period_ns, seen.latency_ns, means, seen.busy)
+
+
+def _mapped(checked: Checked, mapping: Mapping) -> Checked:
+    """A checked text with a mapping carried out. Raises Faults."""
+    assert checked.platform is not None
+    system, faults = carried_out(checked.system, checked.platform, mapping)
+    if has_errors(faults):
+        raise Faults(faults)
+    verdicts = {a.name: check_app(a)[0] for a in system.apps}
+    return replace(checked, system=system, verdicts=verdicts, mapping=mapping)
+
+
+def _kept(samples: dict[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
+    for task, values in samples.items():
+        kept = values[len(values) // 4 :]
+        if kept:
+            yield task, kept
