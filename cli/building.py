@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from .common import Force, Json, OnPlatform, Output, Text, print_json, progress, show_diagnostics, sources
+from .wording import in_8_bits
 
 
 def profile(
@@ -26,28 +27,43 @@ def profile(
     """
     from .. import steps
     from ..model.diagnostic import Faults
+    from ..profiling import machine
+    from ..steps.mapping import with_layers
 
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
-    checked = steps.check(file, platform=platform)
+    checked = steps.prepared(file, platform=platform, report=progress)
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
     measured = steps.measure(checked, seconds=seconds, report=progress)
-    warning = steps.save_profile(checked, measured)
-    if warning is not None:
-        show_diagnostics([warning], {})
+    unsaved = steps.save_profile(checked, measured)
+    stored, _ = steps.stored_profile(checked)  # with the layers that are known
+    if platform == "host":
+        measured, _ = with_layers(checked, stored or measured, seconds, progress)
+    show_diagnostics([unsaved] if unsaved else [], {})
     if as_json:
         print_json(json.loads(measured.to_json()))
         return 0
-    print(f"{measured.host}\n")
+    print(f"{measured.host}; equal work differs by {machine.noise():.0%} now\n")
     rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us"]]
-    for e in measured.entries:
+    tasks = steps.content_hashes(checked)
+    entries = [e for e in measured.entries if e.subject in tasks]
+    for e in entries:
         times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
         rows.append([e.subject, e.implementation, str(e.samples), *times])
     from ..runtime.report import columns
 
     print(columns(rows, left=2))
-    if warning is None:
+    for line in in_8_bits(checked.losses):
+        print(f"\n{line}")
+    for e in entries:
+        if e.layers:
+            print(f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them")
+    for t in measured.transfers:
+        print(
+            f"a tensor from {t.source} to {t.target}: {t.fixed_ns / 1e3:.3g} us + {t.ns_per_byte * 1e3:.3g} us per MB"
+        )
+    if unsaved is None:
         print(f"\n{steps.profile_path(checked)}")
     return 0
 
@@ -85,12 +101,15 @@ def build(
                 "digest": built.digest,
                 "fresh": built.fresh,
                 "search": built.mapping.search,
+                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
                 "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
                 "predicted_period_ns": {name: round(ns) for name, ns in built.mapping.predicted_period_ns},
             }
         )
         return 0
     print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
     processors: dict[str, list[str]] = {}
     for placement in built.mapping.placements:
         for processor in placement.processors:

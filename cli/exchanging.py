@@ -10,14 +10,20 @@ import typer
 
 from .common import Json, OnPlatform, print_json, replace, show_diagnostics, sources
 
-Format = Annotated[str, typer.Option("--format", help="`sdf3`: the XML of the SDF3 tools.")]
+#: What `export` writes, and how its files are called.
+FORMATS = {"sdf3": ".xml", "jedi": ".cfg"}
+Format = Annotated[
+    str, typer.Option("--format", help="`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI.")
+]
 
 
 def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An SDF3 XML file, or the .cfg of a Darknet network.", show_default=False, metavar="GRAPH.xml|NET.cfg"
+            help="An SDF3 XML file, the .cfg of a Darknet network, or a configuration of JEDI.",
+            show_default=False,
+            metavar="GRAPH.xml|NET.cfg|APP.cfg",
         ),
     ],
     output: Annotated[
@@ -34,10 +40,10 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Turn a graph of another tool into a .flow text (SDF3), or a Darknet network into an .onnx file."""
-    if file.suffix == ".cfg":
-        if processor is not None:
-            raise typer.BadParameter("it is for SDF3 files", param_hint="--processor")
+    """Turn a graph (SDF3) or a configuration (JEDI) into a .flow text, or a Darknet network into an .onnx file."""
+    if file.suffix == ".cfg" and processor is not None:
+        raise typer.BadParameter("it is for SDF3 files", param_hint="--processor")
+    if file.suffix == ".cfg" and _is_darknet(file):
         target = output or Path(f"{file.stem}.onnx")
         _refuse(target, force)
         _import_network(file, weights or file.with_suffix(".weights"), target)
@@ -47,7 +53,10 @@ def import_(
             raise typer.BadParameter("it is for Darknet networks", param_hint="--weights")
         target = output or Path(f"{file.stem}.flow")
         _refuse(target, force)
-        _import_sdf3(file, processor, target)
+        if file.suffix == ".cfg":
+            _import_jedi(file, target)
+        else:
+            _import_sdf3(file, processor, target)
         written = {"text": str(target)}
     if as_json:
         print_json(written)
@@ -58,15 +67,44 @@ def import_(
 
 def _import_sdf3(file: Path, processor: str | None, target: Path) -> None:
     from ..interop import sdf3
+
+    imported = sdf3.read(str(file), _content(file, "F701"), processor)
+    show_diagnostics(imported.warnings, sources(imported.warnings))
+    replace(target, imported.text)
+
+
+def _import_jedi(file: Path, target: Path) -> None:
+    from ..interop import jedi
     from ..model.diagnostic import Diagnostic, Faults
 
     try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise Faults([Diagnostic("F701", f"cannot read `{file}`: {error.strerror}", None)]) from error
-    imported = sdf3.read(str(file), content, processor)
+        imported = jedi.read(str(file), _content(file, "F705"), target)
+    except jedi.NotJedi as fault:  # tools that are no relatives name their files .cfg, too
+        message = f"`{file}` is no Darknet network: it does not begin with [net]"
+        network = Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")
+        raise Faults([network, *fault.diagnostics]) from fault
     show_diagnostics(imported.warnings, sources(imported.warnings))
     replace(target, imported.text)
+
+
+def _content(file: Path, code: str) -> bytes:
+    from ..model.diagnostic import Diagnostic, Faults
+
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Faults([Diagnostic(code, f"cannot read `{file}`: {error.strerror}", None)]) from error
+
+
+def _is_darknet(file: Path) -> bool:
+    from ..model.diagnostic import Diagnostic, Faults
+    from ..networks import darknet
+    from ..networks.onnx_import import NetworkFault
+
+    try:
+        return darknet.is_darknet(file)
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
 
 
 def _import_network(file: Path, weights: Path, target: Path) -> None:
@@ -75,11 +113,6 @@ def _import_network(file: Path, weights: Path, target: Path) -> None:
     from ..networks.onnx_import import NetworkFault
 
     try:
-        if not darknet.is_darknet(file):  # tools that are no relatives name their files .cfg, too
-            message = f"`{file}` is no Darknet network: it does not begin with [net]"
-            raise Faults(
-                [Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")]
-            )
         content = darknet.read_darknet(file, weights).SerializeToString()
     except darknet.CfgFaults as faults:
         raise Faults(faults.diagnostics) from faults
@@ -117,7 +150,8 @@ def export(
     ],
     format: Format = "sdf3",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write (default: APP.xml).", show_default=False)
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write (default: APP.xml, APP.cfg).", show_default=False),
     ] = None,
     app: Annotated[
         str | None, typer.Option(help="Which app, where there are several.", metavar="NAME", show_default=False)
@@ -126,17 +160,11 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Write an app for another tool: SDF3 XML with the times that `analyze` would use."""
-    from .. import steps
-    from ..steps import analyses
-
-    if format != "sdf3":
-        raise typer.BadParameter(f"there is no format {format}: there is sdf3", param_hint="--format")
-    checked = analyses.check_network(file) if file.suffix == ".onnx" else steps.check(file, platform=platform)
-    profile, stale = analyses.usable_profile(checked)
-    name, text = analyses.export_sdf3(checked, profile, app)
-    show_diagnostics(stale, {})
-    target = output or Path(f"{name}.xml")
+    """Write an app for another tool: as SDF3 with the times that `analyze` would use, or for JEDI with its mapping."""
+    if format not in FORMATS:
+        raise typer.BadParameter(f"there is no format {format}: there is sdf3 and jedi", param_hint="--format")
+    name, text = _jedi(file, app, platform) if format == "jedi" else _sdf3(file, app, platform)
+    target = output or Path(f"{name}{FORMATS[format]}")
     _refuse(target, force)
     replace(target, text)
     if as_json:
@@ -144,3 +172,34 @@ def export(
     else:
         print(target)
     return 0
+
+
+def _sdf3(file: Path, app: str | None, platform: str) -> tuple[str, str]:
+    from .. import steps
+    from ..steps import analyses
+
+    checked = analyses.check_network(file) if file.suffix == ".onnx" else steps.check(file, platform=platform)
+    profile, stale = analyses.usable_profile(checked)
+    name, text = analyses.export_sdf3(checked, profile, app)
+    show_diagnostics(stale, {})
+    return name, text
+
+
+def _jedi(file: Path, app: str | None, platform: str) -> tuple[str, str]:
+    from .. import steps
+    from ..dsl.load import load
+    from ..interop import jedi
+    from ..model.diagnostic import Faults
+    from ..profiling.host import host_platform
+
+    if file.suffix == ".onnx":
+        raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
+    checked = steps.check(file, platform=platform)
+    if not checked.ok or checked.platform is None:
+        raise Faults(checked.diagnostics)
+    # What was checked has stages as tasks; JEDI is told where the whole is cut.
+    also = [platform] if platform.endswith(".flow") else []
+    whole = load(file, builtin=[host_platform()], also=also).system
+    written = jedi.write(whole, checked.platform, checked.mapping, app)
+    show_diagnostics(written.warnings, sources(written.warnings))
+    return written.name, written.text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import Json, OnPlatform, Text, print_json, progress, show_diagnostics, sources
+from .wording import in_8_bits
 
 if TYPE_CHECKING:
     from ..model.mapping import Mapping
@@ -20,7 +21,7 @@ UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ"}
 def map_(
     file: Text,
     search: Annotated[
-        str, typer.Option(help="`auto`, `exact`, `jedi`, `ga`, `ga-balance` or `greedy`.", metavar="SEARCH")
+        str, typer.Option(help="`auto`, `exact`, `jedi`, `ga` or `ga-balance`.", metavar="SEARCH")
     ] = "auto",
     objective: Annotated[
         str, typer.Option(help="`throughput`, `latency` or `energy`.", metavar="OBJECTIVE")
@@ -60,6 +61,8 @@ def map_(
         print_json(_document(mapped))
         return 0
     print(_table(mapped.mapping))
+    for line in in_8_bits(mapped.checked.losses):
+        print(line)
     if explain:
         print("\n" + "\n".join(mapped.mapping.why))
     print(f"\n{mapped.path}")

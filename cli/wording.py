@@ -12,6 +12,7 @@ from .common import number
 if TYPE_CHECKING:
     from ..analysis.analyze import Analysis, Capacities, Hop
     from ..model.application import Application
+    from ..networks.quantise import Loss
     from ..steps.analyses import CutPoint, NetworkMemory
 
 #: Longer schedules and cycles are cut in the table; `--json` has them whole.
@@ -267,3 +268,13 @@ def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
     rows = [["after layer", "bytes across", "tensors", f"{work} before"]]
     rows += [[p.layer, str(p.bytes), str(len(p.tensors)), f"{100 * p.share:.1f} %"] for p in points]
     return columns(rows, left=1)
+
+
+def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
+    """What networks lose in 8 bits on their calibration data, a line per output."""
+    lines = []
+    for network, found in losses.items():
+        for x in found:
+            line = f"{network}.{x.name} in 8 bits: {x.decibels:.1f} dB signal to noise, at most {x.largest:.1%} off"
+            lines.append(line + (f", the same best score in {x.same_best:.1%}" if x.same_best is not None else ""))
+    return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.static_order import NoRound, Step, batches, schedule
-from ..model.application import Application, Channel, FilePath, Parameter, Port, Task
+from ..model.application import CUT, Application, Channel, FilePath, Moving, Network, Parameter, Part, Port, Task
 from ..model.deployment import (
     CCode,
     DataFile,
@@ -18,12 +19,15 @@ from ..model.deployment import (
     DeployedChannel,
     DeployedPort,
     DeployedTask,
+    DeployedVariant,
     DeployedWorker,
     Deployment,
     Entry,
+    MovingCode,
     OnnxCode,
     Plain,
     PythonCode,
+    Side,
 )
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
@@ -221,7 +225,7 @@ def _task(
     helpers: Helpers,
     c_tasks: dict[str, list[Task]],
 ) -> DeployedTask:
-    ports = tuple(_port(p) for p in task.inputs), tuple(_port(p) for p in task.outputs)
+    ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
     code = _code(task, batch, sources, helpers, c_tasks)
     if isinstance(code, OnnxCode) and place.threads > 1:
         code = replace(code, threads=place.threads, spin=alone)
@@ -230,14 +234,18 @@ def _task(
     return DeployedTask(task.name, task.doc, code, *ports, firings)
 
 
-def _port(port: Port) -> DeployedPort:
+def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
+    if task.network is not None and task.network.moving is not None and port.name == CUT:
+        return DeployedPort(port.name, "object", (), port.rates, port.stacked)
     return DeployedPort(port.name, port.type.dtype, port.type.shape, port.rates, port.stacked)
 
 
 def _code(
     task: Task, batch: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
-) -> PythonCode | CCode | OnnxCode:
+) -> PythonCode | CCode | OnnxCode | MovingCode:
+    if task.network is not None and task.network.moving is not None:
+        return _moving(task.network, task.network.moving, sources)
     if task.network is not None:
         network = task.network
         file = sources.place("networks", network.path, network.model or None)
@@ -258,6 +266,22 @@ def _code(
         sources.place("tasks", helper)
     parameters = tuple((n, _plain(v, sources)) for n, v in task.parameters if code.passes is None or n in code.passes)
     return PythonCode(file, code.symbol, parameters)
+
+
+def _moving(network: Network, moving: Moving, sources: Sources) -> MovingCode:
+    """The models of all cuts as files; both sides name the same ones."""
+    file = Path(network.path)
+
+    def place(part: Part, number: int, side: str) -> Side:
+        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}")
+        return sources.place("networks", file.with_name(own), part.model), part.inputs, part.outputs
+
+    variants = tuple(
+        DeployedVariant(v.layer, place(v.front, k, "front"), place(v.back, k, "back"), v.work)
+        for k, v in enumerate(moving.variants, 1)
+    )
+    tensors = tuple(t.name for t in (network.inputs if moving.side == "front" else network.outputs))
+    return MovingCode(moving.network, moving.side, tensors, variants, moving.start, moving.others)
 
 
 def parameter_type(value: Parameter) -> str:

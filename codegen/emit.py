@@ -24,8 +24,10 @@ from ..model.deployment import (
     DeployedWorker,
     Deployment,
     Entry,
+    MovingCode,
     OnnxCode,
     PythonCode,
+    Side,
 )
 from ..model.types import DTYPES
 from ..profiling.identity import implementation_on
@@ -36,7 +38,25 @@ from .sources import Plan
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
-RESERVED = ("C", "Fire", "HOME", "Network", "Port", "Process", "Program", "Python", "main", "os", "p", "program", "sys")
+RESERVED = (
+    "Back",
+    "C",
+    "Cut",
+    "Fire",
+    "Front",
+    "HOME",
+    "Network",
+    "Port",
+    "Process",
+    "Program",
+    "Python",
+    "main",
+    "os",
+    "p",
+    "program",
+    "sys",
+    "Variant",
+)
 
 
 def emit(deployed: Deployed) -> Plan:
@@ -44,7 +64,7 @@ def emit(deployed: Deployed) -> Plan:
     jinja = _jinja()
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
-    networks = any(isinstance(t.code, OnnxCode) for a in deployment.apps for t in a.tasks)
+    networks = any(isinstance(t.code, OnnxCode | MovingCode) for a in deployment.apps for t in a.tasks)
     needs = "numpy, onnxruntime" if networks else "numpy"
     plan["main.py"] = _main(jinja, deployment, needs)
     plan["deployment.json"] = deployment.to_json().encode()
@@ -127,8 +147,11 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
-    apart = any(isinstance(t.code, PythonCode) and t.code.process for a in deployment.apps for t in a.tasks)
-    return ["C", "Fire", "Network", "Port", *(["Process"] if apart else []), "Program", "Python", "main"]
+    codes = [t.code for a in deployment.apps for t in a.tasks]
+    words = {"C", "Fire", "Network", "Port", "Program", "Python", "main"}
+    words |= {"Process"} if any(isinstance(c, PythonCode) and c.process for c in codes) else set()
+    words |= {"Back", "Cut", "Front", "Variant"} if any(isinstance(c, MovingCode) for c in codes) else set()
+    return sorted(words)
 
 
 def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) -> dict[str, Any]:
@@ -150,6 +173,7 @@ def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) ->
         "pace": _pace(app),
         "period": app.period_ns,
         "deadline": app.deadline_ns,
+        "cuts": _cuts(app, task_ids),
         "tasks": [_task(t, task_ids) for t in app.tasks],
         "channels": channels,
     }
@@ -173,13 +197,41 @@ def _task(task: DeployedTask, task_ids: dict[str, str]) -> dict[str, Any]:
         "name": task.name,
         "doc": task.doc,
         "id": task_ids[task.name],
-        "code": _code(task.code),
+        "code": _code(task.code, task_ids),
         "inputs": [_port(p) for p in task.inputs],
         "outputs": [_port(p) for p in task.outputs],
     }
 
 
-def _code(code: PythonCode | CCode | OnnxCode) -> str:
+def _cuts(app: DeployedApp, task_ids: dict[str, str]) -> list[dict[str, Any]]:
+    """The cuts that move at run time, each defined in front of the two tasks that share it."""
+    return [
+        {
+            "id": _cut_id(t.code, task_ids),
+            "name": t.code.network,
+            "variants": [
+                f"{literal(v.layer)}, {_side(v.front)}, {_side(v.back)}, {literal(v.work)}" for v in t.code.variants
+            ],
+            "start": t.code.start,
+            "others": t.code.others,
+        }
+        for t in app.tasks
+        if isinstance(t.code, MovingCode) and t.code.side == "front"
+    ]
+
+
+def _cut_id(code: MovingCode, task_ids: dict[str, str]) -> str:
+    return f"{task_ids[code.network + '.stage1']}_cut"
+
+
+def _side(side: Side) -> str:
+    return f"({literal(side[0])}, {_names(side[1])}, {_names(side[2])})"
+
+
+def _code(code: PythonCode | CCode | OnnxCode | MovingCode, task_ids: dict[str, str]) -> str:
+    if isinstance(code, MovingCode):
+        side = "Front" if code.side == "front" else "Back"
+        return f"{side}({_cut_id(code, task_ids)}, {_names(code.tensors)})"
     if isinstance(code, PythonCode):
         arguments = [literal(code.file), literal(code.name)]
         # A parameter may be called like a keyword of Python: those are passed as **.

@@ -8,6 +8,9 @@ from pathlib import Path
 
 Plan = dict[str, bytes | Path]
 
+#: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
+KEPT = ".flowc"
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -25,6 +28,8 @@ class Sources:
         """
         file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbours are there
         relative = Path(os.path.relpath(file, self._root))
+        if relative.parts[0] == KEPT:
+            relative = Path(relative.name)
         parts = [part for part in relative.parts if part != ".."]
         up = len(relative.parts) - len(parts)
         target = "/".join([room, *([f"_up{up}"] if up else []), *parts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..model.application import Implementation, Network, Port, Task, Tensor
+from ..model.application import FilePath, Implementation, Network, Port, Task, Tensor
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
@@ -185,14 +185,25 @@ class NetworkBuilder:
                         builder.add_bare(border, "in" if way == "in" else "out")
         if not builder.good:
             return None
-        calibrate = settings.get("calibrate")
+        pattern = self._calibrate(settings, precision)
         network = Network(
             declaration.name.text, declaration.file.value, str(beside(declaration.file.span, declaration.file.value)),
             builder.tensors("in"), builder.tensors("out"), batch, precision,
-            calibrate.value.value if calibrate and isinstance(calibrate.value, s.Text) else "",
+            FilePath(pattern.value, str(beside(pattern.span, ""))) if pattern is not None else None,
             interface.external, interface.content_hash, interface.opset,
         )  # fmt: skip
         return builder.template(network)
+
+    def _calibrate(self, settings: dict[str, s.Setting], precision: str) -> s.Text | None:
+        """The pattern of calibration data, which int8 needs."""
+        setting = settings.get("calibrate")
+        if setting is not None and isinstance(setting.value, s.Text):
+            return setting.value
+        if precision == "int8":
+            message = "`int8` needs data to find the ranges of the tensors"
+            help_text = 'add `calibrate "frames/*.npy"`: files with some typical inputs, relative to this text'
+            self._context.fault("F410", message, settings["precision"].span, "", (), help_text)
+        return None
 
     def wrapped(self, port: s.NetPort) -> Implementation | None:
         """The implementation of a port's `pre` or `post`."""

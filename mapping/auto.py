@@ -10,19 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import inf
 
 from ..model.mapping import Mapping, NetworkPlan, Placement, StagePlan
-from . import exact
+from . import exact, greedy
 from .contest import Contest, Entry
 from .design import Design, complete, fractional_bound
 from .exact import Objective, Place
 from .plans import plan_of
 from .problem import Divisible, Measure, Measurement, Problem, Progress
 
+#: A Python task with this share of the work is worth a process.
+HEAVY = 0.1
 #: Partitions that are run: the most promising ones.
 RUN = 3
-#: Without a run, something more complicated has to promise this much.
-CLEARLY = 0.97
+#: Predictions nearer than that are equal: without a run, the simpler one wins.
+EQUAL = 0.01
 
 
 def search(
@@ -42,16 +45,16 @@ def search(
     cut.sort(key=lambda d: d.predicted)
     count = len(plain) + len(cut)
     if measure is None or objective == "energy":
-        best = plain[0]
-        for design in (*plain[1:], *cut):
-            if design.predicted < best.predicted * CLEARLY:
-                best = design
-        entries = [Entry(d) for d in (*plain, *cut)]
-        winner, runs = next(e for e in entries if e.design is best), 0
+        entries = [Entry(d) for d in (*plain, *sorted(cut, key=stages))]
+        least = min(e.design.predicted for e in entries)
+        winner, runs = next(e for e in entries if e.design.predicted <= least * (1 + EQUAL)), 0
     else:
         contest = Contest(measure, objective, begin + budget, progress)
         for design in (*plain, *cut[:RUN]):
             contest.enter(design)
+        for design in apart(problem, contest, objective):
+            contest.enter(design)
+            count += 1
         for design in refined(problem, contest, objective):
             contest.enter(design)
             count += 1
@@ -72,6 +75,11 @@ def search(
     table = tuple(e.contestant for e in ordered)
     mapping = replace(winner.design.mapping, search="auto", contestants=table, effort=effort)
     return replace(mapping, why=why(problem, winner, ordered, objective))
+
+
+def stages(design: Design) -> int:
+    """How many stages the networks have: a measure of how complicated a design is."""
+    return sum(len(n.stages) for n in design.mapping.networks)
 
 
 def unlike(designs: Iterable[Design]) -> Iterator[Design]:
@@ -95,9 +103,7 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
         return [NetworkPlan(name, (StagePlan(processors, threads=threads),)) for name in problem.networks]
 
     def able(kind: str) -> bool:
-        return all(
-            kind in n.costs.layers and max(n.costs.layers[kind]) < float("inf") for n in problem.networks.values()
-        )
+        return all(kind in n.costs.layers and max(n.costs.layers[kind]) < inf for n in problem.networks.values())
 
     if able("cpu"):
         yield complete(problem, plans(cpus[:1]), "one core", objective, together)
@@ -114,6 +120,24 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
         yield complete(problem, plans(cpus), "frames in turn, others on one core", objective, together)
     if not problem.networks:
         yield complete(problem, (), "greedy", objective)
+
+
+def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
+    """The best so far again, with heavy Python tasks in processes of their own: threads share the interpreter."""
+    total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
+    python = {
+        t.name: problem.work_ns(a, t)
+        for a in problem.apps
+        for t in a.tasks
+        if not greedy.runs_without_interpreter(t) and t.implementations and t.name not in problem.pins
+    }
+    heavy = frozenset(t for t, work in python.items() if work > HEAVY * total)
+    if not heavy or len(problem.cpus) < 2:
+        return
+    changed = replace(problem, apart=heavy)
+    leaders = sorted((e for e in contest.entries if e.value is not None), key=lambda e: e.value or 0.0)[:2]
+    for entry in leaders:
+        yield complete(changed, entry.design.mapping.networks, f"{entry.design.name}, Python apart", objective)
 
 
 def places(problem: Problem, network: Divisible, busy: dict[str, float] | None = None) -> list[Place]:
@@ -140,9 +164,7 @@ def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
             continue
         rest = [NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name]
         for partition in exact.best(costs, places(problem, network), objective):
-            design = around(problem, name, network, partition, rest, objective)
-            if design is not None:
-                yield design
+            yield around(problem, name, network, partition, rest, objective)
 
 
 def around(
@@ -152,7 +174,7 @@ def around(
     partition: exact.Partition,
     rest: list[NetworkPlan],
     objective: Objective,
-) -> Design | None:
+) -> Design:
     """A partition with the other tasks around it; for throughput it is found again with what they cost."""
     stages = len(partition.ends)
     label = f"{stages} stages" if stages > 1 else "one stage"
@@ -165,11 +187,10 @@ def around(
             for p in place.processors:
                 own[p] = own.get(p, 0.0) + cost / len(place.processors)
         busy = {p: max(0.0, load - own.get(p, 0.0)) for p, load in best.load.items()}
-        again = [x for x in exact.best(network.costs, places(problem, network, busy), objective, stages)
-                 if len(x.ends) == stages]  # fmt: skip
-        if not again or (again[0].ends, again[0].places) == (partition.ends, partition.places):
+        again = exact.best_of(network.costs, places(problem, network, busy), objective, stages)
+        if again is None or (again.ends, again.places) == (partition.ends, partition.places):
             break
-        partition = again[0]
+        partition = again
         design = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
         if design.predicted >= best.predicted:
             break
@@ -188,14 +209,13 @@ def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterato
         network = problem.networks[cut.task]
         corrected = replace(network, costs=_corrected(problem, network, cut, entry.last))
         changed = replace(problem, networks={**problem.networks, cut.task: corrected})
-        best = exact.best(corrected.costs, places(problem, corrected), objective, len(cut.stages))
+        partition = exact.best_of(corrected.costs, places(problem, corrected), objective, len(cut.stages))
+        if partition is None:
+            continue
         rest = [p for p in plans if p is not cut]
-        for partition in best:
-            if len(partition.ends) != len(cut.stages):
-                continue
-            design = around(changed, cut.task, corrected, partition, rest, objective)
-            if design is not None and all(design.configuration != e.design.configuration for e in contest.entries):
-                yield replace(design, name=f"{design.name}, corrected")
+        design = around(changed, cut.task, corrected, partition, rest, objective)
+        if all(design.configuration != e.design.configuration for e in contest.entries):
+            yield replace(design, name=f"{design.name}, corrected")
 
 
 def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Measurement) -> exact.Costs:
@@ -218,17 +238,38 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
     """Why the winner won, and what limits it."""
     design = winner.design
     lines = [f"{design.name}: {design.configuration}"]
-    runner = next((e for e in entries if e is not winner and e.value is not None), None)
+    others = [e for e in entries if e is not winner and e.value is not None]
+    # Who was in the final has been measured as often as the winner: single runs are no comparison.
+    runner = next((e for e in others if len(e.values) == len(winner.values)), None)
     if runner is not None and runner.value and winner.value:
         lines.append(
             f"{runner.value / winner.value - 1:.1%} better than the next, {runner.design.name}, "
             f"in medians of {len(winner.values)} and {len(runner.values)} runs"
         )
-    elif len(entries) > 1:
+    elif len(entries) > 1 and not others:
         other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
-        lines.append(f"predicted {other.predicted / design.predicted:.3g} x as good as the next, {other.name}")
+        gain = other.predicted / design.predicted - 1
+        if gain < 0:
+            lines.append(f"{other.name} promises {-gain:.1%} more, which is not worth being more complicated")
+        else:
+            lines.append(f"predicted to be {gain:.1%} better than the next, {other.name}")
+    lines += _by_kind(problem, objective)
     lines += _limits(problem, design, objective)
     return tuple(lines)
+
+
+def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:
+    """What each kind of processor takes for the whole network: where it would run if it ran in one place."""
+    for name, network in problem.networks.items():
+        costs = network.energy if objective == "energy" else network.costs
+        if costs is None or len(costs.layers) < 2:
+            continue
+        unit = "mJ" if objective == "energy" else "ms"
+        sums = sorted((sum(values) + costs.overhead[kind], kind) for kind, values in costs.layers.items())
+        yield f"`{name}` as a whole: " + ", ".join(
+            f"{total / 1e6:.4g} {unit} on a {kind}" if total < inf else f"not possible on a {kind}"
+            for total, kind in sums
+        )
 
 
 def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[str]:

@@ -94,13 +94,29 @@ def best(
     Stages next to each other are on different places. Time is polynomial for a given number of stages:
     O(places^k cuts^(k-2) log cuts) for throughput, and O(k places^2 cuts^2) for the sums.
     """
-    solver = _Solver(costs, places)
-    found = []
-    for stages in range(1, min(most_stages, len(costs.cuts) + 1) + 1):
-        partition = solver.bottleneck(stages) if objective == "throughput" else solver.total(stages)
-        if partition is not None:
-            found.append(partition)
-    return tuple(found)
+    found = (best_of(costs, places, objective, s) for s in range(1, min(most_stages, len(costs.cuts) + 1) + 1))
+    return tuple(p for p in found if p is not None)
+
+
+def best_of(costs: Costs, places: Sequence[Place], objective: Objective, stages: int) -> Partition | None:
+    """The optimal partition into exactly so many stages, None if there is none."""
+    if objective != "throughput":
+        return _Solver(costs, places).total(stages)
+    return _Solver(costs, _least_busy(places, stages)).bottleneck(stages)
+
+
+def _least_busy(places: Sequence[Place], count: int) -> list[Place]:
+    """At most so many places of one kind and size: instead of a busier one, a less busy one would do as well."""
+    chosen = []
+    for k, place in enumerate(places):
+        alike = [(p.busy, i) for i, p in enumerate(places) if _size(p) == _size(place)]
+        if (place.busy, k) in sorted(alike)[:count]:
+            chosen.append(place)
+    return chosen
+
+
+def _size(place: Place) -> tuple[str, int]:
+    return place.kind, len(place.processors)
 
 
 def evaluate(costs: Costs, ends: Sequence[int], places: Sequence[Place], objective: Objective) -> Partition:

@@ -52,8 +52,12 @@ def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
     """All plain shapes with their predicted costs: load of the busiest core, and of the interpreter's lock."""
     for name, shape in SHAPES.items():
         for places in shape(problem):
-            placement = {**{t: Placed(t, p) for t, p in places.items()}, **problem.pins}
+            placement = _placed(problem, places)
             yield name, placement, cost(problem, placement)
+
+
+def _placed(problem: Problem, places: Placement) -> Whole:
+    return {**{t: Placed(t, p, process=t in problem.apart) for t, p in places.items()}, **problem.pins}
 
 
 def cost(problem: Problem, placement: Whole) -> float:
@@ -185,7 +189,7 @@ def _around_pins(problem: Problem) -> Iterator[Placement]:
     for first in problem.cpus:
         for second in problem.cpus:
             places: Placement = {t.name: ((first if t.name in before else second),) for t in free}
-            total = cost(problem, {**{t: Placed(t, p) for t, p in places.items()}, **problem.pins})
+            total = cost(problem, _placed(problem, places))
             if best is None or total < best[0]:
                 best = total, places
     assert best is not None

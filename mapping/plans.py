@@ -15,7 +15,7 @@ from ..model.application import Application, Channel, Port, Task
 from ..model.mapping import NetworkPlan, Pin, PinStage, Placement, StagePlan
 from ..model.span import Span
 from .exact import Costs, Partition
-from .problem import Divisible, Problem
+from .problem import LINK, Divisible, Problem
 
 
 def plan_of(task: str, network: Divisible, partition: Partition) -> NetworkPlan:
@@ -68,7 +68,7 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
 def _cut(app: Application, task: Task, names: list[str]) -> Application:
     """The app with stages in a row instead of a network: inputs go to the first, outputs come from the last."""
     first, last = names[0], names[-1]
-    link = Port("next", "out", None, (1,), False, task.span), Port("before", "in", None, (1,), False, task.span)
+    link = Port(LINK, "out", None, (1,), False, task.span), Port("before", "in", None, (1,), False, task.span)
     stages = []
     for name in names:
         inputs = task.inputs if name == first else (link[1],)
@@ -83,7 +83,7 @@ def _cut(app: Application, task: Task, names: list[str]) -> Application:
         for c in app.channels
     ]
     for a, b in pairwise(names):
-        channels.append(Channel(f"{a}.next->{b}.before", a, "next", b, "before", 0, (), task.span))
+        channels.append(Channel(f"{a}.{LINK}->{b}.before", a, LINK, b, "before", 0, (), task.span))
     at = app.tasks.index(task)
     return replace(app, tasks=(*app.tasks[:at], *stages, *app.tasks[at + 1 :]), channels=tuple(channels))
 

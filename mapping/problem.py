@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from .exact import Costs
 
 #: A token that changes processors costs its receiver a wake-up (measured: 20-30 us).
 HOP_NS = 30_000.0
+#: The port between stages of a network, whose times hold what a hand-over costs; no port of a text is called so.
+LINK = "next stage"
 #: Of its threads' time, what a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two cores: 0.85 to 0.95).
 THREADS = 0.9
 #: Load of a processor that periodic apps use fully (see `loads`).
@@ -40,11 +43,21 @@ Measure = Callable[[Mapping], Measurement]
 
 @dataclass(frozen=True, slots=True)
 class Divisible:
-    """A network that may be cut: its layers, and what parts of it take (`energy` where a profile says so)."""
+    """A network that may be cut: its layers, and what parts of it take (`energy` where a profile says so).
+
+    `crossing[i]` are the tensors that cross `costs.cuts[i]`; empty where nobody looked.
+    """
 
     layers: tuple[str, ...]
     costs: Costs
     energy: Costs | None = None
+    crossing: tuple[tuple[str, ...], ...] = ()
+
+    def skipping(self, cuts: Sequence[int]) -> tuple[str, ...]:
+        """Tensors that cross more than one of some cuts, given as the numbers of layers in front of them."""
+        tensors = dict(zip((after for after, _ in self.costs.cuts), self.crossing, strict=False))
+        seen = Counter(t for after in cuts for t in tensors.get(after, ()))
+        return tuple(t for t, times in seen.items() if times > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,8 @@ class Problem:
     """Apps to be mapped on a platform.
 
     `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
-    processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task.
+    processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task;
+    `apart` Python tasks that shall have a process of their own.
     """
 
     apps: tuple[Application, ...]
@@ -61,6 +75,7 @@ class Problem:
     firing_ns: MappingABC[str, MappingABC[str, float]]
     pins: MappingABC[str, Placement]
     networks: MappingABC[str, Divisible] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
 
     @property
     def cpus(self) -> tuple[str, ...]:
@@ -99,6 +114,7 @@ def pinned(
             placements[pin.task] = Placement(
                 pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers
             )
+    for pin in (p for p in pins if p.platform == platform.name):
         for wanted, neighbours in ((pin.pre, _feeders), (pin.post, _readers)):
             for neighbour in neighbours(pin.task, apps) if wanted > 1 else ():
                 if tasks[neighbour].replicable:
@@ -126,6 +142,8 @@ def _spread(task: str, pin: Placement | None, threads: int, platform: Platform) 
 
 def _unsupported(pin: Pin, task: Task) -> str:
     """What of a pin cannot be carried out yet; a network with stages has become tasks before this is asked."""
+    if pin.adapt:
+        return "a cut can `adapt` between two stages only"
     if len(pin.stages) == 1 and pin.stages[0].until is None:
         return ""
     if task.network is not None and task.network.batch > 1:
@@ -199,7 +217,7 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
                     load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
         for c in app.channels:
             there = placement[c.destination].processors
-            if placement[c.source].processors != there:
+            if placement[c.source].processors != there and c.source_port != LINK:
                 for processor in there:
                     load[processor] += factor * HOP_NS / len(there)
     return load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..model.mapping import Mapping
-from . import auto
+from . import auto, balance, ga, jedi, optimum
 from .exact import Objective
 from .problem import Measure, Problem, Progress
 
@@ -27,4 +27,8 @@ class Search(Protocol):
 
 SEARCHES: dict[str, Search] = {
     "auto": auto.search,
+    "exact": optimum.search,
+    "jedi": jedi.search,
+    "ga-balance": balance.search,
+    "ga": ga.search,
 }

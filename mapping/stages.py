@@ -21,6 +21,7 @@ from ..model.mapping import Pin
 from ..model.types import TensorType
 from ..networks.onnx_import import Border, NetworkFault
 from ..networks.split import NoSuchLayer, OutOfOrder, SplitFault, Stage, StageInput, split
+from .moving import moving
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,14 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         stages = _split(app.task(pin.task), pin)
         if isinstance(stages, Diagnostic):
             faults.append(stages)
-        if isinstance(stages, Diagnostic) or pin.wcet_ns is not None or pin.adapt:
+        impossible = pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2)
+        if isinstance(stages, Diagnostic) or impossible:
             kept.append(pin)
             continue
-        changed[app.name] = _replaced(app, app.task(pin.task), stages)
+        if pin.adapt:
+            changed[app.name] = moving(app, app.task(pin.task), pin.stages[0].until or "")
+        else:
+            changed[app.name] = _replaced(app, app.task(pin.task), stages)
         for number, stage in enumerate(pin.stages, 1):
             own = replace(stage, until=None)
             first, last = number == 1, number == len(pin.stages)

@@ -9,6 +9,9 @@ from typing import Literal
 from .span import Span
 from .types import TensorType
 
+#: The ports between both sides of a network whose cut may move.
+CUT = "cut"
+
 Value = bool | int | Fraction | str
 
 
@@ -74,12 +77,49 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One side of a cut: an ONNX model with the tensors it reads and makes."""
+
+    model: bytes = field(repr=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A place where a network can be cut at run time, after `layer`; `work` of both sides counts as a ratio."""
+
+    layer: str
+    front: Part
+    back: Part
+    work: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A network in two stages whose cut may move among `variants`; it starts with number `start`.
+
+    This is one side of it, and `network` the name of the whole. One token through the ports `CUT` stands for all
+    tensors that cross. `others` is what other tasks on the processors of both sides take per frame, in the unit of
+    `work`.
+    """
+
+    network: str
+    side: Literal["front", "back"]
+    variants: tuple[Variant, ...]
+    start: int
+    others: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """An imported ONNX model.
 
     `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
-    `batch` is the number of firings grouped into one inference (1 = none). `content_hash` covers the file and
-    its external data. `model` is the model itself where it is no file: a stage that was cut from one.
+    `batch` is the number of firings grouped into one inference (1 = none). `calibrate` is a pattern of files below the
+    folder `path`, for `precision` int8. `content_hash` covers the file and
+    its external data. `model` is the model itself where it is no file: a stage that was cut from one. `moving` is set
+    for a stage whose cut may move at run time.
     """
 
     definition: str
@@ -89,11 +129,12 @@ class Network:
     outputs: tuple[Tensor, ...]
     batch: int
     precision: str
-    calibrate: str
+    calibrate: FilePath | None
     external: tuple[str, ...]
     content_hash: str
     opset: int
     model: bytes = field(default=b"", repr=False)
+    moving: Moving | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F407": ("external weights are missing or outside", "External data of an ONNX file must exist below the file's folder."),
     "F408": ("a tensor type is not supported", "Channels carry numpy arrays: tensors of numeric or boolean types."),
     "F409": ("a batch does not fit the network", "Grouping firings needs a dynamic first dimension."),
+    "F410": ("calibration data do not fit", "8 bits need samples of the inputs: `.npy` files for one input, `.npz` files with an array per input, with the shapes and types of the network."),
+    "F411": ("a network cannot be quantised", "It is in 8 bits already, has no layer that runs in 8 bits, or ONNX Runtime refuses it."),
     # -- platforms and mappings ----------------------------------------------------------------------------------------
     "F501": ("there is no such processor", "Processors are named `pool[index]`, or `pool` when declared without a count."),
     "F502": ("a pin names no task", "Tasks are named `App.instance`, inside composites `App.graph.instance`."),
@@ -67,6 +69,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     # -- building ------------------------------------------------------------------------------------------------------
     "F507": ("a network cannot be cut there", "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor."),
+    "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
     "F601": ("a task has no code", "Abstract tasks can be checked and analysed; to build them, each needs an implementation."),
     "F602": ("a port has no type", "Abstract ports can be analysed; a program needs to know what travels."),
     "F603": ("code for this processor cannot be generated yet", "This version generates programs for CPUs."),
@@ -81,4 +84,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of actors that exist, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),
     "F703": ("SDF3 says something that flowc does not", "What is imported is right without it, but means less than the file, or something slightly different. This is a warning."),
     "F704": ("an app cannot be written as SDF3", "SDF3 knows actors, rates, initial tokens and execution times; what goes beyond has no place in its files."),
+    "F705": ("this is no JEDI configuration", "A configuration of JEDI is a file of libconfig: `configs = { instance_num = \"1\"; instances = ( { ... } ); }`. A setting that cannot be read does not hide the faults of others. `@include` is refused, so that no other file is opened, and so are very large files."),
+    "F706": ("a JEDI configuration is faulty", "Numbers stand in quotes, and the lists `devices`, `cut_points` and `dla_cores` have an entry for each of `device_num` stages. A cut point is the last layer of its stage, so that they rise. All faults of a file are reported at once."),
+    "F707": ("JEDI and flowc do not say quite the same", "What is written is right without it, but means less, or something slightly different; or something has to be filled in. This is a warning."),
+    "F708": ("a mapping cannot be written for JEDI", "An instance of JEDI is one network whose stages run on one GPU and on DLAs. It has streams, buffers, and threads around the network; what else a pin can say has no place in its files. A tensor may cross one cut only, as stages hand over to their neighbours."),
 }  # fmt: skip

@@ -9,6 +9,8 @@ from typing import Any
 DEPLOYMENT_VERSION = 1
 
 Plain = bool | int | float | str
+#: A file of the build with the tensors it reads and makes.
+Side = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,32 @@ class OnnxCode:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedVariant:
+    """A cut of a network that may move, after `layer`, and what both sides take (ns, or anything in proportion)."""
+
+    layer: str
+    front: Side
+    back: Side
+    work: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class MovingCode:
+    """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those of its own ports.
+
+    `others` is what the other tasks on the processors of both sides take per frame, in the unit of `work`.
+    """
+
+    network: str
+    side: str
+    tensors: tuple[str, ...]
+    variants: tuple[DeployedVariant, ...]
+    start: int
+    others: tuple[float, float]
+    kind: str = "moving"
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedPort:
     """A port with its type."""
 
@@ -74,7 +102,7 @@ class DeployedTask:
 
     name: str
     doc: str
-    code: PythonCode | CCode | OnnxCode
+    code: PythonCode | CCode | OnnxCode | MovingCode
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int

@@ -103,8 +103,9 @@ def cut_points(
     """Cuts of a model, from front to back; those inside a group of layers that become one kernel only on request.
 
     Groups are a Conv, Gemm or MatMul (or a lone BatchNormalization) and what follows it alone: BatchNormalization,
-    scale and bias, for a Conv the sum with a skip connection of the same shape, an activation. Cuts through tensors of
-    unknown size are left out. Raises NetworkFault as `read_chain`.
+    scale and bias, for a Conv the sum with a skip connection of the same shape, an activation. DequantizeLinear goes
+    with its only reader, QuantizeLinear with the layer that it reads. Cuts through tensors of unknown size are left
+    out. Raises NetworkFault as `read_chain`.
     """
     chain = read_chain(path, fixed, batch)
     return tuple(c for c in chain.cuts() if inside_fused or not chain.fused(c.after))
@@ -243,10 +244,13 @@ def _fusions(
 
     An open tensor ends a group that may go on; it maps to the operator that began the group, to "gate" where only the
     second node of a gate can follow (x * Sigmoid(x), x * HardSigmoid(x)), to nothing where only an activation can.
+    Conversions from and to 8 bits go with the layer between.
     """
     readers = Counter(t for r in reads for t in r) + Counter(outputs)
     gated = _gated(nodes, readers)
     opened: dict[str, str] = {}
+    plain: dict[str, int] = {}
+    makers = {t for n in nodes for t in n.output}
     found = []
     for node, data in zip(nodes, reads, strict=True):
         op = node.op_type if node.domain in ("", "ai.onnx") else ""
@@ -268,7 +272,12 @@ def _fusions(
             fused, opened[out] = last, ""
         if op in HEADS and not fused:
             opened[out] = op
-        found.append(fused)
+        if op == "DequantizeLinear" and readers[out] == 1:
+            plain[out] = len(plain)
+        elif op == "QuantizeLinear" and node.input[0] in near & makers:
+            fused = node.input[0]
+        # The conversion that comes first: no cut is left between any of them and the layer.
+        found.append(min((t for t in data if t in plain), key=plain.__getitem__, default=fused))
     return found
 
 

@@ -9,11 +9,30 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from .adapt import Back, Cut, Front, Variant
 from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
 from .graph import App, Fire, Task
+from .process import Process
 from .program import Program
 from .tokens import Port
 
-__all__ = ["App", "C", "Channel", "Code", "Fire", "Network", "Port", "Program", "Python", "Task", "main"]
+__all__ = [
+    "App",
+    "Back",
+    "C",
+    "Channel",
+    "Code",
+    "Cut",
+    "Fire",
+    "Front",
+    "Network",
+    "Port",
+    "Process",
+    "Program",
+    "Python",
+    "Task",
+    "Variant",
+    "main",
+]

@@ -180,7 +180,7 @@ class Network(Code):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
-        self._session = _session(path, self.threads, self.spin)
+        self._session = session(path, self.threads, self.spin)
         self._in_shapes = [p.shape for p in inputs]
         self._out_shapes = [p.shape for p in outputs]
 
@@ -196,7 +196,7 @@ class Network(Code):
 
 
 @lru_cache(maxsize=None)
-def _session(path: str, threads: int, spin: bool) -> Any:
+def session(path: str, threads: int, spin: bool) -> Any:
     """Usually one thread per inference and no spinning: the workers are the parallelism.
 
     Instances of one network share its session; running it is thread-safe.

@@ -44,7 +44,7 @@ def describe(error: BaseException) -> str:
 def details_of(error: BaseException) -> str:
     """The traceback from the task's own code on."""
     if isinstance(error, TaskError):
-        return ""
+        return getattr(error, "details", "")  # of a failure in another process, as told there
     frames = traceback.extract_tb(error.__traceback__)
     here = os.path.dirname(os.path.abspath(__file__))
     own = [f for f in frames if not os.path.abspath(f.filename).startswith(here)]

@@ -125,6 +125,8 @@ class Harness(unittest.TestCase):
                 for port, mine, wanted in zip(task["inputs"], seen[firing], arrays):
                     place = "input %s of %s, firing %d" % (port["name"], name, firing)
                     self.assertEqual((mine.dtype, mine.shape), (wanted.dtype, wanted.shape), place)
+                    if wanted.dtype == object:
+                        continue  # between the sides of a moving cut: what they make is compared behind them
                     if (name, port["name"]) in loose and wanted.dtype.kind in "fc":
                         np.testing.assert_allclose(mine, wanted, RTOL, ATOL, err_msg=place)
                     else:
@@ -147,7 +149,7 @@ class Harness(unittest.TestCase):
 
 def _behind_networks(app: Dict[str, Any]) -> Set[Tuple[str, str]]:
     """Input ports that a network's outputs reach: inference may differ in the last digits."""
-    loose = {t["name"] for t in app["tasks"] if t["code"]["kind"] == "onnx"}
+    loose = {t["name"] for t in app["tasks"] if t["code"]["kind"] in ("onnx", "moving")}
     before: Optional[int] = None
     while before != len(loose):
         before = len(loose)

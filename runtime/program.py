@@ -10,13 +10,16 @@ import sys
 import threading
 import time
 from fractions import Fraction
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from .adapt import Front
 from .channel import Channel, LocalChannel, Turnstile
 from .code import C
 from .graph import App, Failure, Fire, Task, describe, details_of
+from .process import Process
 from .tokens import initial_tokens
 from .watch import Watch
 from .worker import Worker
@@ -84,6 +87,8 @@ class Program:
                     places.append(number)
                 if entry.replicas > 1 and entry.task.turnstile is None:
                     entry.task.turnstile = Turnstile(entry.task.name)
+                if isinstance(entry.task.code, Process):
+                    entry.task.code.copies = len(places)
         for _, order in self.orders:
             counts: Dict[int, int] = {}
             for entry in order:
@@ -102,7 +107,7 @@ class Program:
             made.source, made.destination = source.name, destination.name
             made.empty = np.zeros((0,) + port.shape, port.dtype)
             source.readers[out].append(made)
-            source.guarded[out] |= isinstance(destination.code, C)
+            source.guarded[out] |= isinstance(destination.code, (C, Process))
             destination.feeders[inn] = made
             self.channels.append(made)
 
@@ -122,6 +127,9 @@ class Program:
         0 = never). `drain`: seconds that frames in flight get after an interrupt.
         """
         self.full_speed, self.strict = full_speed, strict
+        for task in (t for app in self.apps for t in app.tasks):
+            if isinstance(task.code, Front):
+                task.code.cut.say = self.say
         self._wire()
         for app in self.apps:
             app.prepare()
@@ -152,19 +160,30 @@ class Program:
         return self.failure is None
 
     def _open(self) -> bool:
-        for task in (t for app in self.apps for t in app.tasks):
+        tasks = [t for app in self.apps for t in app.tasks]
+        # Interpreters of processes come up side by side; the tasks are opened one after the other.
+        steps: List[Tuple[Task, Callable[[], None]]] = [(t, t.code.start) for t in tasks if isinstance(t.code, Process)]
+        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in tasks]
+        for task, step in steps:
             try:
-                task.code.open(self.home, task.inputs, task.outputs)
+                step()
             except Exception as error:
                 reason = "cannot start: " + describe(error)
                 self.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
+                for other in tasks:
+                    if isinstance(other.code, Process):
+                        other.code.discard()
                 return False
         return True
 
     def _close(self) -> None:
+        tasks = [t for app in self.apps for t in app.tasks]
+        if [t for t in tasks if isinstance(t.code, Process) and t.code.kill()]:
+            for worker in self.workers:
+                worker.join(0.1)
         if any(w.is_alive() for w in self.workers):
             return  # a stuck firing still uses its task
-        for task in (t for app in self.apps for t in app.tasks):
+        for task in tasks:
             try:
                 task.code.close()
             except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
+from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
 from .tokens import Port, initial_tokens, split_outputs
 
@@ -35,6 +36,10 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
         values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
         state = [(n, d, tuple(s)) for n, d, s in document["state"]]
         return C(document["library"], document["name"], values, state)
+    if kind == "moving":
+        variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
+        cut = Cut(document["network"], variants, document["start"])
+        return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
     return Network(document["file"], document["inputs"], document["outputs"], 1)
 
 
@@ -87,7 +92,9 @@ class Reference:
         for port in inputs:
             waiting = self._tokens[name, port.name]
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
-            arrays.append(np.asarray(taken, port.dtype).reshape(port.block_shape(firing)))
+            # numpy would look into objects for more dimensions
+            block = np.stack(taken) if port.dtype == object else np.asarray(taken, port.dtype)
+            arrays.append(block.reshape(port.block_shape(firing)))
         self.expected[name].append([a.copy() for a in arrays])
         if not outputs:
             return True

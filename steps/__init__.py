@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,8 +22,10 @@ from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl import load as dsl
 from ..dsl.modules import local_modules
 from ..mapping import greedy
+from ..mapping.moving import calibrated
 from ..mapping.problem import Problem, pinned
 from ..mapping.stages import with_stages
+from ..model.application import Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
 from ..model.mapping import Mapping
@@ -31,7 +33,9 @@ from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.system import System
 from ..model.verdict import AppVerdicts
+from ..networks.quantise import Loss
 from ..profiling.host import host_hash, host_platform
+from .precision import quantise_network, with_precision
 from .stored import task_hashes, with_stored_mapping
 
 Report = Callable[[str], None]
@@ -46,6 +50,7 @@ class Checked:
     """A loaded text with everything that could be found out without running anything.
 
     `mapping` is the stored one, if it speaks for this text: its networks are cut and its places are pinned already.
+    `unquantised` has a task of each network that is still to be brought to 8 bits, `losses` what the others lose by it.
     """
 
     system: System
@@ -53,6 +58,8 @@ class Checked:
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
     mapping: Mapping | None = None
+    unquantised: tuple[Task, ...] = ()
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -70,6 +77,7 @@ class Built:
     profile: Profile | None
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
 
 
 def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> Checked:
@@ -87,7 +95,7 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
         chosen, fault = _platform(loaded.system, platform)
         pins = [p for p in loaded.system.pins if chosen is not None and p.platform == chosen.name]
         pinned_ns = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
-        system = loaded.system
+        system, unquantised, losses = with_precision(loaded.system)
         stored = None
         if chosen is not None and not broken:
             staged = with_stages(system.apps, chosen.name, system.pins)
@@ -108,7 +116,7 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
         if chosen is not None and not has_errors(diagnostics):
             wishes = pinned(system.apps, chosen, system.pins)[1]
             diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-        return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)), stored)
+        return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)), stored, unquantised, losses)
 
 
 def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -140,6 +148,18 @@ def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic 
 
 def _same_file(a: str, b: str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
+
+
+def prepared(path: str | Path, *, platform: str, mapped: bool = True, report: Report | None = None) -> Checked:
+    """As `check`, with networks of 8 bits quantised; those that are ready are left alone. Raises Faults."""
+    checked = check(path, platform=platform, mapped=mapped)
+    if not checked.ok or not checked.unquantised:
+        return checked
+    for task in checked.unquantised:
+        if report is not None:
+            report(f"quantising {task.definition}")
+        quantise_network(checked.system, task)
+    return check(path, platform=platform, mapped=mapped)
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------------
@@ -265,7 +285,7 @@ def _unhonoured(system: System) -> tuple[Diagnostic, ...]:
     """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
     found = {}
     for task in (t for a in system.apps for t in a.tasks):
-        if task.network is not None and task.network.precision != "fp32":
+        if task.network is not None and task.network.precision == "fp16":
             message = (
                 f"`{task.definition}` runs in the precision of its file: {task.network.precision} is not supported yet"
             )
@@ -331,8 +351,9 @@ def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deploye
     times = firing_times(checked, profile)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     work = {a.name: work_of(a, repetition[a.name], times) for a in checked.system.apps}
+    system = replace(checked.system, apps=tuple(calibrated(a, mapping, times) for a in checked.system.apps))
     try:
-        return deploy(checked.system, checked.platform, mapping, repetition, work, local_modules)
+        return deploy(system, checked.platform, mapping, repetition, work, local_modules)
     except TooLong as error:
         raise _too_long(checked, error) from error
 
@@ -354,7 +375,7 @@ def build(
 
     Without a stored profile the application is measured for a moment first, and the profile is stored beside the text.
     """
-    checked = check(path, platform=platform)
+    checked = prepared(path, platform=platform, report=report)
     _require_buildable(checked)
     directory = Path(output) if output is not None else Path("build") / checked.system.stem
     try:  # before anything is measured
@@ -380,7 +401,7 @@ def build(
     deployed = plan(checked, profile, mapping)
     files = emit(deployed)
     fresh = _write(files, directory, deployed, force=force)
-    return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh)
+    return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh, checked.losses)
 
 
 def _write(files: dict[str, bytes | Path], directory: Path, deployed: Deployed, *, force: bool) -> bool:

@@ -33,10 +33,10 @@ from . import (
     _failed,
     _require_buildable,
     _write,
-    check,
     map_system,
     measure,
     plan,
+    prepared,
     save_profile,
     stored_profile,
 )
@@ -72,17 +72,17 @@ def find_mapping(
 
     On `host` configurations are run to decide; for other platforms the times of a profile decide.
     """
-    checked = check(path, platform=platform, mapped=False)
+    checked = prepared(path, platform=platform, mapped=False, report=report)
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
     here = checked.platform.name == "host"
     profile, warnings = stored_profile(checked)
     if profile is None and not missing(checked.system):
         profile = measure(checked, report=report)
+        save_profile(checked, profile)
     if profile is not None and here:
-        profile = with_layers(checked, profile, LAYERS, report)
-        unsaved = save_profile(checked, profile)
-        warnings = (*warnings, *([unsaved] if unsaved else []))
+        profile, unsaved = with_layers(checked, profile, LAYERS, report)
+        warnings = (*warnings, *unsaved)
     problem = problem_of(checked, profile)
     _require(problem, objective, checked)
     runnable = here and not missing(checked.system)
@@ -116,19 +116,28 @@ def _require(problem: Problem, objective: Objective, checked: Checked) -> None:
 
 
 # -- what is known -----------------------------------------------------------------------------------------------------
-def with_layers(checked: Checked, profile: Profile, seconds: float, report: Report | None) -> Profile:
-    """The profile with the layers of every network that could be cut, and what transfers cost here. Raises Faults."""
+def with_layers(
+    checked: Checked, profile: Profile, seconds: float, report: Report | None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The profile with the layers of every network that could be cut, and what transfers cost here.
+
+    It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
+    measured again. Raises Faults; returns what could not be stored.
+    """
     tasks = {t.name: t for a in checked.system.apps for t in a.tasks if _may_be_cut(t)}
-    known = {e.content_hash: e for e in profile.entries if e.layers}
-    entries = []
-    for e in profile.entries:
+    unsaved: set[Diagnostic] = set()
+    if tasks and not profile.transfers:
+        profile = replace(profile, transfers=(machine.transfer(),))
+    for position, e in enumerate(profile.entries):
         task = tasks.get(e.subject)
-        if task is not None and e.processor == "cpu" and not e.layers:
-            e = _layered(e, task, known.get(e.content_hash), seconds, report)
-            known[e.content_hash] = e
-        entries.append(e)
-    transfers = profile.transfers or ((machine.transfer(),) if tasks else ())
-    return replace(profile, entries=tuple(entries), transfers=transfers)
+        if task is None or e.processor != "cpu" or e.layers:
+            continue
+        known = {k.content_hash: k for k in profile.entries if k.layers}
+        layered = _layered(e, task, known.get(e.content_hash), seconds, report)
+        entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
+        profile = replace(profile, entries=entries)
+        unsaved.update(filter(None, [save_profile(checked, profile)]))
+    return profile, tuple(unsaved)
 
 
 def _layered(

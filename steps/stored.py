@@ -101,7 +101,7 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
     pins = [p for p in pins if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
-    faults = [*staged.diagnostics, *pinned(staged.apps, platform, staged.pins)[1]]
+    faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
     found = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
     return found, tuple(d for d in faults if d.code != "F603")
 

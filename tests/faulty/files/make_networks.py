@@ -45,6 +45,13 @@ def linear() -> onnx.ModelProto:
     return model(nodes, [tensor("input", [1, 4])], [tensor("output", [1, 2])], [weight])
 
 
+def tanh() -> onnx.ModelProto:
+    """A layer that ONNX Runtime does not compute in 8 bits."""
+    return model(
+        [helper.make_node("Tanh", ["input"], ["output"])], [tensor("input", [1, 4])], [tensor("output", [1, 4])]
+    )
+
+
 def external(location: str) -> onnx.ModelProto:
     """A layer whose weights are kept in another file."""
     net = linear()
@@ -100,6 +107,7 @@ def main() -> None:
     """Write all of them."""
     networks = {
         "linear": linear(),
+        "tanh": tanh(),
         "dynamic": relu(["batch", 4]),
         "any_size": relu([1, 3, "height", "width"], "image"),
         "branch": branch(),

@@ -1,0 +1,243 @@
+"""How much of its firing time a task holds the interpreter lock: 0 is code that releases it, 1 is pure Python.
+
+In: word of every firing, from the thread that fires. Out: a share for each task. What follows from it, such as a
+process of its own, is decided elsewhere.
+
+A second thread wants the lock all the time and keeps looking at the CPU clock of the firing thread: what that thread
+computes while the lock is here, it computes without it; what it has computed when the lock comes back, it has
+computed with it. CPU clocks stand still while a thread waits, for the lock or for a core, so that neither the
+contention nor other processes on the machine count. What waits by itself, for a device or for a time, is told apart
+in stretches without contention in between.
+
+On two cores, pure Python gives 0.9 to 1, long calls that release the lock give 0 to 0.1. Calls of a tenth of a
+millisecond give 0.1 to 0.3, because the second thread needs some time to notice that it can have the lock; when
+others keep all cores busy, up to 0.5.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+#: Seconds after which the lock has to be given away; so long the firing thread waits for it, each time.
+INTERVAL = 0.0005
+#: Seconds without and with contention, in turns.
+ALONE, CONTENDING = 0.03, 0.1
+#: A step of the contender that takes longer (ns) may be one in which it was without the lock.
+STEP = 5_000
+
+
+def held_share(fire: Callable[[], object], seconds: float = 0.5) -> float:
+    """The share for something that can be called again and again, in this thread."""
+    holding = Holding()
+    holding.fired("")
+    watcher = threading.Thread(target=holding.watch, args=(seconds,), daemon=True)
+    watcher.start()
+    while watcher.is_alive():
+        fire()
+        holding.fired("")
+    return holding.shares().get("", 0.0)
+
+
+@dataclass(slots=True)
+class _Spent:
+    """Times of the firing thread in ns, first without contention, then with it.
+
+    `delay` is waiting for a core; of `unclear` nobody knows whether it was computed with the lock or without.
+    """
+
+    wall: int = 0
+    cpu: int = 0
+    delay: int = 0
+    contended_cpu: int = 0
+    released: int = 0
+    unclear: int = 0
+
+    def add(self, other: _Spent) -> None:
+        """After every firing: this has to be quick."""
+        self.wall += other.wall
+        self.cpu += other.cpu
+        self.delay += other.delay
+        self.contended_cpu += other.contended_cpu
+        self.released += other.released
+        self.unclear += other.unclear
+
+    def share(self) -> float | None:
+        """None when too little was seen."""
+        clear = self.contended_cpu - self.unclear
+        if clear <= 0 or self.wall <= 0:
+            return None
+        computing = self.cpu / max(self.cpu, self.wall - self.delay, 1)
+        return min(1.0, max(0.0, (1 - self.released / clear) * computing))
+
+
+class Holding:
+    """The shares of tasks that one thread fires one after the other, while another one is in `watch`.
+
+    What the firing thread does between two firings counts for the later one.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, _Spent] = {}
+        self._open = _Spent()  # since the last firing
+        self._firings = self._before = 0
+        self._thread: _Thread | None = None
+        self._known = threading.Event()
+        self._several = self._over = self._contending = False
+        self._released = self._unclear = 0
+        self._mark = (0, 0, 0)
+        self._cutting = threading.Lock()  # either thread may lose the interpreter in the middle of it
+
+    def fired(self, task: str) -> None:
+        """A firing of that task is over; called by the thread that fired it. The first call only begins."""
+        if self._thread is None:
+            self._thread = _Thread()
+            self._mark = self._now(self._thread)
+            self._known.set()
+        elif self._thread.ident != threading.get_ident():
+            self._several = True
+        else:
+            with self._cutting:
+                self._cut(self._thread)
+                self._tasks.setdefault(task, _Spent()).add(self._open)
+                self._open = _Spent()
+                self._firings += 1
+
+    def watch(self, seconds: float) -> None:
+        """Look on for about so long; called by another thread."""
+        end = time.monotonic() + seconds
+        if not self._known.wait(seconds) or self._thread is None:
+            return
+        try:
+            while time.monotonic() < end:
+                time.sleep(ALONE)
+                self._turn(self._thread, contending=True)
+                self._contend(self._thread, min(CONTENDING, end - time.monotonic()))
+                self._turn(self._thread, contending=False)
+        except (OSError, KeyError):
+            pass  # the thread is gone
+        with self._cutting:
+            self._over = True
+            self._thread.close()
+
+    def shares(self) -> dict[str, float]:
+        """By task, without those of which too little was seen. Empty when several threads fired."""
+        if self._several:
+            return {}
+        found = {task: spent.share() for task, spent in self._tasks.items()}
+        return {task: share for task, share in found.items() if share is not None}
+
+    # -- where the times go --------------------------------------------------------------------------------------------
+    def _now(self, thread: _Thread) -> tuple[int, int, int]:
+        if self._contending:
+            return thread.cpu(), self._released, self._unclear
+        return thread.cpu(), time.perf_counter_ns(), thread.delay()
+
+    def _cut(self, thread: _Thread) -> None:
+        """What was spent since the last cut goes to the firing that is under way."""
+        if self._over:
+            return
+        before, self._mark = self._mark, self._now(thread)
+        now, spent = self._mark, self._open
+        if self._contending:
+            spent.contended_cpu += now[0] - before[0]
+            spent.released += now[1] - before[1]
+            spent.unclear += now[2] - before[2]
+        else:
+            spent.cpu += now[0] - before[0]
+            spent.wall += now[1] - before[1]
+            spent.delay += now[2] - before[2]
+
+    def _turn(self, thread: _Thread, contending: bool) -> None:
+        with self._cutting:
+            # Whether it waits for a core just now, and since when, shows only when it has got one: without need, no
+            # stretch ends where another thread says so.
+            if self._contending or self._firings == self._before:
+                self._cut(thread)
+            self._contending, self._before = contending, self._firings
+            self._mark = self._now(thread)
+
+    # -- the contender -------------------------------------------------------------------------------------------------
+    def _contend(self, thread: _Thread, seconds: float) -> None:
+        """Hold the lock whenever it can be had, and see when the other thread computes."""
+        own = _Thread()
+        cores, theirs = os.sched_getaffinity(own.native), os.sched_getaffinity(thread.native)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(INTERVAL)
+        try:
+            if len(cores) > 1:  # on one core, who waits for the other seems to wait for the lock
+                os.sched_setaffinity(own.native, {max(cores)})
+                os.sched_setaffinity(thread.native, cores - {max(cores)})
+            self._step_until(time.perf_counter_ns() + int(seconds * 1e9), own, thread)
+        finally:
+            sys.setswitchinterval(interval)
+            os.sched_setaffinity(own.native, cores)
+            os.sched_setaffinity(thread.native, theirs)
+            own.close()
+
+    def _step_until(self, end: int, own: _Thread, thread: _Thread) -> None:
+        wall, cpu, clock = time.perf_counter_ns, time.clock_gettime_ns, thread.clock
+        waits, place, delay = _waits(), self._place(thread), own.delay()
+        last, before = wall(), cpu(clock)
+        while last < end:
+            now, used = wall(), cpu(clock)
+            # Without the lock, or only without a core? If this thread has waited, or the other one has moved on in
+            # its Python code, it was without the lock.
+            if now - last > STEP and (_waits() != waits or self._place(thread) != place):
+                running, total = thread.running(), own.delay()
+                now, used = wall(), cpu(clock)
+                queued, delay = min(total - delay, now - last), total
+                if running and now - last - queued < 0.9e9 * INTERVAL:
+                    # It has given the lock away by itself, and went on without it while this thread had no core.
+                    self._unclear += (used - before) * queued // (now - last)
+                waits, place = _waits(), self._place(thread)
+                now = wall()
+            else:
+                self._released += used - before
+            last, before = now, used
+
+    def _place(self, thread: _Thread) -> tuple[int, int, int]:
+        """Where the other thread is in its Python code."""
+        frame = sys._current_frames()[thread.ident]
+        return self._firings, id(frame), frame.f_lasti
+
+
+def _waits() -> int:
+    """How often this thread has waited for something; the lock is all that a contender waits for."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+class _Thread:
+    """The calling thread, for others to look at."""
+
+    def __init__(self) -> None:
+        self.ident, self.native = threading.get_ident(), threading.get_native_id()
+        self.clock = time.pthread_getcpuclockid(self.ident)
+        self._state = os.open(f"/proc/self/task/{self.native}/stat", os.O_RDONLY)
+        try:
+            self._delays = os.open(f"/proc/self/task/{self.native}/schedstat", os.O_RDONLY)
+        except FileNotFoundError:  # not every kernel counts them
+            self._delays = -1
+
+    def cpu(self) -> int:
+        """Its CPU time in ns."""
+        return time.clock_gettime_ns(self.clock)
+
+    def delay(self) -> int:
+        """How long it was ready and had no core, in ns."""
+        return int(os.pread(self._delays, 99, 0).split()[1]) if self._delays >= 0 else 0
+
+    def running(self) -> bool:
+        """Does it compute, or want to?"""
+        return os.pread(self._state, 999, 0).rpartition(b")")[2].split()[0] == b"R"
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        for file in (self._state, self._delays):
+            if file >= 0:
+                os.close(file)

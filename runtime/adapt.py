@@ -1,0 +1,167 @@
+"""A network in two stages whose cut moves at run time, among cuts that are loaded already.
+
+Every frame carries the number of its cut from the front to the back, so that frames neither get lost nor change their
+order when the cut moves. How long both sides take is measured all the time; when another cut would balance them clearly
+better (another program takes a core), it is used from the next frame on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .code import Code, session
+from .tokens import Port
+
+#: Frames and seconds that are looked at before the cut may move.
+WINDOW, SECONDS = 20, 0.3
+#: A move has to promise this much, and to keep this much of the time between frames.
+CLEARLY, KEPT = 0.93, 0.98
+#: After a move that was none, that many windows pass before the next, then twice as many, up to the last number.
+PAUSE = (2, 32)
+
+
+class Variant:
+    """One cut, after `layer`: the files of both sides with the tensors that they read and make.
+
+    `work` is what front and back take, in any unit: ratios count.
+    """
+
+    def __init__(
+        self,
+        layer: str,
+        front: Tuple[str, Sequence[str], Sequence[str]],
+        back: Tuple[str, Sequence[str], Sequence[str]],
+        work: Tuple[float, float],
+    ) -> None:
+        self.layer, self.front, self.back, self.work = layer, front, back, work
+
+
+class Cut:
+    """Where a network is cut now, and what is known of both sides.
+
+    `others` is the work of the other tasks on the processors of both sides, in the unit of the variants.
+    """
+
+    def __init__(
+        self, name: str, variants: Sequence[Variant], start: int, others: Tuple[float, float] = (0.0, 0.0)
+    ) -> None:
+        self.name, self.variants, self.others = name, list(variants), others
+        self.current = start
+        self.moves = 0
+        self.say: Callable[[str], None] = lambda text: None
+        self._lock = threading.Lock()
+        self._spent: Tuple[List[int], List[int]] = ([], [])
+        self._since = 0
+        self._trial: Optional[Tuple[int, float]] = None
+        self._pause = self._wait = 0
+
+    def took(self, side: int, variant: int, ns: int) -> None:
+        """The front (0) or the back (1) has worked on a frame; maybe the cut moves."""
+        with self._lock:
+            if variant != self.current:
+                return
+            now = time.perf_counter_ns()
+            if side == 1 and not self._spent[1]:
+                self._since = now
+            self._spent[side].append(ns)
+            count = min(len(s) for s in self._spent)
+            if side == 1 and count > WINDOW and now - self._since > SECONDS * 1e9:
+                self._consider((now - self._since) / (len(self._spent[1]) - 1))
+                self._spent = ([], [])
+
+    def _consider(self, period: float) -> None:
+        """Go back if the last move was none, else move if another cut promises to be clearly better.
+
+        Each side is slower than planned by some factor, which holds for all that its processor does. Means, not
+        medians: a core that is shared gives some frames all of its time and others none.
+        """
+        if self._trial is not None:
+            before, then = self._trial
+            self._trial = None
+            if period > KEPT * then:
+                self.current = before
+                self._pause = min(max(PAUSE[0], 2 * self._pause), PAUSE[1])
+                self._wait = self._pause
+                return
+            self.moves += 1
+            self._pause = 0
+            self.say("the cut of %s moved to `%s`" % (self.name, self.variants[self.current].layer))
+        if self._wait:
+            self._wait -= 1
+            return
+        work = self.variants[self.current].work
+        slow = [sum(s) / len(s) / w if w else 1.0 for s, w in zip(self._spent, work)]
+
+        def load(variant: Variant) -> float:
+            return max(f * (w + o) for f, w, o in zip(slow, variant.work, self.others))
+
+        best = min(range(len(self.variants)), key=lambda k: load(self.variants[k]))
+        if load(self.variants[best]) < CLEARLY * load(self.variants[self.current]):
+            self._trial = (self.current, period)
+            self.current = best
+
+
+class _Frame:
+    """What goes from the front to the back: the number of the cut, and tensors by name."""
+
+    def __init__(self, variant: int, tensors: Dict[str, np.ndarray]) -> None:
+        self.variant, self.tensors = variant, tensors
+
+
+class _Side(Code):
+    def __init__(self, cut: Cut) -> None:
+        self.cut = cut
+        self._sessions: List[Any] = []
+
+    def _load(self, home: str, files: Sequence[str]) -> None:
+        self._sessions = [session(os.path.realpath(os.path.join(home, f)), 1, False) for f in files]
+
+
+class Front(_Side):
+    """The layers up to the cut; `inputs` are the tensors of its input ports."""
+
+    def __init__(self, cut: Cut, inputs: Sequence[str]) -> None:
+        _Side.__init__(self, cut)
+        self._inputs = list(inputs)
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self._load(home, [v.front[0] for v in self.cut.variants])
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        number = self.cut.current
+        _, reads, makes = self.cut.variants[number].front
+        begin = time.perf_counter_ns()
+        tensors = dict(zip(self._inputs, inputs))
+        made = self._sessions[number].run(list(makes), {n: tensors[n] for n in reads})
+        tensors.update(zip(makes, made))
+        self.cut.took(0, number, time.perf_counter_ns() - begin)
+        token = np.empty((), object)
+        token[()] = _Frame(number, tensors)
+        return token
+
+
+class Back(_Side):
+    """The layers after the cut; `outputs` are the tensors of its output ports."""
+
+    def __init__(self, cut: Cut, outputs: Sequence[str]) -> None:
+        _Side.__init__(self, cut)
+        self._outputs = list(outputs)
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self._load(home, [v.back[0] for v in self.cut.variants])
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        frame: Optional[_Frame] = inputs[0][()]  # type: ignore[assignment]
+        assert frame is not None
+        _, reads, makes = self.cut.variants[frame.variant].back
+        begin = time.perf_counter_ns()
+        made = self._sessions[frame.variant].run(list(makes), {n: frame.tensors[n] for n in reads})
+        self.cut.took(1, frame.variant, time.perf_counter_ns() - begin)
+        found = dict(frame.tensors)
+        found.update(zip(makes, made))
+        return tuple(found[n] for n in self._outputs)

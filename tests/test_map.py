@@ -1,0 +1,408 @@
+"""`flowc map`: contestants, the stored mapping and what becomes of it, configurations that pins can say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from flowc import steps
+from flowc.cli import app
+from flowc.model.mapping import Mapping
+from flowc.networks.cuts import read_chain
+from flowc.runtime import adapt
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from builds import Write, harness, run, store_profile
+
+DEPTH = 8
+CODE = """
+import numpy as np
+class Source:
+    def __init__(self, count=1 << 40):
+        self.left, self.rng = count, np.random.default_rng(3)
+    def __call__(self):
+        if not self.left: raise StopIteration
+        self.left -= 1
+        return self.rng.standard_normal((1, 8, 32, 32)).astype(np.float32)
+def scale(raw):
+    return raw * np.float32(0.5)
+def show(y):
+    print("sum", format(float(np.abs(y).sum()), ".4f"))
+def broken(y):
+    raise ValueError("no such show")
+"""
+TEXT = """
+type Image = float32[1, 8, 32, 32]
+task Source(count: int = {count}) {{ out raw: Image  python "small.py:Source" }}
+task Scale {{ in raw: Image  out image: Image  python "small.py:scale" }}
+task Show {{ in y: Image  python "small.py:{show}" }}
+network Net from "small.onnx" {{ in image from "x"  out y from "r8" }}
+app A {{ source: Source  scale: Scale  net: Net  show: Show   source -> scale -> net -> show }}
+platform board {{ cpu core[2] scheduler static_order  gpu volta scheduler fifo }}
+{pins}
+"""
+
+
+@pytest.fixture
+def small(write: Write, tmp_path: Path) -> Write:
+    """A text with a chain of eight convolutions, each with its activation: r1 to r8."""
+    rng = np.random.default_rng(0)
+    nodes, weights = [], []
+    for k in range(1, DEPTH + 1):
+        weights.append(numpy_helper.from_array(rng.normal(0, 0.12, (8, 8, 3, 3)).astype(np.float32), f"w{k}"))
+        before = f"r{k - 1}" if k > 1 else "x"
+        nodes.append(helper.make_node("Conv", [before, f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 32, 32]) for n in ("x", f"r{DEPTH}")]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(made, tmp_path / "small.onnx")
+
+    def text(pins: str = "", count: str = "1099511627776", show: str = "show") -> Path:
+        return write(TEXT.format(pins=pins, count=count, show=show), small_py=CODE)
+
+    return text
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+# -- on this machine ---------------------------------------------------------------------------------------------------
+def test_the_winner_is_measured_stored_built_and_right(small: Write, tmp_path: Path) -> None:
+    flow = small()
+    status, out, err = call("map", flow, "--budget", "4s", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert set(found) == {"tasks", "networks", "why", "file", "search"}
+    network = found["networks"]["A.net"]
+    names = [c["name"] for c in network["contestants"]]
+    assert {"one core", "threads of the library", "frames in turn"} <= set(names) and any("stages" in n for n in names)
+    measured = [c["measured_fps"] for c in network["contestants"] if c["measured_fps"] is not None]
+    assert network["measured_fps"] == measured[0] >= 0.9 * max(measured)
+    assert found["search"]["measured_runs"] >= len(measured) >= 2 and found["search"]["lower_bound"] > 0
+    stored = tmp_path / "app.host.mapping.json"
+    assert found["file"] == str(stored)
+    built = steps.build(flow, tmp_path / "out")
+    assert built.mapping.search == "auto"
+    places = {p.task: p.processors for p in built.mapping.placements}
+    stages = network["stages"]
+    assert [places[f"A.net.stage{k}"] for k in range(1, len(stages) + 1)] == [
+        tuple(s["processors"]) for s in stages
+    ] if len(stages) > 1 else places["A.net"] == tuple(stages[0]["processors"])  # fmt: skip
+    assert harness(tmp_path / "out").returncode == 0
+    layers = json.loads((tmp_path / "app.host.profile.json").read_text())
+    entry = next(e for e in layers["entries"] if e["subject"] == "A.net")
+    assert len(entry["layers"]) == 2 * DEPTH and layers["transfers"][0]["from"] == "cpu"
+    # A table for people, with the reasons.
+    status, out, err = call("map", flow, "--budget", "1", "--explain")
+    assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
+
+
+def test_an_app_without_networks_is_mapped_too(write: Write) -> None:
+    text = """
+task Source { out x: float32[4]  python "t.py:source" }
+task Sink { in x: float32[4]  python "t.py:sink" }
+app A { source: Source  sink: Sink  source -> sink }
+"""
+    code = "import numpy as np\ndef source(): return np.zeros(4, np.float32)\ndef sink(x): pass\n"
+    status, out, err = call("map", write(text, t_py=code), "--budget", "1s", "--json")
+    assert status == 0, err
+    assert set(json.loads(out)["tasks"]) == {"A.source", "A.sink"}
+
+
+def test_an_app_that_fails_says_so(small: Write, tmp_path: Path) -> None:
+    status, _, err = call("map", small(show="broken"), "--budget", "1s")
+    assert status == 1 and "no such show" in err and not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize("words", [["--search", "magic"], ["--objective", "beauty"], ["--budget", "soon"]])
+def test_wrong_words_are_wrong_usage(small: Write, words: list[str]) -> None:
+    status, _, err = call("map", small(), *words)
+    assert status == 2 and words[0] in err
+
+
+# -- a board whose profile comes from a file ---------------------------------------------------------------------------
+def store_board(flow: Path, gpu: Iterable[float], cpu: Iterable[float], watts: tuple[float, float] | None) -> None:
+    """Milliseconds per convolution on the GPU and on a core; watts of both."""
+    checked = steps.check(flow, platform="board", mapped=False)
+    chain = read_chain(flow.parent / "small.onnx")
+    entries = []
+    for task, digest in steps.content_hashes(checked).items():
+        common = {"subject": task, "implementation": "", "content_hash": digest, "host_hash": "", "samples": 9,
+                  "std_ns": 0, "max_ns": 0, "wcet_ns": 0}  # fmt: skip
+        if task != "A.net":
+            entries.append({**common, "processor": "cpu", "mean_ns": 10_000})
+            continue
+        for kind, ms, power in zip(("cpu", "gpu"), (cpu, gpu), watts or (0, 0), strict=True):
+            times = [t * 1e6 for t in ms for t in (t, 0.0)]
+            layers = [
+                {"layer": x.name, "mean_ns": t, **({"energy_nj": t * power} if watts else {})}
+                for x, t in zip(chain.layers, times, strict=True)
+            ]
+            entries.append({**common, "processor": kind, "mean_ns": round(sum(times)), "layers": layers})
+    transfers = [{"from": "cpu", "to": "gpu", "fixed_ns": 100_000, "ns_per_byte": 1.0}]
+    document = {"version": 1, "platform": "board", "host": "a board", "entries": entries, "transfers": transfers}
+    (flow.parent / "app.board.profile.json").write_text(json.dumps(document))
+
+
+def mapped(flow: Path, objective: str) -> dict[str, object]:
+    status, out, err = call("map", flow, "--platform", "board", "--objective", objective, "--json")
+    assert status == 0, err
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def processors(found: dict[str, object]) -> list[list[str]]:
+    return [s["processors"] for s in found["networks"]["A.net"]["stages"]]  # type: ignore[index]
+
+
+def test_three_objectives_give_three_mappings(small: Write) -> None:
+    """The GPU is fast at the first layers and slow at the last one; cores are frugal."""
+    flow = small()
+    gpu, cpu = [1, 1, 1, 1, 1, 1, 1, 6], [3, 3, 3, 3, 3, 3, 3, 3]
+    store_board(flow, gpu, cpu, watts=(2.0, 5.0))
+    fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
+    assert len(processors(fast)) > 1 and {p for s in processors(fast) for p in s} == {"volta", "core[0]", "core[1]"}
+    assert processors(soon) == [["volta"], ["core[0]"]]
+    assert processors(frugal) == [["volta"], ["core[0]"]] and soon != frugal
+    slower = [1, 1, 1, 1, 1, 1, 1, 1]
+    store_board(flow, slower, cpu, watts=(2.0, 10.0))
+    soon, frugal = (mapped(flow, o) for o in ("latency", "energy"))
+    assert processors(soon) == [["volta"]] and all("core" in p for s in processors(frugal) for p in s)
+    for found in (fast, soon, frugal):
+        assert any("as a whole" in line for line in found["why"])  # type: ignore[attr-defined]
+
+
+def test_on_a_profile_like_the_papers_energy_and_latency_agree_on_one_processor(small: Write) -> None:
+    """TX2 with TVM: the GPU is faster at every layer, at less energy; only throughput gains from both."""
+    flow = small()
+    store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=(4.0, 5.0))
+    fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
+    assert processors(soon) == processors(frugal) == [["volta"]]
+    assert len(processors(fast)) > 1
+
+
+def test_without_energies_there_is_no_mapping_for_energy(small: Write) -> None:
+    flow = small()
+    store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=None)
+    status, _, err = call("map", flow, "--platform", "board", "--objective", "energy")
+    assert status == 1 and "does not say the energy" in err
+
+
+# -- the stored mapping ------------------------------------------------------------------------------------------------
+PLAN = {
+    "version": 1, "platform": "host", "search": "auto", "predicted_period_ns": {"A": 1000},
+    "placements": [
+        {"task": "A.source", "processors": ["cpu[0]"]}, {"task": "A.scale", "processors": ["cpu[0]"]},
+        {"task": "A.show", "processors": ["cpu[0]"]},
+    ],
+    "networks": [
+        {"task": "A.net", "stages": [{"processors": ["cpu[0]"], "until": "r4"}, {"processors": ["cpu[0]"]}]},
+    ],
+}  # fmt: skip
+
+
+def store(flow: Path, **changes: object) -> None:
+    from flowc.steps.stored import identity
+
+    checked = steps.check(flow, mapped=False)
+    assert checked.platform is not None
+    document = {**PLAN, "identity": identity(checked.system, checked.platform), **changes}
+    (flow.parent / "app.host.mapping.json").write_text(json.dumps(document))
+
+
+def test_a_stored_mapping_counts_like_pins(small: Write, tmp_path: Path) -> None:
+    flow = small(count="5")
+    store(flow)
+    checked = steps.check(flow)
+    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == ["A.net.stage1", "A.net.stage2"]
+    store_profile(flow)
+    steps.build(flow, tmp_path / "stored")
+    with_pins = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="5")
+    (tmp_path / "app.host.mapping.json").unlink()
+    store_profile(with_pins)
+    steps.build(with_pins, tmp_path / "pinned")
+    first, second = (run(tmp_path / d).stdout for d in ("stored", "pinned"))
+    sums = [[line for line in text.splitlines() if line.startswith("sum")] for text in (first, second)]
+    assert len(sums[0]) == 5 and sums[0] == sums[1]
+
+
+def test_pins_of_the_text_win_over_a_stored_mapping(small: Write) -> None:
+    flow = small('mapping on host { A.net -> cpu[0] until "r2" | cpu[0] }')
+    store(flow)
+    net = steps.check(flow).system.apps[0].task("A.net.stage1").network
+    assert net is not None and [t.name for t in net.outputs] == ["r2"]
+
+
+def test_a_mapping_of_other_code_is_named_and_not_used(small: Write, tmp_path: Path) -> None:
+    flow = small()
+    store(flow)
+    (tmp_path / "small.py").write_text(CODE + "\n# changed\n")
+    (warning,) = steps.check(flow).diagnostics
+    assert warning.code == "F609" and "`A.source`" in warning.message and warning.severity == "warning"
+    (tmp_path / "app.host.mapping.json").write_text("{")
+    (warning,) = steps.check(flow).diagnostics
+    assert warning.code == "F609" and "not JSON" in warning.message
+
+
+def test_a_mapping_edited_by_hand_is_checked_like_pins(small: Write) -> None:
+    flow = small()
+    store(flow, networks=[{"task": "A.net", "stages": [{"processors": ["cpu[9]"]}]}])
+    (fault,) = steps.check(flow).diagnostics
+    assert fault.code == "F501" and "app.host.mapping.json" in fault.help
+    store(
+        flow,
+        networks=[
+            {"task": "A.net", "stages": [{"processors": ["cpu[0]"], "until": "r44"}, {"processors": ["cpu[0]"]}]}
+        ],
+    )
+    (fault,) = steps.check(flow).diagnostics
+    assert fault.code == "F507" and "app.host.mapping.json" in fault.help
+
+
+def test_a_mapping_survives_its_file() -> None:
+    text = json.dumps({**PLAN, "identity": {"A.net": "x"}})
+    mapping, wanted = Mapping.from_json(text)
+    again, same = Mapping.from_json(mapping.to_json(wanted))
+    assert (again, same) == (mapping, wanted) and mapping.of("A.scale") == ("cpu[0]",)
+
+
+# -- what pins can say -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [
+        ('A.net -> cpu[0] until "r4" | cpu[0] streams 2', "replica=(1, 2)"),
+        ("A.net -> cpu[0] threads 2", "threads=2"),
+        ('A.net -> cpu[0] until "r4" | cpu[0] buffers 7', "capacity=7"),
+        ("A.net -> cpu[0] pre 2", "Fire(scale, stage=1, replica=(1, 2))"),
+        ('A.net -> cpu[0] until "r4" | cpu[0] adapt', "Front("),
+        ("A.scale -> cpu[0] process", "Process(Python("),
+    ],
+)
+def test_a_program_with_this_pin_computes_the_same(small: Write, tmp_path: Path, pins: str, expected: str) -> None:
+    flow = small(f"mapping on host {{ {pins} }}", count="6")
+    store_profile(flow)
+    steps.build(flow, tmp_path / "out")
+    assert expected in (tmp_path / "out" / "main.py").read_text()
+    assert harness(tmp_path / "out").returncode == 0
+    ended = run(tmp_path / "out")
+    assert ended.returncode == 0 and ended.stdout.count("sum") == 6, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("pins", "code", "message"),
+    [
+        ("A.source -> cpu[0] streams 2", "F504", "keeps state or ends the graph"),
+        ("A.scale -> cpu[0] threads 2", "F504", "is no network"),
+        ("A.net -> cpu[0] process", "F504", "is no Python code"),
+        ("A.net -> cpu[0] post 2", "F504", "cannot have 2 threads"),
+        (
+            'A.net -> cpu[0] until "r2" | cpu[0] until "r4" | cpu[0] adapt',
+            "F505",
+            "can `adapt` between two stages only",
+        ),
+        ("A.net -> cpu[0] adapt", "F505", "can `adapt` between two stages only"),
+        ("A.net -> cpu[0] streams 0", "F105", "streams"),
+    ],
+)
+def test_pins_that_cannot_be(small: Write, tmp_path: Path, pins: str, code: str, message: str) -> None:
+    status, _, err = call("build", small(f"mapping on host {{ {pins} }}"), "-o", tmp_path / "out")
+    assert status == 1 and f"error[{code}]" in err and message in err
+
+
+# -- a cut that moves --------------------------------------------------------------------------------------------------
+class Clock:
+    """Time that passes when somebody works."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0
+        monkeypatch.setattr(adapt.time, "perf_counter_ns", lambda: self.now)
+
+
+def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: int) -> float:
+    """Two stages at work, slower than planned by these factors; returns the mean time between frames."""
+    begin = clock.now
+    for _ in range(frames):
+        number = cut.current
+        spent = [int(w * s) for w, s in zip(cut.variants[number].work, slow, strict=True)]
+        cut.took(0, number, spent[0])
+        clock.now += max(spent)
+        cut.took(1, number, spent[1])
+    return (clock.now - begin) / frames
+
+
+def variants() -> list[adapt.Variant]:
+    nothing = ("", (), ())
+    return [adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)]
+
+
+def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2)
+    said: list[str] = []
+    cut.say = said.append
+    assert pipeline(cut, clock, (1, 1), 100) == 50e6 and cut.current == 2
+    assert pipeline(cut, clock, (1, 2), 30) > 70e6  # until it is noticed
+    pipeline(cut, clock, (1, 2), 60)
+    assert cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
+    pipeline(cut, clock, (1, 1), 100)
+    assert cut.current == 2 and pipeline(cut, clock, (1, 1), 30) == 50e6
+    assert said[0] == "the cut of A.net moved to `l7`" and said[-1] == "the cut of A.net moved to `l5`"
+
+
+def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The front seems slow, but what it waits for does not move with the cut."""
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2)
+    tried = 0
+    for _ in range(600):
+        number, before = cut.current, cut.current
+        cut.took(0, number, 100_000_000)
+        clock.now += 100_000_000
+        cut.took(1, number, 50_000_000)
+        tried += cut.current != before
+    assert cut.current == 2 and cut.moves == 0 and 2 <= tried <= 14
+
+
+def test_what_other_tasks_do_on_a_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2, others=(40e6, 0.0))
+    for _ in range(100):
+        number = cut.current
+        front, back = cut.variants[number].work
+        cut.took(0, number, int(front))
+        clock.now += int(max(front + 40e6, back))
+        cut.took(1, number, int(back))
+    assert cut.variants[cut.current].layer == "l3"
+
+
+# -- 8 bits ------------------------------------------------------------------------------------------------------------
+def test_a_network_in_8_bits_is_quantised_once_cut_and_right(small: Write, tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "frames" / "some.npy", rng.standard_normal((6, 8, 32, 32)).astype(np.float32))
+    flow = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="4")
+    flow.write_text(
+        flow.read_text().replace('out y from "r8" }', 'out y from "r8" precision int8 calibrate "frames/*" }')
+    )
+    assert [t.name for t in steps.check(flow).unquantised] == ["A.net"]
+    status, out, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 0 and "in 8 bits" in out and "dB" in out, err
+    kept = list((tmp_path / ".flowc").rglob("*.onnx"))
+    assert len(kept) == 1 and not steps.check(flow).unquantised
+    stamp = kept[0].stat().st_mtime_ns
+    assert harness(tmp_path / "out").returncode == 0
+    parts = [onnx.load(p) for p in sorted((tmp_path / "out" / "networks").glob("*.onnx"))]
+    assert len(parts) == 2 and all(any(n.op_type == "QuantizeLinear" for n in p.graph.node) for p in parts)
+    crossing = parts[0].graph.output[0].type.tensor_type.elem_type
+    assert crossing == TensorProto.UINT8
+    call("build", flow, "-o", tmp_path / "out")
+    assert kept[0].stat().st_mtime_ns == stamp
+    np.save(tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32))
+    assert steps.check(flow).unquantised  # other data, another network
