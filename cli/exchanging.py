@@ -21,9 +21,9 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An SDF3 XML file, the .cfg of a Darknet network, or a configuration of JEDI.",
+            help="An SDF3 XML file, the .cfg of a Darknet network, a configuration of JEDI, a HOPES project.",
             show_default=False,
-            metavar="GRAPH.xml|NET.cfg|APP.cfg",
+            metavar="GRAPH.xml|NET.cfg|APP.cfg|DIR",
         ),
     ],
     output: Annotated[
@@ -37,13 +37,27 @@ def import_(
     weights: Annotated[
         Path | None, typer.Option(help="Darknet: the weights (default: beside the .cfg).", show_default=False)
     ] = None,
+    times: Annotated[
+        Path | None,
+        typer.Option("--profile", help="HOPES: worst-case times of tasks (JSON).", metavar="FILE", show_default=False),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Turn a graph (SDF3) or a configuration (JEDI) into a .flow text, or a Darknet network into an .onnx file."""
-    if file.suffix == ".cfg" and processor is not None:
+    """Turn a graph (SDF3, HOPES) or a configuration (JEDI) into a .flow text, or a Darknet network into an .onnx."""
+    if times is not None and not file.is_dir():
+        raise typer.BadParameter("it is for HOPES projects", param_hint="--profile")
+    if file.is_dir():
+        for given, option in ((processor, "--processor"), (weights, "--weights")):
+            if given is not None:
+                raise typer.BadParameter("it is not for HOPES projects", param_hint=option)
+        target = output or Path(f"{file.resolve().name}.flow")
+        _refuse(target, force)
+        _import_hopes(file, target, times, force)
+        written = {"text": str(target)}
+    elif file.suffix == ".cfg" and processor is not None:
         raise typer.BadParameter("it is for SDF3 files", param_hint="--processor")
-    if file.suffix == ".cfg" and _is_darknet(file):
+    elif file.suffix == ".cfg" and _is_darknet(file):
         target = output or Path(f"{file.stem}.onnx")
         _refuse(target, force)
         _import_network(file, weights or file.with_suffix(".weights"), target)
@@ -71,6 +85,27 @@ def _import_sdf3(file: Path, processor: str | None, target: Path) -> None:
     imported = sdf3.read(str(file), _content(file, "F701"), processor)
     show_diagnostics(imported.warnings, sources(imported.warnings))
     replace(target, imported.text)
+
+
+def _import_hopes(folder: Path, target: Path, times: Path | None, force: bool) -> None:
+    from .. import steps
+    from ..interop import hopes
+
+    imported = hopes.read(folder, target.stem)
+    given = imported.given(str(times), _content(times, "F721")) if times is not None else None
+    for name in imported.files:
+        _refuse(target.parent / name, force)
+    show_diagnostics(imported.warnings, sources(imported.warnings))
+    for name, text in {target.name: imported.text, **imported.files}.items():
+        replace(target.parent / name, text)
+    stubs, code = imported.stubs
+    if not (target.parent / stubs).exists():  # --force must not destroy code that was filled in
+        replace(target.parent / stubs, code)
+    if imported.platform:
+        checked = steps.check(target, platform=str(target.parent / imported.platform_file))
+        path = steps.profile_path(checked)
+        _refuse(path, force)
+        replace(path, imported.profile(steps.content_hashes(checked), given).to_json())
 
 
 def _import_jedi(file: Path, target: Path) -> None:

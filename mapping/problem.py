@@ -161,9 +161,8 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
                 f"it has {one_of(platform.processors)}",
             )
         kind = platform.pool_of(name).kind
-        abstract = task.network is None and not task.implementations
-        if abstract and kind == "cpu":
-            continue
+        if task.network is None and not task.implementations:
+            continue  # code for any processor may be added
         if task.network is None and not any(i.kind == kind for i in task.implementations):
             kinds = sorted({i.kind for i in task.implementations})
             have = f"it has code for {one_of(kinds)}" if kinds else "it has no code"

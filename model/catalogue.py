@@ -88,4 +88,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F706": ("a JEDI configuration is faulty", "Numbers stand in quotes, and the lists `devices`, `cut_points` and `dla_cores` have an entry for each of `device_num` stages. A cut point is the last layer of its stage, so that they rise. All faults of a file are reported at once."),
     "F707": ("JEDI and flowc do not say quite the same", "What is written is right without it, but means less, or something slightly different; or something has to be filled in. This is a warning."),
     "F708": ("a mapping cannot be written for JEDI", "An instance of JEDI is one network whose stages run on one GPU and on DLAs. It has streams, buffers, and threads around the network; what else a pin can say has no place in its files. A tensor may cross one cut only, as stages hand over to their neighbours."),
+    "F720": ("this is no HOPES project", "A project is a folder with `NAME.files`, or a folder `CICTask` with its task.xml."),
+    "F721": ("a HOPES project is faulty", "Names have to exist, numbers to be numbers, files to lie inside the project. A file with given times is checked under this code, too. All faults are reported at once."),
+    "F722": ("HOPES says something that flowc does not", "What is imported is right without it, but means less. This is a warning."),
 }  # fmt: skip

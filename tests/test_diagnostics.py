@@ -38,7 +38,7 @@ DOCS = HERE.parent / "docs"
 REWRITE = bool(os.environ.get("FLOWC_REWRITE_GOLDEN"))
 EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 #: No .flow text leads to these: test_interop.py and test_jedi.py cover what is said about files of other tools.
-NOT_FROM_TEXT = {"F701", "F702", "F703", "F704", "F705", "F706", "F707", "F708"}
+NOT_FROM_TEXT = {"F701", "F702", "F703", "F704", "F705", "F706", "F707", "F708", "F720", "F721", "F722"}
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")
 

@@ -1,0 +1,233 @@
+"""Candidates of a network: every way to cut it over kinds of processors that is worth a look.
+
+In: worst-case times of its kernels per kind of processor, where it may be cut, and the board. Out: candidates that no
+other one beats at once in the time on a GPU, the time on the busiest DLA, and the number of engines. The front is exact
+where a stage takes the sum of its kernels, over all options with at most two borders between kinds, runs of which may
+be split over several processors; options A to E of Kim's thesis (Tables 4.3 and 5.2) are among them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+from ...model.platform import Platform
+from .problem import Candidate, Step
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Stages of a network, at most; the paper has four.
+MOST_STAGES = 4
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A network as a row of kernels: `wcet_ns[kind][k]` (infinite where it cannot run) and the layer it ends with.
+
+    `cuts` are the positions where it may be cut (number of kernels in front), `border_ns` what a border costs the stage
+    behind it. Stages on kinds of `whole` are one loadable; times on kinds of `estimated` are guesses.
+    """
+
+    layers: tuple[str, ...]
+    wcet_ns: Mapping[str, Sequence[float]]
+    cuts: tuple[int, ...]
+    border_ns: int = 0
+    whole: frozenset[str] = frozenset({"dla"})
+    estimated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Front:
+    """The undominated candidates, and how many ways of cutting they were chosen from."""
+
+    candidates: tuple[Candidate, ...]
+    looked_at: int
+
+
+def options_of(platform: Platform, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Rows of kinds with at most two borders, runs of one kind as long as the board has processors of it.
+
+    One GPU and two DLAs give the paper's A (dla, gpu), B (gpu, dla, gpu), C (dla, dla, gpu), D (gpu, dla, dla, gpu)
+    and E (gpu), and what begins or ends elsewhere.
+    """
+    found: list[tuple[str, ...]] = []
+    for runs in _runs(kinds):
+        for row in _split(runs, {k: _count(platform, k) for k in kinds}):
+            found.append(tuple(k for k, parts in row for _ in range(parts)))
+    return tuple(sorted(set(found), key=lambda row: (len(row), row)))
+
+
+def _count(platform: Platform, kind: str) -> int:
+    return sum(p.count for p in platform.pools if p.kind == kind)
+
+
+def _runs(kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for a in kinds:
+        yield (a,)
+        for b in kinds:
+            if a != b:
+                yield a, b
+                for c in kinds:
+                    if b != c:
+                        yield a, b, c
+
+
+def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Every run in one or two parts, as far as there are processors and the number of stages allows."""
+    rows: list[tuple[tuple[str, int], ...]] = [()]
+    for kind in runs:
+        rows = [(*row, (kind, parts)) for row in rows for parts in (1, 2) if parts <= counts[kind]]
+    for row in rows:
+        if sum(parts for _, parts in row) <= MOST_STAGES:
+            yield row
+
+
+def front(network: Kernels, platform: Platform) -> Front:
+    """All candidates over (time on each kind's busiest processor when stages are spread, engines on limited pools)."""
+    kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
+    if not kinds or any(all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))):
+        kinds = ["cpu"]
+    solver = _Enumerator(network, platform, kinds)
+    found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]] = []
+    for runs in _runs(kinds):
+        for row in _split(runs, {k: _count(platform, k) for k in kinds}):
+            found += solver.undominated(row)
+    kept = (solver.candidate(stages) for stages in _front(found))
+    return Front(tuple(sorted(kept, key=lambda c: (c.latency, c.option))), solver.looked_at)
+
+
+def _front(
+    found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]],
+) -> Iterator[tuple[tuple[str, int, int], ...]]:
+    """What no other one beats: fewer engines first, each level against the staircase of all before."""
+    steps: list[tuple[float, float]] = []
+    for (x, y, _), stages in sorted(found, key=lambda f: (f[0][2], f[0][0], f[0][1])):
+        at = bisect_right(steps, (x, inf))
+        if at and steps[at - 1][1] <= y:
+            continue
+        yield stages
+        behind = at
+        while behind < len(steps) and steps[behind][1] >= y:
+            behind += 1
+        steps[at:behind] = [(x, y)]
+
+
+class _Enumerator:
+    """Prefix sums of a network at its positions: 0, the cuts, the end."""
+
+    def __init__(self, network: Kernels, platform: Platform, kinds: Sequence[str]) -> None:
+        import numpy as np
+
+        self._np = np
+        self._network, self._kinds = network, kinds
+        self._at = np.array([0, *network.cuts, len(network.layers)])
+        self._limited = {p.kind for p in platform.pools if p.engines is not None}
+        self._counts = {k: _count(platform, k) for k in kinds}
+        self._sums = {k: self._prefix(network.wcet_ns[k]) for k in kinds if k in network.wcet_ns}
+        self.looked_at = 0
+
+    def _prefix(self, times: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        numpy = self._np
+        values = numpy.array(times, dtype=float)
+        able = numpy.isfinite(values)
+        sums = numpy.concatenate([[0.0], numpy.cumsum(numpy.where(able, values, 0.0))])[self._at]
+        return sums, numpy.concatenate([[0], numpy.cumsum(~able)])[self._at]
+
+    def _time(self, kind: str, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Time of a stage between positions; its border is charged to it unless it is the first one."""
+        numpy = self._np
+        sums, barred = self._sums[kind]
+        time = sums[last] - sums[first] + numpy.where(first > 0, self._network.border_ns, 0)
+        found: np.ndarray = numpy.where((barred[last] == barred[first]) & (last > first), time, inf)
+        return found
+
+    def undominated(
+        self, row: tuple[tuple[str, int], ...]
+    ) -> Iterator[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]]:
+        """What no other candidate of one option beats: (times on both kinds, engines) and (kind, first, last)."""
+        numpy = self._np
+        if any(k not in self._sums for k, _ in row):
+            return
+        borders = self._borders(len(row) - 1)
+        stages: list[tuple[str, np.ndarray, np.ndarray, np.ndarray]] = []
+        for r, (kind, parts) in enumerate(row):
+            first, last = borders[:, r], borders[:, r + 1]
+            cut = [first, *([self._balanced(kind, first, last)] if parts == 2 else []), last]
+            for a, b in pairwise(cut):
+                stages.append((kind, a, b, self._time(kind, a, b)))
+        self.looked_at += len(borders)
+        columns = []
+        for kind in self._kinds:
+            own = [time for k, _, _, time in stages if k == kind]
+            if not own:
+                columns.append(numpy.zeros(len(borders)))
+            elif len(own) <= self._counts[kind]:
+                columns.append(numpy.maximum.reduce(own))
+            else:
+                columns.append(numpy.add.reduce(own))
+        engines = float(sum(k in self._limited for k, _, _, _ in stages))
+        if len(columns) < 2:
+            columns.append(numpy.zeros(len(borders)))
+        for i in self._best(columns):
+            vector = float(columns[0][i]), float(columns[1][i]), engines
+            yield vector, tuple((k, int(a[i]), int(b[i])) for k, a, b, _ in stages)
+
+    def _borders(self, inner: int) -> np.ndarray:
+        numpy = self._np
+        end = len(self._at) - 1
+        cuts = numpy.arange(1, end)
+        found: np.ndarray
+        if inner == 0:
+            found = numpy.array([[0, end]])
+        elif inner == 1:
+            found = numpy.stack([numpy.zeros_like(cuts), cuts, numpy.full_like(cuts, end)], axis=1)
+        else:
+            a, b = numpy.triu_indices(max(len(cuts), 0), 1)
+            found = numpy.stack([numpy.zeros_like(a), cuts[a], cuts[b], numpy.full_like(a, end)], axis=1)
+        return found
+
+    def _balanced(self, kind: str, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """The position between that makes the longer of two parts shortest."""
+        numpy = self._np
+        sums, _ = self._sums[kind]
+        meet = numpy.searchsorted(sums, (sums[first] + sums[last]) / 2)
+        low, high = numpy.clip(meet - 1, first, last), numpy.clip(meet, first, last)
+
+        def longer(at: np.ndarray) -> np.ndarray:
+            found: np.ndarray = numpy.maximum(self._time(kind, first, at), self._time(kind, at, last))
+            return found
+
+        found: np.ndarray = numpy.where(longer(low) <= longer(high), low, high)
+        return found
+
+    def _best(self, columns: Sequence[np.ndarray]) -> list[int]:
+        """Rows on the staircase of two columns."""
+        numpy = self._np
+        x, y = columns
+        kept, least = [], inf
+        for i in numpy.lexsort((y, x)):
+            if x[i] == inf:
+                break
+            if y[i] < least:
+                kept.append(int(i))
+                least = float(y[i])
+        return kept
+
+    def candidate(self, stages: Sequence[tuple[str, int, int]]) -> Candidate:
+        """Stages with their kernels."""
+        network = self._network
+        steps = []
+        for kind, first, last in stages:
+            begin, end = int(self._at[first]), int(self._at[last])
+            times = [round(t) for t in network.wcet_ns[kind][begin:end]]
+            if begin:
+                times[0] += network.border_ns
+            kernels = (sum(times),) if kind in network.whole else tuple(times)
+            name = network.layers[end - 1] if end < len(network.layers) else None
+            steps.append(Step(kind, kernels, name, kind in network.estimated))
+        return Candidate("-".join(s.kind for s in steps), tuple(steps))

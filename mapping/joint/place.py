@@ -1,0 +1,175 @@
+"""Places for a whole population of candidate choices at once: stages first, then the other tasks, greedily.
+
+In: for each individual a candidate per network. Out: processors and utilisations. This is Algorithm 7 of Kim's thesis,
+in arrays over all individuals: 2048 of them take milliseconds. Read literally, its line 13 stores the utilisation of a
+kind's busiest core as that of the chosen one; here the chosen core gets its own. Stages go longest first to the least
+busy processor of their kind; the paper deals them out in turn, which two long and two short ones can make worse.
+
+`plain` does the same one by one, with the same answers: it is what the arrays are checked against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from .problem import Assignment, JointProblem
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Per individual: `used[i, p]` utilisation of processor p, `steps[i, n, s]` and `items[i, t]` processor numbers
+    (-1 for none), `engines[i]` by how many engines limits are exceeded."""
+
+    used: np.ndarray
+    steps: np.ndarray
+    items: np.ndarray
+    engines: np.ndarray
+
+    def assignment(self, problem: JointProblem, index: int, choice: np.ndarray) -> Assignment:
+        """One individual as data."""
+        names = problem.processors
+        steps = tuple(
+            tuple(names[int(p)] for p in self.steps[index, n][: len(net.candidates[int(c)].steps)])
+            for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True))
+        )
+        return Assignment(tuple(int(c) for c in choice), steps, tuple(names[int(p)] for p in self.items[index]))
+
+
+class Placer:
+    """Arrays of a problem that do not change."""
+
+    def __init__(self, problem: JointProblem) -> None:
+        import numpy as np
+
+        self._np = np
+        self.problem = problem
+        names = problem.processors
+        self._number = {p: i for i, p in enumerate(names)}
+        self._pools = [np.array([self._number[p] for p in pool.processors]) for pool in problem.platform.pools]
+        kinds = list(problem.of_kind)
+        self._kind_processors = [np.array([self._number[p] for p in problem.of_kind[k]]) for k in kinds]
+        most = max((len(c.steps) for n in problem.nets for c in n.candidates), default=0)
+        self._load, self._kind = [], []
+        for net in problem.nets:
+            load = np.zeros((len(net.candidates), most))
+            kind = np.full((len(net.candidates), most), -1)
+            for c, candidate in enumerate(net.candidates):
+                for s, step in enumerate(candidate.steps):
+                    load[c, s] = step.work / problem.period[net.group]
+                    kind[c, s] = kinds.index(step.kind)
+            self._load.append(load)
+            self._kind.append(kind)
+        self._most = most
+        self._order = sorted(range(len(problem.items)), key=lambda t: (-max(self._works(t).values()), t))
+
+    def _works(self, item: int) -> dict[int, float]:
+        """Utilisation of an item on each processor that it may go to."""
+        it = self.problem.items[item]
+        return {
+            self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group])
+            for p in self.problem.places(it)
+        }
+
+    @cached_property
+    def _item_works(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Per item the processors that it may go to, and its utilisation there."""
+        found = []
+        for item in range(len(self.problem.items)):
+            works = self._works(item)
+            found.append((self._np.array(list(works)), self._np.array(list(works.values()))))
+        return found
+
+    def stages(self, choices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Utilisations, processors of stages, and engines over their limits."""
+        numpy = self._np
+        count, nets = choices.shape
+        used = numpy.zeros((count, len(self.problem.processors)))
+        places = numpy.full((count, nets, self._most), -1)
+        if nets and self._most:
+            loads = numpy.stack([self._load[n][choices[:, n]] for n in range(nets)], axis=1).reshape(count, -1)
+            kinds = numpy.stack([self._kind[n][choices[:, n]] for n in range(nets)], axis=1).reshape(count, -1)
+            flat = places.reshape(count, -1)
+            order = numpy.argsort(-loads, axis=1, kind="stable")
+            everybody = numpy.arange(count)
+            for turn in range(order.shape[1]):
+                slot = order[:, turn]
+                load, kind = loads[everybody, slot], kinds[everybody, slot]
+                for k, processors in enumerate(self._kind_processors):
+                    who = numpy.flatnonzero(kind == k)
+                    if len(who):
+                        best = processors[numpy.argmin(used[numpy.ix_(who, processors)], axis=1)]
+                        used[who, best] += load[who]
+                        flat[who, slot[who]] = best
+            places = flat.reshape(count, nets, self._most)
+        return used, places, self._excess(places)
+
+    def _excess(self, places: np.ndarray) -> np.ndarray:
+        numpy = self._np
+        excess: np.ndarray = numpy.zeros(len(places))
+        for pool, processors in zip(self.problem.platform.pools, self._pools, strict=True):
+            if pool.engines is None:
+                continue
+            counts = numpy.stack([(places == p).sum(axis=(1, 2)) for p in processors], axis=1)
+            most = counts.sum(axis=1) if pool.engines_total else counts.max(axis=1)
+            excess += numpy.maximum(0, most - pool.engines)
+        return excess
+
+    def place(self, choices: np.ndarray, items: np.ndarray | None = None) -> Placed:
+        """Place everything; `items[i, t]` gives the processors of tasks where a search decides on them itself."""
+        numpy = self._np
+        used, steps, excess = self.stages(choices)
+        count = len(choices)
+        if items is None:
+            items = numpy.full((count, len(self.problem.items)), -1)
+            for t in self._order:
+                processors, works = self._item_works[t]
+                after = used[:, processors] + works
+                best = numpy.argmin(after, axis=1)
+                items[:, t] = processors[best]
+                used[numpy.arange(count), items[:, t]] += works[best]
+        else:
+            for t in range(items.shape[1]):
+                processors, works = self._item_works[t]
+                by_number = numpy.full(used.shape[1], numpy.inf)
+                by_number[processors] = works
+                used[numpy.arange(count), items[:, t]] += by_number[items[:, t]]
+        return Placed(used, steps, items, excess)
+
+
+def plain(problem: JointProblem, choice: tuple[int, ...]) -> tuple[dict[str, float], Assignment]:
+    """The same for one individual, step by step."""
+    used = dict.fromkeys(problem.processors, 0.0)
+    slots = []
+    most = max((len(c.steps) for n in problem.nets for c in n.candidates), default=0)
+    for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True)):
+        for s, step in enumerate(net.candidates[c].steps):
+            slots.append((-float(step.work / problem.period[net.group]), n * most + s, step.kind))
+    places: dict[int, str] = {}
+    for load, slot, kind in sorted(slots):
+        place = min(problem.of_kind[kind], key=lambda p: used[p])
+        used[place] -= load
+        places[slot] = place
+    order = sorted(
+        range(len(problem.items)),
+        key=lambda t: (-max(_on(problem, t, p) for p in problem.places(problem.items[t])), t),
+    )
+    items: dict[int, str] = {}
+    for t in order:
+        place = min(problem.places(problem.items[t]), key=lambda p: used[p] + _on(problem, t, p))
+        used[place] += _on(problem, t, place)
+        items[t] = place
+    steps = tuple(
+        tuple(places[n * most + s] for s in range(len(net.candidates[c].steps)))
+        for n, (net, c) in enumerate(zip(problem.nets, choice, strict=True))
+    )
+    return used, Assignment(choice, steps, tuple(items[t] for t in range(len(problem.items))))
+
+
+def _on(problem: JointProblem, item: int, processor: str) -> float:
+    it = problem.items[item]
+    return float(it.work(problem.kind[processor]) / problem.period[it.group])
