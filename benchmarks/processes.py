@@ -5,6 +5,8 @@
     1 kB, 100 kB, 1 MB      an array goes to another task and back: that task on the other processor, a thread; or
                             `process` on the same processor; or, as peer, through two multiprocessing.Queue
 
+Where others keep a core busy there is no second core to gain: the first figure needs a quiet machine.
+
 Texts are built with flowc; the time comes from the program's `--report`: from the first start to the last end, divided
 by the number of frames. A side runs in a process of its own; sides are taken in turns.
 """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .common import Json, OnPlatform, Text, print_json, progress, show_diagnostics, sources
+from .joint import document as joint_document
+from .joint import explanation, joint_table
 from .wording import in_8_bits
 
 if TYPE_CHECKING:
@@ -20,9 +24,7 @@ UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ"}
 
 def map_(
     file: Text,
-    search: Annotated[
-        str, typer.Option(help="`auto`, `exact`, `jedi`, `ga` or `ga-balance`.", metavar="SEARCH")
-    ] = "auto",
+    search: Annotated[str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")] = "auto",
     objective: Annotated[
         str, typer.Option(help="`throughput`, `latency` or `energy`.", metavar="OBJECTIVE")
     ] = "throughput",
@@ -31,21 +33,40 @@ def map_(
     ] = "60s",
     seed: Annotated[int, typer.Option(help="For searches that draw lots.")] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
+    fps: Annotated[
+        str | None,
+        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Times from this file.", metavar="P.json", show_default=False)
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False)
+    ] = None,
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
     """Search where everything should run, and keep the answer for `build` and `run`.
 
-    On this machine the best configurations are run, and compared with the plain ways of running the same.
+    Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
+    configurations are run on this machine, and compared with the plain ways of running the same.
     """
+    from ..mapping.joint.auto import SEARCHES as JOINT
     from ..mapping.searches import SEARCHES
     from ..steps import mapping as step
 
-    if search not in SEARCHES:
-        raise typer.BadParameter(f"there is no search {search}: there is {', '.join(SEARCHES)}", param_hint="--search")
     if objective not in UNITS:
         raise typer.BadParameter(
             f"there is no objective {objective}: there is {', '.join(UNITS)}", param_hint="--objective"
+        )
+    names = {*SEARCHES, *JOINT}
+    if search not in names:
+        raise typer.BadParameter(
+            f"there is no search {search}: there is {', '.join(sorted(names))}", param_hint="--search"
         )
     mapped = step.find_mapping(
         file,
@@ -54,19 +75,55 @@ def map_(
         objective=objective,  # type: ignore[arg-type]
         budget=_seconds(budget),
         seed=seed,
+        what_if=step.WhatIf(_rate(fps), cores, profile),
         report=progress,
     )
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))
+    if gantt is not None:
+        _draw(mapped, gantt)
     if as_json:
         print_json(_document(mapped))
-        return 0
-    print(_table(mapped.mapping))
-    for line in in_8_bits(mapped.checked.losses):
-        print(line)
-    if explain:
-        print("\n" + "\n".join(mapped.mapping.why))
-    print(f"\n{mapped.path}")
-    return 0
+    elif mapped.joint is not None:
+        print(joint_table(mapped.joint))
+        if explain:
+            print("\n" + "\n".join(explanation(mapped.joint)))
+    else:
+        print(_table(mapped.mapping))
+        for line in in_8_bits(mapped.checked.losses):
+            print(line)
+        if explain:
+            print("\n" + "\n".join(mapped.mapping.why))
+    if mapped.path is not None and not as_json:
+        print(f"\n{mapped.path}")
+    late = mapped.joint is not None and not all(g.schedulable for g in mapped.mapping.groups)
+    return 1 if late or (mapped.joint is not None and not mapped.mapping.groups) else 0
+
+
+def _rate(text: str | None) -> Fraction | None:
+    """Frames per second as an exact number. Raises BadParameter."""
+    if text is None:
+        return None
+    try:
+        rate = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        rate = Fraction(0)
+    if rate <= 0:
+        raise typer.BadParameter(f"`{text}` is no rate: write `25` or `29.97`", param_hint="--fps")
+    return rate
+
+
+def _draw(mapped: Mapped, file: Path) -> None:
+    """The Gantt chart of a simulation of the mapped system. Raises Faults."""
+    from ..model.diagnostic import Diagnostic, Faults
+    from ..report.gantt import draw
+    from ..steps.joint import simulated
+
+    if mapped.joint is None:
+        help_text = "`flowc show --gantt` draws apps without periods"
+        raise Faults([Diagnostic("F605", "only apps with periods are simulated", None, "", (), help_text)])
+    chart = simulated(mapped.joint)
+    if chart is not None:
+        draw([chart], file)
 
 
 def _seconds(text: str) -> float:
@@ -104,6 +161,8 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 def _document(mapped: Mapped) -> dict[str, Any]:
     """As in contracts: shares of processors, places of tasks, stages of networks, contestants, effort."""
     mapping = mapped.mapping
+    if mapped.joint is not None:
+        return joint_document(mapped.joint, mapped.path)
     best = mapping.contestants[0] if mapping.contestants else None
     tasks: dict[str, Any] = {p.task: list(p.processors) for p in mapping.placements}
     networks = {}

@@ -70,6 +70,7 @@ CODES: dict[str, tuple[str, str]] = {
     # -- building ------------------------------------------------------------------------------------------------------
     "F507": ("a network cannot be cut there", "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor."),
     "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
+    "F509": ("deadlines cannot be decided", "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines."),
     "F601": ("a task has no code", "Abstract tasks can be checked and analysed; to build them, each needs an implementation."),
     "F602": ("a port has no type", "Abstract ports can be analysed; a program needs to know what travels."),
     "F603": ("code for this processor cannot be generated yet", "This version generates programs for CPUs."),

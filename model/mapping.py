@@ -116,11 +116,26 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupBound:
+    """The worst case of an app under a mapping: a bound on its response time (None = none is known) and its deadline.
+
+    `conditional`: it rests on times that were estimated.
+    """
+
+    app: str
+    response_ns: int | None
+    deadline_ns: int
+    schedulable: bool
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
 
     A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
-    `contestants` are sorted from best to worst.
+    `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
+    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below.
     """
 
     platform: str
@@ -131,6 +146,9 @@ class Mapping:
     contestants: tuple[Contestant, ...] = ()
     effort: Effort = Effort()
     why: tuple[str, ...] = ()
+    groups: tuple[GroupBound, ...] = ()
+    utilization: tuple[tuple[str, float], ...] = ()
+    bound: float | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -165,6 +183,9 @@ class Mapping:
                 tuple(Contestant(**c) for c in document.get("contestants", [])),
                 Effort(**document.get("effort", {})),
                 tuple(str(line) for line in document.get("why", [])),
+                tuple(GroupBound(**g) for g in document.get("groups", [])),
+                tuple((str(p), float(u)) for p, u in document.get("utilization", [])),
+                document.get("bound"),
             )
             return mapping, {str(k): str(v) for k, v in document.get("identity", {}).items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -9,9 +9,9 @@ computed with it. CPU clocks stand still while a thread waits, for the lock or f
 contention nor other processes on the machine count. What waits by itself, for a device or for a time, is told apart
 in stretches without contention in between.
 
-On two cores, pure Python gives 0.9 to 1, long calls that release the lock give 0 to 0.1. Calls of a tenth of a
-millisecond give 0.1 to 0.3, because the second thread needs some time to notice that it can have the lock; when
-others keep all cores busy, up to 0.5.
+On two cores that others hardly use, half a second gives 0.9 to 1 for pure Python, 0 to 0.1 for long calls that
+release the lock, and 0.1 to 0.3 for calls of a tenth of a millisecond, because the second thread needs some time to
+notice that it can have the lock. With twice as many busy threads as cores: 0.7, 0.1 and 0.6.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dataclasses import dataclass
 #: Seconds after which the lock has to be given away; so long the firing thread waits for it, each time.
 INTERVAL = 0.0005
 #: Seconds without and with contention, in turns.
-ALONE, CONTENDING = 0.03, 0.1
+ALONE, CONTENDING = 0.03, 0.03
 #: A step of the contender that takes longer (ns) may be one in which it was without the lock.
 STEP = 5_000
 
 
-def held_share(fire: Callable[[], object], seconds: float = 0.5) -> float:
-    """The share for something that can be called again and again, in this thread."""
+def held_share(fire: Callable[[], object], seconds: float = 0.5) -> float | None:
+    """The share for something that can be called again and again, in this thread; None if too little was seen."""
     holding = Holding()
     holding.fired("")
     watcher = threading.Thread(target=holding.watch, args=(seconds,), daemon=True)
@@ -41,7 +41,7 @@ def held_share(fire: Callable[[], object], seconds: float = 0.5) -> float:
     while watcher.is_alive():
         fire()
         holding.fired("")
-    return holding.shares().get("", 0.0)
+    return holding.shares().get("")
 
 
 @dataclass(slots=True)
@@ -89,7 +89,8 @@ class Holding:
         self._thread: _Thread | None = None
         self._known = threading.Event()
         self._several = self._over = self._contending = False
-        self._released = self._unclear = 0
+        self._released = 0
+        self._passed: list[tuple[int, int, _Spent]] = []  # firings since the contender was without the lock
         self._mark = (0, 0, 0)
         self._cutting = threading.Lock()  # either thread may lose the interpreter in the middle of it
 
@@ -104,26 +105,40 @@ class Holding:
         else:
             with self._cutting:
                 self._cut(self._thread)
-                self._tasks.setdefault(task, _Spent()).add(self._open)
+                spent = self._tasks.setdefault(task, _Spent())
+                spent.add(self._open)
                 self._open = _Spent()
                 self._firings += 1
+                if self._contending:
+                    self._passed.append((time.perf_counter_ns(), self._mark[0], spent))
 
     def watch(self, seconds: float) -> None:
         """Look on for about so long; called by another thread."""
         end = time.monotonic() + seconds
         if not self._known.wait(seconds) or self._thread is None:
             return
+        own, thread = _Thread(), self._thread
+        cores, theirs = os.sched_getaffinity(own.native), os.sched_getaffinity(thread.native)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(INTERVAL)
         try:
+            if len(cores) > 1:  # on one core, who waits for the other seems to wait for the lock
+                os.sched_setaffinity(own.native, {max(cores)})
+                os.sched_setaffinity(thread.native, cores - {max(cores)})
             while time.monotonic() < end:
                 time.sleep(ALONE)
-                self._turn(self._thread, contending=True)
-                self._contend(self._thread, min(CONTENDING, end - time.monotonic()))
-                self._turn(self._thread, contending=False)
+                self._turn(thread, contending=True)
+                self._contend(time.perf_counter_ns() + int(1e9 * CONTENDING), own, thread)
+                self._turn(thread, contending=False)
+            os.sched_setaffinity(thread.native, theirs)
         except (OSError, KeyError):
             pass  # the thread is gone
         with self._cutting:
             self._over = True
-            self._thread.close()
+        sys.setswitchinterval(interval)
+        os.sched_setaffinity(own.native, cores)
+        own.close()
+        thread.close()
 
     def shares(self) -> dict[str, float]:
         """By task, without those of which too little was seen. Empty when several threads fired."""
@@ -135,7 +150,7 @@ class Holding:
     # -- where the times go --------------------------------------------------------------------------------------------
     def _now(self, thread: _Thread) -> tuple[int, int, int]:
         if self._contending:
-            return thread.cpu(), self._released, self._unclear
+            return thread.cpu(), self._released, 0
         return thread.cpu(), time.perf_counter_ns(), thread.delay()
 
     def _cut(self, thread: _Thread) -> None:
@@ -147,7 +162,6 @@ class Holding:
         if self._contending:
             spent.contended_cpu += now[0] - before[0]
             spent.released += now[1] - before[1]
-            spent.unclear += now[2] - before[2]
         else:
             spent.cpu += now[0] - before[0]
             spent.wall += now[1] - before[1]
@@ -163,43 +177,42 @@ class Holding:
             self._mark = self._now(thread)
 
     # -- the contender -------------------------------------------------------------------------------------------------
-    def _contend(self, thread: _Thread, seconds: float) -> None:
+    def _contend(self, end: int, own: _Thread, thread: _Thread) -> None:
         """Hold the lock whenever it can be had, and see when the other thread computes."""
-        own = _Thread()
-        cores, theirs = os.sched_getaffinity(own.native), os.sched_getaffinity(thread.native)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(INTERVAL)
-        try:
-            if len(cores) > 1:  # on one core, who waits for the other seems to wait for the lock
-                os.sched_setaffinity(own.native, {max(cores)})
-                os.sched_setaffinity(thread.native, cores - {max(cores)})
-            self._step_until(time.perf_counter_ns() + int(seconds * 1e9), own, thread)
-        finally:
-            sys.setswitchinterval(interval)
-            os.sched_setaffinity(own.native, cores)
-            os.sched_setaffinity(thread.native, theirs)
-            own.close()
-
-    def _step_until(self, end: int, own: _Thread, thread: _Thread) -> None:
         wall, cpu, clock = time.perf_counter_ns, time.clock_gettime_ns, thread.clock
         waits, place, delay = _waits(), self._place(thread), own.delay()
         last, before = wall(), cpu(clock)
         while last < end:
             now, used = wall(), cpu(clock)
-            # Without the lock, or only without a core? If this thread has waited, or the other one has moved on in
-            # its Python code, it was without the lock.
-            if now - last > STEP and (_waits() != waits or self._place(thread) != place):
-                running, total = thread.running(), own.delay()
+            if now - last <= STEP:
+                self._released += used - before
+            elif _waits() != waits or self._place(thread) != place:
+                # This thread has waited, or the other one has moved on in its Python code: the lock was there.
+                total = own.delay()
                 now, used = wall(), cpu(clock)
                 queued, delay = min(total - delay, now - last), total
-                if running and now - last - queued < 0.9e9 * INTERVAL:
-                    # It has given the lock away by itself, and went on without it while this thread had no core.
-                    self._unclear += (used - before) * queued // (now - last)
+                self._settle((last, before), (now, used), now - queued)
                 waits, place = _waits(), self._place(thread)
                 now = wall()
+            elif 10 * (used - before) > now - last:
+                self._released += used - before  # the lock was here, only the core was not
             else:
-                self._released += used - before
+                self._open.unclear += used - before  # it has only looked for the lock now and then
             last, before = now, used
+
+    def _settle(self, begin: tuple[int, int], end: tuple[int, int], ready: int) -> None:
+        """The lock was away from begin to end, each a wall and a CPU time.
+
+        From `ready` on this thread could have had it, but had no core: what the other one computed then, it may have
+        computed with it or without.
+        """
+        with self._cutting:
+            for wall, cpu, spent in [*self._passed, (*end, self._open)]:
+                if begin[0] < wall <= end[0]:
+                    late = max(0, wall - max(begin[0], ready))
+                    spent.unclear += (cpu - begin[1]) * late // (wall - begin[0])
+                    begin = wall, cpu
+            self._passed.clear()
 
     def _place(self, thread: _Thread) -> tuple[int, int, int]:
         """Where the other thread is in its Python code."""
@@ -218,7 +231,6 @@ class _Thread:
     def __init__(self) -> None:
         self.ident, self.native = threading.get_ident(), threading.get_native_id()
         self.clock = time.pthread_getcpuclockid(self.ident)
-        self._state = os.open(f"/proc/self/task/{self.native}/stat", os.O_RDONLY)
         try:
             self._delays = os.open(f"/proc/self/task/{self.native}/schedstat", os.O_RDONLY)
         except FileNotFoundError:  # not every kernel counts them
@@ -232,12 +244,7 @@ class _Thread:
         """How long it was ready and had no core, in ns."""
         return int(os.pread(self._delays, 99, 0).split()[1]) if self._delays >= 0 else 0
 
-    def running(self) -> bool:
-        """Does it compute, or want to?"""
-        return os.pread(self._state, 999, 0).rpartition(b")")[2].split()[0] == b"R"
-
     def close(self) -> None:
         """Nobody looks any more."""
-        for file in (self._state, self._delays):
-            if file >= 0:
-                os.close(file)
+        if self._delays >= 0:
+            os.close(self._delays)

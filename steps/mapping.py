@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.check import check as check_app
@@ -16,10 +17,11 @@ from ..codegen.deploy import missing
 from ..codegen.emit import emit
 from ..mapping.divisible import divisible
 from ..mapping.exact import Costs, Objective
+from ..mapping.joint.auto import SEARCHES as JOINT
 from ..mapping.problem import Divisible, Measurement, Problem, pinned
 from ..mapping.searches import SEARCHES
 from ..model.application import Task
-from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..networks.cuts import read_chain
@@ -40,6 +42,7 @@ from . import (
     save_profile,
     stored_profile,
 )
+from .joint import Joint, map_jointly, wants_joint
 from .stored import carried_out, save_mapping
 
 #: Seconds for the layers of one network, and bounds for one run of a program.
@@ -53,9 +56,27 @@ class Mapped:
     """What `map` found, where it was stored, and what was noticed on the way."""
 
     mapping: Mapping
-    path: Path
+    path: Path | None
     checked: Checked
     diagnostics: tuple[Diagnostic, ...]
+    joint: Joint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
+
+    A mapping for other rates or another board is not stored.
+    """
+
+    fps: Fraction | None = None
+    cores: int | None = None
+    profile: Path | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Does the mapping speak for the text as it is?"""
+        return self.fps is None and self.cores is None
 
 
 def find_mapping(
@@ -66,23 +87,40 @@ def find_mapping(
     objective: Objective = "throughput",
     budget: float = 60.0,
     seed: int = 0,
+    what_if: WhatIf | None = None,
     report: Report | None = None,
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Faults.
 
-    On `host` configurations are run to decide; for other platforms the times of a profile decide.
+    Apps that all have periods are mapped so that they meet their deadlines (`steps.joint`). Otherwise, on `host`,
+    configurations are run to decide; for other platforms the times of a profile decide.
     """
     checked = prepared(path, platform=platform, mapped=False, report=report)
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
+    what_if = what_if or WhatIf()
+    checked = supposed(checked, what_if)
+    assert checked.platform is not None
+    joint = wants_joint(checked)
+    known = (*JOINT,) if joint else (*SEARCHES,)
+    if search not in known:
+        why = "apps with periods are mapped together" if joint else "there are apps without a period"
+        message = f"`{search}` is no search for this text: {why}"
+        raise Faults([Diagnostic("F508", message, None, "", (), f"choose {one_of(known)}")])
     here = checked.platform.name == "host"
-    profile, warnings = stored_profile(checked)
-    if profile is None and not missing(checked.system):
+    profile, warnings = _profile(checked, what_if.profile)
+    if profile is None and not missing(checked.system) and what_if.profile is None:
         profile = measure(checked, report=report)
         save_profile(checked, profile)
     if profile is not None and here:
         profile, unsaved = with_layers(checked, profile, LAYERS, report)
         warnings = (*warnings, *unsaved)
+    if joint:
+        together = map_jointly(checked, profile, search=search, budget=budget, seed=seed, report=report)
+        bounds = together.mapping.groups
+        keep = what_if.kept and bool(bounds) and all(g.schedulable for g in bounds)
+        place = save_mapping(checked.system, checked.platform, together.mapping) if keep else None
+        return Mapped(together.mapping, place, checked, (*checked.diagnostics, *warnings), together)
     problem = problem_of(checked, profile)
     _require(problem, objective, checked)
     runnable = here and not missing(checked.system)
@@ -96,8 +134,32 @@ def find_mapping(
         measure=_Runs(checked, profile) if runnable else None,
         objective=objective,
     )
-    stored = save_mapping(checked.system, checked.platform, found)
+    stored = save_mapping(checked.system, checked.platform, found) if what_if.kept else None
     return Mapped(found, stored, checked, (*checked.diagnostics, *warnings))
+
+
+def supposed(checked: Checked, what_if: WhatIf) -> Checked:
+    """The text with other periods or fewer cores."""
+    assert checked.platform is not None
+    system, platform = checked.system, checked.platform
+    if what_if.fps is not None:
+        period = Fraction(10**9) / what_if.fps
+        system = replace(system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps))
+    if what_if.cores is not None:
+        pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
+        platform = replace(platform, pools=pools)
+    return replace(checked, system=system, platform=platform)
+
+
+def _profile(checked: Checked, given: Path | None) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """A profile that was named, or the stored one. Raises Faults for a named one that cannot be read."""
+    if given is None:
+        return stored_profile(checked)
+    try:
+        return Profile.from_json(given.read_text()), ()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        raise Faults([Diagnostic("F607", f"cannot read the profile `{given}`: {said}", None)]) from error
 
 
 def _require(problem: Problem, objective: Objective, checked: Checked) -> None:

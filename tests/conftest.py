@@ -34,7 +34,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
     )
-    if not (folder / "twins" / "mobilenet.onnx").is_file():
-        script = folder / "twins" / "make_networks.py"
-        subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
+    for network, script in (("twins/mobilenet.onnx", "make_networks.py"), ("detect/ssd.onnx", "make_network.py")):
+        if not (folder / network).is_file():
+            command = [sys.executable, str((folder / network).with_name(script))]
+            subprocess.run(command, check=True, capture_output=True)
     return folder

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import random
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import networkx as nx
+from flowc.analysis.response_time import bounds
+from flowc.analysis.timing import Refused, TimedSystem, needs, sources, workers_of
 from flowc.model.application import Application
+
+import systems
 
 Times = Mapping[str, tuple[Fraction, ...]]
 
@@ -226,3 +233,123 @@ def starts(
                 k += 1
                 moved = True
     return begun
+
+
+def tick_by_tick(system: TimedSystem, horizon: int) -> dict[str, int]:
+    """Latest end of each task after its iteration's release: everything at its worst, released together and in time.
+
+    For whole ns, one worker per rank on a CPU and no contention. It looks at every ns, and at firings instead of tokens.
+    """
+    groups = {g.name: g for g in system.groups}
+    tasks = {(g.name, t.name): t for g in system.groups for t in g.tasks}
+    count = {n: -(-horizon // g.period) for n, g in groups.items()}
+    before = {n: needs(g) for n, g in groups.items()}
+    released = {n: sources(g) for n, g in groups.items()}
+    rank = {p.name: p.scheduler == "fixed_priority" for p in system.processors}
+    queues = []
+    for w in workers_of(system):
+        rounds = dict(w.rounds)
+        firings = []
+        for number in range(max(count.values())):
+            firings += [(p.group, p.task, number * rounds.get(p.group, 1) + p.index, p.firing) for p in w.sequence]
+        queues.append([f for f in firings if f[2] < count[f[0]]])
+    on = [w.processor for w in workers_of(system)]
+    work: list[list[int]] = [[] for _ in queues]
+    came = [0] * len(queues)
+    turn: dict[str, int] = {}
+    ended: set[tuple[str, str, int, int]] = set()
+    latest: dict[str, int] = {}
+    stamp = itertools.count()
+
+    def can_start(firing: tuple[str, str, int, int], now: int) -> bool:
+        g, t, n, k = firing
+        if t in released[g] and now < (n + Fraction(k, tasks[g, t].firings)) * groups[g].period:
+            return False
+        return all(n < x.lag or (g, x.task, n - x.lag, x.firing) in ended for x in before[g][t, k])
+
+    def finish(i: int, now: int) -> None:
+        work[i].pop(0)
+        turn.pop(on[i])
+        came[i] = next(stamp)
+        if not work[i]:
+            g, t, n, k = queues[i].pop(0)
+            ended.add((g, t, n, k))
+            latest[t] = max(latest.get(t, 0), now - n * groups[g].period)
+
+    now = 0
+    while any(queues):
+        moved = True
+        while moved:
+            moved = False
+            for i, queue in enumerate(queues):
+                if queue and not work[i] and can_start(queue[0], now):
+                    work[i] = list(tasks[queue[0][:2]].wcet)
+                    came[i] = next(stamp)
+                    moved = True
+            for p in rank:
+                ready = [i for i in range(len(queues)) if on[i] == p and work[i]]
+                if ready and rank[p]:
+                    turn[p] = max(ready, key=lambda i: groups[queues[i][0][0]].priority)
+                elif ready and p not in turn:
+                    turn[p] = min(ready, key=lambda i: came[i])
+            for i in [i for i in turn.values() if work[i][0] == 0]:
+                finish(i, now)
+                moved = True
+        now += 1
+        for i in list(turn.values()):
+            work[i][0] -= 1
+        for i in [i for i in turn.values() if work[i][0] == 0]:
+            finish(i, now)
+        if now > 1000 * horizon:
+            raise AssertionError("the referee does not get to an end")
+    return latest
+
+
+@dataclass
+class Soundness:
+    """What simulations of random systems showed: bounds exceeded (in words), groups, bound / largest response seen."""
+
+    exceeded: list[str]
+    systems: int
+    unbounded: int
+    ratios: list[float]
+
+
+def soundness(*seeds: int, runs: int = 6) -> Soundness:
+    """Hold the bounds of random systems against the worst that some simulations of each show.
+
+    Thousands of them: `python tests/slow.py FIRST LAST`.
+    """
+    found = Soundness([], 0, 0, [])
+    for seed in seeds:
+        rng = random.Random(seed)
+        system = systems.random_system(rng)
+        try:
+            told = bounds(system)
+        except Refused:
+            continue
+        found.systems += 1
+        seen = systems.hunt(system, rng, runs)
+        for name, group in told.groups.items():
+            if group.response is None:
+                found.unbounded += 1
+            elif seen.groups[name]:
+                found.ratios.append(float(group.response / seen.groups[name]))
+                if seen.groups[name] > group.response:
+                    found.exceeded.append(f"seed {seed}: {name} took {seen.groups[name]}, not {group.response}")
+        for name, task in told.tasks.items():
+            for what, bound, worst in (("end", task.end, seen.ends), ("response", task.response, seen.tasks)):
+                if worst.get(name, 0) > bound:
+                    found.exceeded.append(f"seed {seed}: the {what} of {name} was {worst[name]}, not {bound}")
+            if sum(t.total for t in task.terms) != task.window:
+                found.exceeded.append(f"seed {seed}: the terms of {name} do not add up")
+    return found
+
+
+if __name__ == "__main__":
+    first, last = map(int, sys.argv[1:3])
+    total = soundness(*range(first, last))
+    ratios = sorted(total.ratios)
+    print(*total.exceeded, sep="\n")
+    print(f"{total.systems} systems, {len(ratios)} groups with a bound, {total.unbounded} without")
+    print(f"bound / seen: median {ratios[len(ratios) // 2]:.3f}, 90 % below {ratios[len(ratios) * 9 // 10]:.3f}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from builds import ROOT, store_profile
+from builds import ROOT, build, run, store_profile
 
 
 def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -19,7 +19,7 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("name", ["hello", "digits", "twins"])
+@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect"])
 def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
     text = str(examples / name / f"{name}.flow")
     assert flowc("check", text, cwd=tmp_path).returncode == 0
@@ -54,6 +54,29 @@ def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
     for name, processors in tasks.items():
         places[name.partition(".")[0]].update(processors)
     assert len(places["Left"]) == len(places["Right"]) == 1 and places["Left"] != places["Right"]
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        "core[0], core[1]",
+        'core[0] until "add_72" | core[1]',
+        'core[0] until "add_49" | core[1] until "clip_98" | core[0]',
+    ],
+)
+def test_detect_sees_the_same_wherever_it_runs(examples: Path, tmp_path: Path, find: str) -> None:
+    """On one core, and with the frames or the layers of its network shared by two."""
+    seen = set()
+    others = " ".join(f"Detect.{task} -> core[0]" for task in ("camera", "select", "count"))
+    for name, prepare, place in (("one", "core[0]", "core[0]"), ("two", "core[0], core[1]", find)):
+        flow = examples / "detect" / f"{name}.flow"
+        pins = f"{others} Detect.prepare -> {prepare} Detect.find -> {place}"
+        flow.write_text(f'use "detect.flow"\nplatform two {{ cpu core[2] }}\nmapping on two {{ {pins} }}')
+        done = run(build(flow, tmp_path / name, platform="two"), "--frames", "12", "--quiet")
+        assert done.returncode == 0, done.stderr
+        seen.add(done.stdout)
+    (said,) = seen
+    assert re.fullmatch(r"12 frames, [1-9]\d* things, checksum [0-9a-f]{8}\n", said)
 
 
 def test_a_missing_network_names_the_script_that_makes_it(tmp_path: Path) -> None:

@@ -65,24 +65,26 @@ class Placer:
             self._load.append(load)
             self._kind.append(kind)
         self._most = most
-        self._order = sorted(range(len(problem.items)), key=lambda t: (-max(self._works(t).values()), t))
+        self._order = sorted(range(len(problem.items)), key=lambda t: (-max(self._works(t, False).values()), t))
 
-    def _works(self, item: int) -> dict[int, float]:
+    def _works(self, item: int, at_home: bool) -> dict[int, float]:
         """Utilisation of an item on each processor that it may go to."""
         it = self.problem.items[item]
-        return {
-            self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group])
-            for p in self.problem.places(it)
-        }
+        places = self.problem.at_home(it) if at_home else self.problem.places(it)
+        return {self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group]) for p in places}
 
     @cached_property
-    def _item_works(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Per item the processors that it may go to, and its utilisation there."""
+    def _item_works(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        """For free tasks and for those at home, per item: the processors that it may go to, its utilisation there."""
         found = []
-        for item in range(len(self.problem.items)):
-            works = self._works(item)
-            found.append((self._np.array(list(works)), self._np.array(list(works.values()))))
+        for at_home in (False, True):
+            works = [self._works(item, at_home) for item in range(len(self.problem.items))]
+            found.append([(self._np.array(list(w)), self._np.array(list(w.values()))) for w in works])
         return found
+
+    def allowed(self, item: int) -> np.ndarray:
+        """Numbers of the processors that an item may go to."""
+        return self._item_works[0][item][0]
 
     def stages(self, choices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Utilisations, processors of stages, and engines over their limits."""
@@ -119,29 +121,33 @@ class Placer:
             excess += numpy.maximum(0, most - pool.engines)
         return excess
 
-    def place(self, choices: np.ndarray, items: np.ndarray | None = None) -> Placed:
-        """Place everything; `items[i, t]` gives the processors of tasks where a search decides on them itself."""
+    def place(self, choices: np.ndarray, items: np.ndarray | None = None, at_home: np.ndarray | None = None) -> Placed:
+        """Place everything; `items[i, t]` gives the processors of tasks where a search decides on them itself.
+
+        Individuals that are `at_home` use one CPU per group (`JointProblem.home`).
+        """
         numpy = self._np
         used, steps, excess = self.stages(choices)
         count = len(choices)
         if items is None:
             items = numpy.full((count, len(self.problem.items)), -1)
-            for t in self._order:
-                processors, works = self._item_works[t]
-                after = used[:, processors] + works
-                best = numpy.argmin(after, axis=1)
-                items[:, t] = processors[best]
-                used[numpy.arange(count), items[:, t]] += works[best]
+            home = numpy.zeros(count, dtype=bool) if at_home is None else at_home
+            for mode, rows in enumerate((numpy.flatnonzero(~home), numpy.flatnonzero(home))):
+                for t in self._order if len(rows) else ():
+                    processors, works = self._item_works[mode][t]
+                    best = numpy.argmin(used[numpy.ix_(rows, processors)] + works, axis=1)
+                    items[rows, t] = processors[best]
+                    used[rows, items[rows, t]] += works[best]
         else:
             for t in range(items.shape[1]):
-                processors, works = self._item_works[t]
+                processors, works = self._item_works[0][t]
                 by_number = numpy.full(used.shape[1], numpy.inf)
                 by_number[processors] = works
                 used[numpy.arange(count), items[:, t]] += by_number[items[:, t]]
         return Placed(used, steps, items, excess)
 
 
-def plain(problem: JointProblem, choice: tuple[int, ...]) -> tuple[dict[str, float], Assignment]:
+def plain(problem: JointProblem, choice: tuple[int, ...], at_home: bool = False) -> tuple[dict[str, float], Assignment]:
     """The same for one individual, step by step."""
     used = dict.fromkeys(problem.processors, 0.0)
     slots = []
@@ -160,7 +166,8 @@ def plain(problem: JointProblem, choice: tuple[int, ...]) -> tuple[dict[str, flo
     )
     items: dict[int, str] = {}
     for t in order:
-        place = min(problem.places(problem.items[t]), key=lambda p: used[p] + _on(problem, t, p))
+        allowed = problem.at_home(problem.items[t]) if at_home else problem.places(problem.items[t])
+        place = min(allowed, key=lambda p: used[p] + _on(problem, t, p))
         used[place] += _on(problem, t, place)
         items[t] = place
     steps = tuple(

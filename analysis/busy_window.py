@@ -1,0 +1,169 @@
+"""Busy windows: how long a run of firings on one processor can take while others want the processor too.
+
+In: the own work, and the event streams of everybody else on the processor. Out: the length of a window, as the least
+fixed point of "work that has come so far".
+
+A window begins at a moment before which nobody whose work counts was waiting, so that all of it came inside the window
+(Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", 1990; Richter, "Compositional
+scheduling analysis using standard event models", 2005). At any time before its end the work that came is more than
+the time that passed, so the first length at which that fails is a bound, whatever the processor chose among equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """Standard event model: one event per `period`, up to `jitter` late, at least `distance` apart."""
+
+    period: Fraction
+    jitter: Fraction = Fraction(0)
+    distance: Fraction = Fraction(0)
+
+    def most(self, length: Fraction) -> int:
+        """Most events in a half-open window (eta plus)."""
+        if length <= 0:
+            return 0
+        count = -(-(length + self.jitter) // self.period)
+        return min(count, -(-length // self.distance)) if self.distance else count
+
+    def apart(self, events: int) -> Fraction:
+        """Least time between the first and the last of some events (delta minus)."""
+        if events < 2:
+            return Fraction(0)
+        return max((events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Work of one worker: `cost` so often as events of its stream fall into a window.
+
+    Counts are (window + `came`) // `spacing` for what can have come in a window, and with `ran` for what can have run
+    in one that begins anywhere, so what came before and was late counts as well: both have the jitter in them, and
+    spacing - 1 to round up. `per_round` of them are one round of the worker.
+    """
+
+    came: int
+    ran: int
+    spacing: int
+    cost: int
+    per_round: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A worker that shares the processor as an equal.
+
+    On a FIFO processor a worker has one sub-task in the queue, so each own sub-task waits for one of its at most:
+    `sums[n]` is the time of its n longest sub-tasks in a round. None where sub-tasks do not count.
+    """
+
+    lane: int
+    demands: tuple[Demand, ...]
+    sums: tuple[int, ...] | None
+
+    def longest(self, count: int, rounds: int) -> int:
+        """Time of the `count` longest among the sub-tasks of so many rounds."""
+        assert self.sums is not None
+        if not rounds:
+            return 0
+        each, left = divmod(count, rounds)
+        if each >= len(self.sums) - 1:
+            return self.sums[-1] * rounds
+        return self.sums[each] * rounds + (self.sums[each + 1] - self.sums[each]) * left
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Work takes over/under times as long while the processors of some other workers are busy."""
+
+    over: int
+    under: int
+    demands: tuple[Demand, ...]
+
+    def time(self, window: int) -> int:
+        """What is lost at most in a window: work goes on at under/over of its speed meanwhile."""
+        busy = min(window, sum((window + d.ran) // d.spacing * d.cost for d in self.demands))
+        return -(-busy * (self.over - self.under) // self.over)
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Who else wants the processor of a worker, and what slows it down; `all` are the demands of both kinds."""
+
+    higher: tuple[Demand, ...]
+    queues: tuple[Queue, ...]
+    losses: tuple[Loss, ...]
+    all: tuple[Demand, ...]
+
+    def slowed(self, work: int, window: int) -> int:
+        """Time that the work of a window takes, contention included."""
+        over, under, lost = 1, 1, 0
+        for loss in self.losses:
+            over *= loss.over
+            under *= loss.under
+            lost += loss.time(window)
+        return min(work + lost, -(-work * over // under))
+
+
+def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
+    """Longest time in which the processor serves `own` work and its rivals without a break; None beyond `limit`."""
+    demands, losses = rivals.all, rivals.losses
+    window = own or 1
+    while True:
+        work = own
+        for d in demands:
+            work += (window + d.came) // d.spacing * d.cost
+        if losses:
+            work = rivals.slowed(work, window)
+        if work <= window:
+            return work
+        if work > limit:
+            return None
+        window = work
+
+
+def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, least: int = 0) -> int | None:
+    """Longest time from when `own` work (of `parts` sub-tasks) is ready to its end; None beyond `limit`.
+
+    Higher priorities count from the start of their own busy window. Equals can have come since the start of the
+    `level` window, in which own earlier work may have kept them waiting. `least` is a known lower bound of the answer.
+    """
+    higher, queues, losses = rivals.higher, rivals.queues, rivals.losses
+    window = max(own, least, 1)
+    while True:
+        work = own
+        for d in higher:
+            work += (window + d.came) // d.spacing * d.cost
+        for q in queues:
+            work += queued(q, parts, level, window)
+        if losses:
+            work = rivals.slowed(work, window)
+        if work <= window:
+            return work
+        if work > limit:
+            return None
+        window = work
+
+
+def queued(queue: Queue, parts: int, level: int, window: int) -> int:
+    """Time that an equal takes from a window."""
+    time = rounds = 0
+    for d in queue.demands:
+        count = min((level + d.came) // d.spacing, (window + d.ran) // d.spacing)
+        time += count * d.cost
+        rounds = max(rounds, -(-count // d.per_round))
+    return time if queue.sums is None else min(time, queue.longest(parts, rounds))
+
+
+def sums_of(parts: Sequence[int]) -> tuple[int, ...]:
+    """Running totals of times that are sorted from the longest."""
+    totals = [0]
+    for x in parts:
+        totals.append(totals[-1] + x)
+    return tuple(totals)

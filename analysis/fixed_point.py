@@ -1,0 +1,424 @@
+"""The fixed point behind the response-time bounds: ends and jitters that fit each other.
+
+In: an unfolded system. Out: the latest end and arrival of every job, and which clusters have none, with the reason.
+Why it holds is said in response_time.py.
+
+Values only grow, from the best case, until nothing changes. What they settle on is at least what the bounds make of
+it, and that is all that soundness needs: a job that ended later would be the first to do so, although everything
+before it kept to its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+from .busy_window import Demand, Loss, Queue, Rivals, level_window, served_window, sums_of
+from .unfolding import Cluster, Unfolded
+from .whole_paths import Stretch, path_bounds
+
+#: A window of more than so many of the longest rounds is given up, and an end after so many of its own.
+LONGEST = 16
+#: So often a cluster is looked at again before its jitters are given up.
+MOST_PASSES = 64
+#: Longer than any time that is looked at.
+EVER = 1 << 80
+#: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
+ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1)
+
+
+@dataclass(slots=True)
+class Chain:
+    """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first` the job.
+
+    `before` is own work before it in the `level` window.
+    """
+
+    first: int
+    start: int
+    own: int
+    parts: int
+    before: int
+    window: int = 0
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How a job can end: in the window of a chain that began `shift` before its round, with job `first`."""
+
+    first: int
+    rounds: int
+    shift: int
+    start: int
+    parts: int
+    level: int
+    window: int
+
+    @property
+    def end(self) -> int:
+        """From the start of the job's round."""
+        return self.start + self.window - self.shift
+
+
+class Solver:
+    """The fixed point. `ends` and `arrivals` are by job; `reasons` has the clusters that are unbounded."""
+
+    def __init__(self, net: Unfolded, patience: Fraction | None = None) -> None:
+        self.net = net
+        self.patience = patience
+        self.careful = [False] * len(net.clusters)
+        self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
+        self.ends = [j.ready + j.best for j in net.jobs]
+        self.arrivals = [j.ready for j in net.jobs]
+        self.reasons: dict[int, str] = {}
+        self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
+        self.ahead = [0] * len(net.jobs)
+        for lane in net.lanes:
+            total = 0
+            for j in lane.jobs:
+                self.ahead[j] = total
+                total += net.jobs[j].cost
+        self.demands: list[tuple[Demand, ...]] = [self._demands(i) for i in range(len(net.lanes))]
+        self.notes: dict[int, list[Note]] | None = None
+        self.touching = [self._touching(c) for c in net.clusters]
+
+    def response(self, group: int) -> Fraction | None:
+        """Bound of a group in ns."""
+        cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
+        if cluster in self.reasons:
+            return None
+        jobs = self.net.jobs
+        ends = [
+            self.ends[j] - jobs[j].base
+            for j in self.net.clusters[cluster].order
+            if jobs[j].sink and jobs[j].group == group
+        ]
+        return Fraction(max(ends, default=0), self.net.unit)
+
+    def solve(self) -> None:
+        """Iterate until nothing changes."""
+        clusters = self.net.clusters
+        dirty = [True] * len(clusters)
+        passes = [0] * len(clusters)
+        while any(dirty):
+            for number, cluster in enumerate(clusters):
+                if not dirty[number]:
+                    continue
+                dirty[number] = False
+                if number in self.reasons or self._hopeless(number):
+                    continue
+                passes[number] += 1
+                if not self._look(number, passes[number]):
+                    continue
+                dirty[number] = True
+                if self._publish(cluster):
+                    for other in self.touching[number]:
+                        dirty[other] = True
+
+    def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[Note]]]:
+        """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs can end."""
+        cluster = self.net.clusters[number]
+        notes: dict[int, list[Note]] = {j: [] for j in cluster.order}
+        self.notes = notes
+        self._pass(cluster, self.careful[number])
+        self.notes = None
+        return {i: self._rivals(i) for i in cluster.lanes}, notes
+
+    def stretch(self, jobs: Sequence[int], rivals: Rivals) -> Chain:
+        """The window of some jobs that follow each other in a worker, taken alone."""
+        chain = Chain(jobs[0], 0, 0, 0, self.ahead[jobs[0]])
+        for j in jobs:
+            self._extend(chain, j, rivals)
+        return chain
+
+    def _hopeless(self, number: int) -> bool:
+        """Is a group of the cluster so late already that nobody wants to know how late?"""
+        if self.patience is None:
+            return False
+        groups = self.net.clusters[number].groups
+        return any((self.response(g) or 0) > self.patience * self.net.system.groups[g].due for g in groups)
+
+    def _look(self, number: int, passes: int) -> bool:
+        """One more pass over a cluster; True when something changed. A cluster without bound gets its reason."""
+        cluster = self.net.clusters[number]
+        before = [(self.ends[j], self.arrivals[j]) for j in cluster.order]
+        try:
+            if passes == 1:
+                self._refuse_overload(cluster)
+            if passes > MOST_PASSES:
+                raise _Unbounded(f"jitters still grow after {MOST_PASSES} rounds of analysis")
+            changed = self._pass(cluster, self.careful[number])
+            if not self.careful[number] and self._late(cluster):
+                # Whole paths cost time, and help where windows add up to more than there is.
+                self.careful[number] = True
+                for j, (end, arrival) in zip(cluster.order, before, strict=True):
+                    self.ends[j], self.arrivals[j] = end, arrival
+                changed = self._pass(cluster, careful=True)
+            if any(self.ends[j] > LONGEST * cluster.round for j in cluster.order):
+                raise _Unbounded(f"the bound grows beyond {LONGEST} rounds")
+        except _Unbounded as found:
+            self.reasons[number] = str(found)
+            return True
+        return changed
+
+    def _late(self, cluster: Cluster) -> bool:
+        """Does a round reach into the next one, or a group miss its deadline?"""
+        net, unit = self.net, self.net.unit
+        due = {g: net.system.groups[g].due * unit for g in cluster.groups}
+        end = cluster.round - cluster.jitter
+        return any(
+            self.ends[j] > end or (net.jobs[j].sink and self.ends[j] - net.jobs[j].base > due[net.jobs[j].group])
+            for j in cluster.order
+        )
+
+    def _touching(self, cluster: Cluster) -> list[int]:
+        """The clusters that share a processor with this one, or are slowed down by it; itself too."""
+        net = self.net
+        mine = {net.lanes[i].processor for i in cluster.lanes}
+        found = {net.lanes[i].cluster for p in mine for i in net.on[p]}
+        for p, drags in enumerate(net.drags):
+            if any(lane in cluster.lanes for d in drags for lane in d.lanes):
+                found.update(net.lanes[i].cluster for i in net.on[p])
+        return sorted(found)
+
+    def _refuse_overload(self, cluster: Cluster) -> None:
+        """Raise _Unbounded for a CPU that has no time left for some worker of the cluster."""
+        for i in cluster.lanes:
+            lane = self.net.lanes[i]
+            if self._load(lane.processor, lane.rank) > 1 and not self.net.fifo[lane.processor]:
+                self._give_up(i)
+
+    def _load(self, processor: int, rank: int) -> Fraction:
+        """The share of its time that a processor needs for workers of that priority or more."""
+        lanes = [self.net.lanes[i] for i in self.net.on[processor]]
+        return sum(
+            (Fraction(x.cost, self.net.clusters[x.cluster].round) for x in lanes if x.rank >= rank), start=Fraction(0)
+        )
+
+    # -- what workers want -----------------------------------------------------------------------------------------
+    def _demands(self, number: int) -> tuple[Demand, ...]:
+        """The event streams of a worker, with the jitters of now."""
+        net, ends, arrivals = self.net, self.ends, self.arrivals
+        lane = net.lanes[number]
+        cluster = net.clusters[lane.cluster]
+        made = []
+        for stream in lane.streams:
+            step, count = stream.spacing, len(stream.blocks)
+            if not stream.blocks[0].cost:
+                continue
+            if count > 1:
+                low = min(net.jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
+                came = max(arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
+                if came + cluster.jitter <= (count - 1) * step:
+                    ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
+                    more = cluster.jitter + step - 1
+                    b = stream.blocks[0]
+                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first))
+                    continue
+            more = cluster.jitter + cluster.round - 1
+            for b in stream.blocks:
+                low = net.jobs[b.first].ready
+                made.append(
+                    Demand(arrivals[b.first] - low + more, ends[b.last] - low + more, cluster.round, b.cost, 1, b.first)
+                )
+        return tuple(made)
+
+    def _publish(self, cluster: Cluster) -> bool:
+        """Renew the demands of a cluster's workers; True when they changed."""
+        changed = self.net.lanes[cluster.lanes[0]].cluster in self.reasons if cluster.lanes else False
+        for i in cluster.lanes:
+            demands = self._demands(i)
+            if demands != self.demands[i]:
+                self.demands[i] = demands
+                changed = True
+        return changed
+
+    def _rivals(self, number: int) -> Rivals:
+        """Who disturbs a worker. Raises _Unbounded when one of them has no bound."""
+        net = self.net
+        lane = net.lanes[number]
+        higher: list[Demand] = []
+        queues = []
+        for other in net.on[lane.processor]:
+            rival = net.lanes[other]
+            if other == number or rival.rank < lane.rank:
+                continue
+            demands = self.demands[other]
+            if rival.cluster in self.reasons:
+                demands = (ALWAYS,)
+                if not net.fifo[lane.processor]:
+                    self._disturbed(rival.cluster, lane.processor)
+            if rival.rank > lane.rank:
+                higher += demands
+            else:
+                queues.append(Queue(other, demands, self.sums[other]))
+        losses = []
+        for drag in net.drags[lane.processor]:
+            slow: list[Demand] = []
+            for other in drag.lanes:
+                if net.lanes[other].cluster in self.reasons:
+                    slow.append(ALWAYS)
+                else:
+                    slow += (self._stretched(d, net.lanes[other].processor) for d in self.demands[other])
+            losses.append(Loss(drag.over, drag.under, tuple(slow)))
+        everything = (*higher, *(d for q in queues for d in q.demands))
+        return Rivals(tuple(higher), tuple(queues), tuple(losses), everything)
+
+    def _disturbed(self, cluster: int, processor: int) -> NoReturn:
+        names = ", ".join(f"`{self.net.system.groups[g].name}`" for g in self.net.clusters[cluster].groups)
+        raise _Unbounded(f"{names} may disturb it on `{self.net.system.processors[processor].name}` without bound")
+
+    def _stretched(self, d: Demand, processor: int) -> Demand:
+        """The demand as time that its processor is busy: it may be slowed down itself."""
+        cost = d.cost
+        for drag in self.net.drags[processor]:
+            cost = -(-cost * drag.over // drag.under)
+        return d if cost == d.cost else Demand(d.came, d.ran, d.spacing, cost, d.per_round, d.first)
+
+    # -- one pass over a cluster -----------------------------------------------------------------------------------
+    def _pass(self, cluster: Cluster, careful: bool) -> bool:
+        """Ends and arrivals of a cluster's jobs from what is known of the others; True when one has grown."""
+        net, ends, arrivals = self.net, self.ends, self.arrivals
+        jobs, lanes = net.jobs, net.lanes
+        whole, jitter = cluster.round, cluster.jitter
+        rivals = {i: self._rivals(i) for i in cluster.lanes}
+        chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
+        paths = path_bounds(net, cluster, rivals, self._stretches(cluster, rivals)) if careful else None
+        changed = False
+        for j in cluster.order:
+            job = jobs[j]
+            number = job.worker
+            alive = chains[number]
+            previous = (
+                ends[lanes[number].jobs[job.place - 1]] if job.place else ends[lanes[number].jobs[-1]] - whole + jitter
+            )
+            end = arrival = 0
+            if job.arrives is not None or not job.place:
+                arrival = self.arrival(j, cluster)
+                if alive:
+                    alive = [c for c in alive if job.arrives is None or c.start + c.window > job.arrives]
+                    if all(c.start < arrival for c in alive):
+                        alive.append(Chain(j, arrival, 0, 0, self.ahead[j]))
+                else:
+                    alive = [Chain(j, arrival, 0, 0, self.ahead[j])]
+                chains[number] = alive
+            for c in alive:
+                self._extend(c, j, rivals[number])
+                end = max(end, c.start + c.window)
+                if self.notes is not None:
+                    self.notes[j].append(Note(c.first, 0, 0, c.start, c.parts, c.level, c.window))
+            arrival = max(arrival, previous)
+            if paths is not None:
+                end = min(end, paths[j])
+            if end > ends[j] or arrival > arrivals[j]:
+                changed = True
+                ends[j] = max(end, ends[j])
+                arrivals[j] = max(arrival, arrivals[j])
+        for number, alive in chains.items():
+            if alive and self._wrap(number, alive, rivals[number], whole, jitter, paths):
+                changed = True
+        return changed
+
+    def arrival(self, j: int, cluster: Cluster) -> int:
+        """Latest time at which a job has what it waits for from outside."""
+        job = self.net.jobs[j]
+        ends = [w.latest(self.ends[w.job], cluster.round, cluster.jitter) for w in job.waits]
+        if job.released is not None:
+            ends.append(job.released)
+        return max(ends, default=0)
+
+    def _extend(self, chain: Chain, j: int, rivals: Rivals) -> None:
+        """One more job at the end of a chain."""
+        job = self.net.jobs[j]
+        chain.own += job.cost
+        chain.parts += job.parts
+        least = chain.window + job.cost
+        if rivals.queues:
+            chain.level = self._level(chain, job.worker, rivals)
+        window = served_window(chain.own, chain.parts, chain.level, rivals, self.limit, least)
+        if window is None:
+            self._give_up(job.worker)
+        chain.window = window
+
+    def _level(self, chain: Chain, number: int, rivals: Rivals) -> int:
+        """The level window around a chain. Own earlier rounds are in it as far as they can come after its start."""
+        net = self.net
+        lane = net.lanes[number]
+        cluster = net.clusters[lane.cluster]
+        ready = net.jobs[chain.first].ready
+        late = [
+            (self.arrivals[b.first] + cluster.jitter - ready, b.cost) for s in lane.streams for b in s.blocks if b.cost
+        ]
+        while True:
+            level = level_window(chain.own + chain.before, rivals, self.limit)
+            if level is None:
+                if self.sums[number] is not None:
+                    return EVER
+                self._give_up(number)
+            span = level - chain.own
+            before = self.ahead[chain.first]
+            for behind, cost in late:
+                before += max(0, (span + behind) // cluster.round) * cost
+            if before <= chain.before:
+                return level
+            chain.before = before
+
+    def _wrap(
+        self, number: int, alive: list[Chain], rivals: Rivals, whole: int, jitter: int, paths: dict[int, int] | None
+    ) -> bool:
+        """Let chains that are still running when the next round may begin run on into it."""
+        jobs, ends = self.net.jobs, self.ends
+        lane = self.net.lanes[number]
+        changed = False
+        rounds = 0
+        while alive:
+            rounds += 1
+            shift = rounds * whole - jitter
+            for j in lane.jobs:
+                arrives = jobs[j].arrives
+                if arrives is not None:
+                    alive = [c for c in alive if c.start + c.window > shift + arrives]
+                for c in alive:
+                    self._extend(c, j, rivals)
+                    end = c.start + c.window - shift
+                    if self.notes is not None:
+                        self.notes[j].append(Note(c.first, rounds, shift, c.start, c.parts, c.level, c.window))
+                    if paths is not None:
+                        end = min(end, paths[j])
+                    if end > ends[j]:
+                        ends[j] = end
+                        changed = True
+        return changed
+
+    def _stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
+        """The window of every block of the cluster, taken alone; those without a bound are left out."""
+        found = []
+        for i in cluster.lanes:
+            for block in (b for s in self.net.lanes[i].streams for b in s.blocks):
+                first, last = self.net.jobs[block.first].place, self.net.jobs[block.last].place
+                try:
+                    chain = self.stretch(self.net.lanes[i].jobs[first : last + 1], rivals[i])
+                except _Unbounded:
+                    continue
+                found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
+        return found
+
+    def _give_up(self, number: int) -> NoReturn:
+        net = self.net
+        processor = net.lanes[number].processor
+        name = net.system.processors[processor].name
+        load = self._load(processor, net.lanes[number].rank)
+        if load > 1:
+            raise _Unbounded(_overloaded(name, load))
+        raise _Unbounded(f"no bound found on `{name}`: a window of more than {LONGEST} rounds")
+
+
+def _overloaded(name: str, load: Fraction) -> str:
+    return f"`{name}` is overloaded: {float(load):.4g} of its time is wanted"
+
+
+class _Unbounded(Exception):
+    """A window that does not end; the message says where."""

@@ -1,0 +1,114 @@
+"""All joint searches by name, and the default one: heuristics first, then the exact one as referee.
+
+In: a problem. Out: an `Outcome`: the assignment, its verdict, and how far from the optimum it is at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .genetic import Best, baseline, entire_ga, heuristic_ga
+from .optimum import solve
+from .problem import Assignment, JointProblem, Verdict
+from .relaxed import relax
+from .repair import repair
+
+Progress = Callable[[str], None]
+#: Of the budget, what the heuristic gets; it usually stops by itself long before.
+HEURISTIC = 0.2
+#: Of what is left then, what repairs get where nothing meets its deadlines yet.
+REPAIR = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`bound` holds for the maximum utilisation of all assignments (of the candidates given); None if unknown.
+
+    `proved`: none is better. `impossible`: not even the limits of the board can be kept.
+    """
+
+    search: str
+    assignment: Assignment | None
+    verdict: Verdict | None
+    bound: Fraction | None
+    proved: bool
+    impossible: bool
+    evaluations: int
+    seconds: float
+
+    @property
+    def gap(self) -> float | None:
+        """How far the answer is above the bound at most, relative to it."""
+        if self.verdict is None or not self.bound or not self.verdict.feasible:
+            return None
+        return float(self.verdict.maximum / self.bound - 1)
+
+
+def search(problem: JointProblem, name: str, *, seed: int, budget: float, progress: Progress | None = None) -> Outcome:
+    """Run a search. Raises KeyError for a name that is none."""
+    return SEARCHES[name](problem, seed, budget, progress)
+
+
+def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int, float, Progress | None], Outcome]:
+    def wrapped(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+        best = run(problem, seed=seed, budget=budget, progress=progress)
+        return _outcome(name, best, best.seconds)
+
+    return wrapped
+
+
+def _outcome(name: str, best: Best, seconds: float) -> Outcome:
+    return Outcome(name, best.assignment, best.verdict, None, False, False, best.evaluations, seconds)
+
+
+def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+    begin = time.monotonic()
+    found = solve(problem, seed=seed, budget=budget, progress=progress)
+    return Outcome(
+        "exact", found.assignment, found.verdict, found.bound, found.proved, found.infeasible, found.refused,
+        time.monotonic() - begin,
+    )  # fmt: skip
+
+
+def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+    """`heuristic-ga` with an eighth of the thesis' population, repairs if it is late, then `exact` from there."""
+    begin = time.monotonic()
+    relaxed = relax(problem)
+    if relaxed is None:
+        return Outcome("auto", None, None, None, False, True, 0, time.monotonic() - begin)
+    best = heuristic_ga(problem, seed=seed, budget=HEURISTIC * budget, progress=progress, population=256)
+    if not best.feasible:
+        if progress is not None:
+            progress("no deadline-keeping mapping yet: looking where response times are short")
+        spent = time.monotonic() - begin
+        best = repair(problem, relaxed, seed=seed, budget=REPAIR * (budget - spent), best=best)
+    left = budget - (time.monotonic() - begin)
+    if progress is not None:
+        progress("exact: proving how far from the optimum that is")
+    try:
+        found = solve(
+            problem, seed=seed, budget=left, hint=best.assignment if best.feasible else None, progress=progress
+        )
+    except KeyboardInterrupt:
+        return _outcome("auto", best, time.monotonic() - begin)
+    better = found.verdict is not None and found.verdict.feasible and found.assignment is not None
+    if better and best.feasible and best.verdict is not None and found.verdict is not None:
+        better = found.verdict.maximum <= best.verdict.maximum
+    assignment, verdict = (found.assignment, found.verdict) if better else (best.assignment, best.verdict)
+    proved = verdict is not None and verdict.feasible and (found.proved or verdict.maximum <= found.bound)
+    return Outcome(
+        "auto", assignment, verdict, found.bound, proved, found.infeasible and not best.feasible,
+        best.evaluations + len(best.seen), time.monotonic() - begin,
+    )  # fmt: skip
+
+
+SEARCHES: dict[str, Callable[[JointProblem, int, float, Progress | None], Outcome]] = {
+    "auto": _auto,
+    "exact": _exact,
+    "heuristic-ga": _genetic("heuristic-ga", heuristic_ga),
+    "entire-ga": _genetic("entire-ga", entire_ga),
+    "baseline": _genetic("baseline", baseline),
+}

@@ -1,0 +1,288 @@
+"""The step that maps apps with periods together: from a checked text and its profile to places and response times.
+
+In: a text whose apps all have periods, and worst-case times per kind of processor. Out: where everything goes, the
+bound on every app's response time, and how far from the optimum that is.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+
+from ..analysis.simulate import Choices, simulate
+from ..analysis.timing import TimedChannel
+from ..mapping.joint.auto import SEARCHES, Outcome
+from ..mapping.joint.candidates import Kernels, front
+from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, timed
+from ..mapping.problem import pinned
+from ..model.application import Application, Task
+from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.mapping import GroupBound, Mapping, NetworkPlan, Placement, StagePlan
+from ..model.platform import Platform
+from ..model.profile import Profile, ProfileEntry
+from ..networks.cuts import read_chain
+from ..networks.onnx_import import NetworkFault
+from ..report.gantt import Bar, Chart
+from . import Checked, Report
+
+#: Estimated times of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3): they count this much more.
+MARGIN = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The problem, the answer, and the same as a mapping."""
+
+    problem: JointProblem
+    outcome: Outcome
+    mapping: Mapping
+
+
+def wants_joint(checked: Checked) -> bool:
+    """Deadlines to be met: every app has a period."""
+    return bool(checked.system.apps) and all(a.period_ns is not None for a in checked.system.apps)
+
+
+def map_jointly(
+    checked: Checked,
+    profile: Profile | None,
+    *,
+    search: str,
+    budget: float,
+    seed: int,
+    report: Report | None = None,
+) -> Joint:
+    """Search for the least maximum utilisation with which every app meets its deadline. Raises Faults."""
+    problem = joint_problem(checked, profile)
+    _possible(problem)
+    if report is not None:
+        counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
+        report(f"candidates: {counts}" if counts else "no networks")
+    outcome = SEARCHES[search](problem, seed, budget, report)
+    return Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
+
+
+# -- the problem -------------------------------------------------------------------------------------------------------
+def joint_problem(checked: Checked, profile: Profile | None) -> JointProblem:
+    """Times, candidates and periods of everything. Raises Faults that list every task without times."""
+    assert checked.platform is not None
+    platform = checked.platform
+    pins = pinned(checked.system.apps, platform, checked.system.pins)[0]
+    wcets = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == platform.name}
+    entries: dict[str, dict[str, ProfileEntry]] = {}
+    for e in profile.entries if profile else ():
+        entries.setdefault(e.subject, {})[e.processor] = e
+    kinds = {pool.kind for pool in platform.pools}
+    teams, items, nets, faults = [], [], [], []
+    for app in checked.system.apps:
+        if app.period_ns is None:
+            message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
+            faults.append(Diagnostic("F215", message, app.span, "", (), "give every app a period, or none"))
+            continue
+        for task in app.tasks:
+            own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds}
+            wcet = wcets.get(task.name)
+            layered = any(e.layers for e in own.values()) and task.name not in pins and wcet is None
+            if layered:
+                nets.append(_net(task, app.name, own, platform))
+                continue
+            times = _times(task, own, wcet, kinds)
+            if not times:
+                faults.append(_untimed(task, own, platform))
+                continue
+            firings = checked.verdicts[app.name].repetition[task.name]
+            guessed = any(e.estimated for e in own.values())
+            items.append(Item(task.name, app.name, times, firings, guessed))
+        teams.append(_team(app))
+    if faults:
+        raise Faults(faults)
+    where = {name: p.processors[0] for name, p in pins.items()}
+    return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
+
+
+def _team(app: Application) -> Team:
+    assert app.period_ns is not None
+    channels = tuple(
+        TimedChannel(
+            c.source,
+            c.destination,
+            app.task(c.source).port(c.source_port).rates,
+            app.task(c.destination).port(c.destination_port).rates,
+            c.delay,
+        )
+        for c in app.channels
+    )
+    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels)
+
+
+def _times(task: Task, own: dict[str, ProfileEntry], pin: Fraction | None, kinds: set[str]) -> dict[str, int]:
+    """Worst-case time of a firing per kind: pinned, measured, or declared."""
+    if pin is not None:
+        return dict.fromkeys(kinds, _up(pin))
+    if own:
+        return {k: round(e.wcet_ns * (MARGIN if e.estimated else 1)) for k, e in own.items()}
+    if task.wcet_ns:
+        code = {i.kind for i in task.implementations} & kinds
+        return dict.fromkeys(code or {"cpu"} & kinds, _up(max(task.wcet_ns)))
+    return {}
+
+
+def _up(time: Fraction) -> int:
+    return -(-time.numerator // time.denominator)
+
+
+def _untimed(task: Task, own: dict[str, ProfileEntry], platform: Platform) -> Diagnostic:
+    message = f"`{task.name}` has no worst-case time on any processor of `{platform.name}`"
+    help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
+    return Diagnostic("F509", message, task.span, "", (), help_text)
+
+
+def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform) -> Net:
+    longest = max(own.values(), key=lambda e: len(e.layers))
+    names = tuple(x.layer for x in longest.layers)
+    cuts = tuple(range(1, len(names)))
+    if task.network is not None and not task.network.model:
+        try:
+            chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
+            names = tuple(x.name for x in chain.layers)
+            cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))
+        except NetworkFault:
+            cuts = ()
+    times: dict[str, list[float]] = {}
+    for kind, e in own.items():
+        known = {x.layer: x.mean_ns for x in e.layers}
+        total = sum(known.values()) or 1.0
+        # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
+        factor = max(1.0, e.wcet_ns / total) * (MARGIN if e.estimated else 1.0)
+        times[kind] = [known.get(n, inf) * factor for n in names]
+    guessed = frozenset(kind for kind, e in own.items() if e.estimated)
+    found = front(Kernels(names, times, cuts, estimated=guessed), platform)
+    return Net(task.name, app, found.candidates)
+
+
+def _possible(problem: JointProblem) -> None:
+    """Faults that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
+    faults = []
+    for item in problem.items:
+        if not problem.places(item):
+            kinds = one_of(sorted(item.wcet_ns))
+            message = f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for {kinds} only"
+            faults.append(Diagnostic("F503", message, None, "", (), "add such a processor to the platform"))
+    for net in problem.nets:
+        if not net.candidates:
+            message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
+            faults.append(Diagnostic("F503", message, None, "", (), "give times of all layers on one kind at least"))
+    if faults:
+        raise Faults(faults)
+    for kind, processors in problem.of_kind.items():
+        share = sum(
+            Fraction(item.work(kind)) / problem.period[item.group]
+            for item in problem.items
+            if set(item.wcet_ns) == {kind} or problem.kind.get(problem.pins.get(item.name, "")) == kind
+        )
+        if share > len(processors):
+            message = (
+                f"work that only a {kind} can do needs {float(share):.2f} of them, and there are {len(processors)}"
+            )
+            help_text = "make periods longer, or give tasks code for other processors"
+            faults.append(Diagnostic("F509", message, None, "", (), help_text))
+    if faults:
+        raise Faults(faults)
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+def _mapping(checked: Checked, problem: JointProblem, outcome: Outcome, seed: int) -> Mapping:
+    from ..model.mapping import Effort
+
+    assert checked.platform is not None
+    effort = Effort("utilisation", seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved)
+    found, verdict = outcome.assignment, outcome.verdict
+    empty = Mapping(checked.platform.name, (), (), outcome.search, effort=effort)
+    if found is None or verdict is None:
+        return empty
+    groups = tuple(
+        GroupBound(
+            t.name,
+            None if verdict.response_ns[t.name] is None else _up(Fraction(verdict.response_ns[t.name] or 0)),
+            _up(t.deadline_ns or t.period_ns),
+            t.name not in verdict.late,
+            t.name in verdict.conditional,
+        )
+        for t in problem.teams
+    )
+    return replace(
+        empty,
+        placements=tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True)),
+        predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.teams),
+        networks=tuple(_plan(problem, found, n) for n in range(len(problem.nets))),
+        utilization=tuple((p, float(u)) for p, u in verdict.utilisation.items()),
+        groups=groups,
+        bound=None if outcome.bound is None else float(outcome.bound),
+    )
+
+
+def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
+    steps = problem.nets[n].candidates[found.choice[n]].steps
+    stages = (
+        StagePlan((place,), step.last_layer, predicted_ns=float(step.work))
+        for step, place in zip(steps, found.steps[n], strict=True)
+    )
+    return NetworkPlan(problem.nets[n].name, tuple(stages))
+
+
+# -- what can be said of it --------------------------------------------------------------------------------------------
+def reasons(joint: Joint) -> list[str]:
+    """The busiest processor, the tightest group, and what would help where a deadline is missed."""
+    verdict, problem = joint.outcome.verdict, joint.problem
+    if verdict is None:
+        return ["nothing was found: make periods longer, or give the search more time with --budget"]
+    busiest = max(verdict.utilisation, key=lambda p: verdict.utilisation[p])
+    lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilisation[busiest]):.2%} of its time"]
+    for pool in verdict.engines:
+        lines.append(f"`{pool}` would hold more engines than it can: cut networks less often")
+    slack: dict[str, Fraction] = {}
+    for team in problem.teams:
+        response, due = verdict.response_ns[team.name], team.deadline_ns or team.period_ns
+        if response is None:
+            lines.append(f"`{team.name}` has no bound: too much can come before it on some processor")
+        else:
+            slack[team.name] = response / due
+    if slack:
+        tightest = max(slack, key=lambda name: slack[name])
+        team = next(t for t in problem.teams if t.name == tightest)
+        response, due = verdict.response_ns[tightest], team.deadline_ns or team.period_ns
+        assert response is not None
+        said = f"`{tightest}` is the tightest: {float(response) / 1e6:.2f} ms of {float(due) / 1e6:.2f} ms"
+        lines.append(said)
+        if response > due:
+            lines.append(
+                f"a deadline of {float(response) / 1e6:.2f} ms would be met, or a higher priority than {team.priority}"
+            )
+    lines += [f"`{name}` rests on estimated times, which count {MARGIN - 1:.0%} more" for name in verdict.conditional]
+    return lines
+
+
+def simulated(joint: Joint) -> Chart | None:
+    """Some periods of the mapped system with worst-case times, as a chart; None where nothing was found."""
+    if joint.outcome.assignment is None:
+        return None
+    system = timed(joint.problem, joint.outcome.assignment)
+    horizon = 3 * max(t.period_ns for t in joint.problem.teams)
+    seen = simulate(system, horizon, Choices(), random.Random(0), keep=True)
+    bars: list[Bar] = []
+    for s in sorted(seen.slices, key=lambda s: (s.processor, s.start)):
+        last = bars[-1] if bars else None
+        if last and (last.lane, last.task, last.iteration, last.end) == (
+            s.processor,
+            s.group,
+            s.iteration,
+            float(s.start),
+        ):
+            bars[-1] = replace(last, end=float(s.end))  # its next kernel, or its next task
+        elif s.end > s.start:
+            bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
+    releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))
+    return Chart(f"{joint.outcome.search}, worst-case times", joint.problem.processors, tuple(bars), releases, False)

@@ -1,0 +1,278 @@
+"""Tasks and networks mapped together under deadlines: candidates, placing, bounds, optimum, and the verb."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flowc import steps
+from flowc.analysis.timing import TimedChannel
+from flowc.cli import app
+from flowc.mapping.joint.auto import SEARCHES
+from flowc.mapping.joint.candidates import Kernels, front, options_of
+from flowc.mapping.joint.genetic import heuristic_ga
+from flowc.mapping.joint.optimum import solve
+from flowc.mapping.joint.place import Placer, plain
+from flowc.mapping.joint.problem import (
+    Assignment,
+    Candidate,
+    Item,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+    broken_limits,
+    utilisations,
+    verdict,
+)
+from flowc.mapping.joint.relaxed import relax
+from flowc.model.platform import Platform, Pool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from builds import Write
+
+MS = 1_000_000
+
+
+def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform:
+    pools = (
+        Pool("arm", "cpu", cores, True, "fixed_priority"),
+        Pool("volta", "gpu", 1, False, "fifo"),
+        Pool("nvdla", "dla", dlas, True, "fifo", engines=engines, engines_total=True),
+    )
+    return Platform("board", pools, (), "", None)
+
+
+def chain(names: list[str]) -> tuple[TimedChannel, ...]:
+    return tuple(TimedChannel(a, b) for a, b in pairwise(names))
+
+
+@st.composite
+def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
+    """One to three groups: a row of tasks with a network in the middle."""
+    teams, items, nets = [], [], []
+    for g in range(draw(st.integers(1, 3))):
+        name = f"G{g}"
+        period = Fraction(draw(st.sampled_from([40, 50, 100])) * MS)
+        row = []
+        for t in range(draw(st.integers(1, 3))):
+            kinds = draw(st.sampled_from([("cpu",), ("cpu", "gpu"), ("gpu",)]))
+            row.append(f"{name}.t{t}")
+            items.append(Item(row[-1], name, {k: draw(st.integers(1, 8)) * MS for k in kinds}))
+        if draw(st.booleans()):
+            row.insert(1, f"{name}.net")
+            rows = draw(st.lists(st.sampled_from([("gpu",), ("dla",), ("dla", "gpu"), ("gpu", "dla", "gpu")]),
+                                 min_size=1, max_size=3))  # fmt: skip
+            candidates = tuple(
+                Candidate(
+                    "-".join(r), tuple(Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}") for s, k in enumerate(r))
+                )
+                for r in rows
+            )
+            nets.append(Net(row[1], name, candidates))
+        teams.append(Team(name, period, None, g, chain(row)))
+    return JointProblem(
+        board(cores, 2, draw(st.sampled_from([None, 2, 3]))), tuple(teams), tuple(items), tuple(nets), {}
+    )
+
+
+# -- candidates --------------------------------------------------------------------------------------------------------
+def test_options_of_a_xavier_contain_those_of_the_paper() -> None:
+    options = options_of(board(8, 2), ["gpu", "dla"])
+    for paper in ("dla gpu", "gpu dla gpu", "dla dla gpu", "gpu dla dla gpu", "gpu"):
+        assert tuple(paper.split()) in options
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_front_leaves_nothing_out(data: st.DataObject) -> None:
+    """Every way to cut a network is beaten or equalled by a candidate of the front."""
+    count = data.draw(st.integers(1, 6))
+    times = {
+        kind: [data.draw(st.one_of(st.integers(1, 9), st.just(float("inf")))) for _ in range(count)]
+        for kind in ("gpu", "dla")
+    }
+    if any(min(times[k][i] for k in times) == float("inf") for i in range(count)):
+        return
+    border = data.draw(st.integers(0, 2))
+    network = Kernels(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
+    platform = board(2, 2, 4)
+    found = front(network, platform)
+    vectors = [_vector([(s.kind, float(s.work)) for s in c.steps]) for c in found.candidates]
+    for option in options_of(platform, ["gpu", "dla"]):
+        for ends in product(range(1, count), repeat=len(option) - 1):
+            cuts = [0, *ends, count]
+            if any(b <= a for a, b in pairwise(cuts)):
+                continue
+            stages = [
+                (kind, sum(times[kind][a:b]) + (border if a else 0))
+                for kind, a, b in zip(option, cuts, cuts[1:], strict=False)
+            ]
+            wanted = _vector(stages)
+            if float("inf") not in wanted:
+                assert any(all(x <= y for x, y in zip(v, wanted, strict=True)) for v in vectors), (option, ends)
+    for c in found.candidates:
+        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.steps) >= len(c.steps)
+
+
+def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
+    gpu = sum(t for k, t in stages if k == "gpu")
+    dla = [t for k, t in stages if k == "dla"]
+    return gpu, max(dla, default=0.0) if len(dla) <= 2 else sum(dla), len(dla)
+
+
+# -- placing and bounds ------------------------------------------------------------------------------------------------
+@settings(max_examples=80, deadline=None)
+@given(problems(), st.booleans(), st.randoms(use_true_random=False))
+def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:
+    rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
+    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.nets], axis=1) if problem.nets else (
+        np.zeros((5, 0), int)
+    )  # fmt: skip
+    placed = Placer(problem).place(choices, at_home=np.full(5, at_home))
+    for i in range(5):
+        used, expected = plain(problem, tuple(int(c) for c in choices[i]), at_home)
+        assert placed.assignment(problem, i, choices[i]) == expected
+        exact = utilisations(problem, expected)
+        assert placed.used[i] == pytest.approx([float(exact[p]) for p in problem.processors])
+        assert used == pytest.approx({p: float(u) for p, u in exact.items()})
+        assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
+
+
+def everything(problem: JointProblem) -> list[Assignment]:
+    found = []
+    for choice in product(*(range(len(n.candidates)) for n in problem.nets)):
+        rows = [
+            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].steps)))
+            for n, c in zip(problem.nets, choice, strict=True)
+        ]
+        for steps_ in product(*rows):
+            for items in product(*(problem.places(i) for i in problem.items)):
+                found.append(Assignment(tuple(choice), tuple(steps_), tuple(items)))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
+    every = everything(problem)
+    if len(every) > 400:
+        return
+    feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
+    allowed = [max(utilisations(problem, a).values()) for a in every if not broken_limits(problem, a)]
+    found = solve(problem, seed=0, budget=20)
+    if allowed:
+        relaxed = relax(problem)
+        assert relaxed is not None and relaxed.bound <= float(min(allowed)) + 1e-9
+        assert float(found.bound) <= float(min(feasible, default=Fraction(1))) + 1e-6
+    if feasible:
+        assert found.verdict is not None and found.verdict.feasible
+        assert float(found.verdict.maximum) == pytest.approx(float(min(feasible)), rel=2e-4)
+    else:
+        assert found.verdict is None or not found.verdict.feasible
+
+
+@settings(max_examples=15, deadline=None)
+@given(problems())
+def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
+    found = {name: run(problem, 0, 3.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
+    bound = found["auto"].bound
+    for name, outcome in found.items():
+        if outcome.verdict is not None and outcome.verdict.feasible:
+            assert bound is None or float(outcome.verdict.maximum) >= float(bound) - 1e-9, name
+    if found["exact"].verdict is not None and found["exact"].verdict.feasible:
+        auto = found["auto"].verdict
+        assert auto is not None and auto.feasible
+        assert float(auto.maximum) <= float(found["exact"].verdict.maximum) * 1.001
+
+
+def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -> None:
+    items = tuple(Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS}) for g in range(3) for t in range(4))
+    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)])) for g in range(3))
+    problem = JointProblem(board(4), teams, items, (), {})
+    first = heuristic_ga(problem, seed=7, budget=5, population=64)
+    heuristic_ga(problem, seed=8, budget=1, population=64)
+    again = heuristic_ga(problem, seed=7, budget=5, population=64)
+    assert first.assignment == again.assignment and first.feasible
+
+
+def test_too_many_engines_are_impossible() -> None:
+    candidates = (Candidate("dla", (Step("dla", (MS,), None),)),)
+    nets = tuple(Net(f"G{g}.net", f"G{g}", candidates) for g in range(3))
+    items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
+    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
+    problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
+    assert solve(problem, seed=0, budget=2).infeasible
+    assert SEARCHES["auto"](problem, 0, 2.0, None).impossible
+
+
+# -- the verb ----------------------------------------------------------------------------------------------------------
+TEXT = """
+task Camera {{ out x wcet 2 ms }}
+task Filter {{ in x out y wcet 4 ms }}
+task Show   {{ in y wcet 1 ms }}
+app Left  {{ period {left}  priority 2  c: Camera f: Filter s: Show  c -> f -> s }}
+app Right {{ period 50 ms  priority 1  c: Camera f: Filter s: Show  c -> f -> s }}
+platform two {{ cpu core[2] scheduler fixed_priority }}
+"""
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_map_meets_deadlines_and_says_so(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT.format(left="20 ms"))
+    chart = tmp_path / "g.svg"
+    status, out, err = call("map", flow, "--platform", "two", "--explain", "--gantt", chart)
+    assert status == 0, err
+    assert "schedulable" in out and "proved" in out and "is the tightest" in out and chart.stat().st_size > 1000
+    status, out, err = call("map", flow, "--platform", "two", "--json")
+    found = json.loads(out)
+    assert status == 0 and set(found) == {
+        "max_utilization", "utilization", "groups", "tasks", "networks", "file", "search",
+    }  # fmt: skip
+    assert found["groups"]["Left"]["schedulable"] and found["groups"]["Left"]["response_time_ns"] >= 7 * MS
+    assert found["search"]["optimal"] and found["max_utilization"] == pytest.approx(0.25)
+    stored = steps.check(flow, platform="two")
+    assert stored.ok and len([p for p in stored.system.pins if p.platform == "two"]) == 6
+
+
+def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
+    status, out, _ = call("map", write(TEXT.format(left="6 ms")), "--platform", "two", "--budget", "2s", "--explain")
+    assert status == 1 and ("too late" in out or "no mapping" in out)
+    assert not list(tmp_path.glob("*.mapping.json"))
+
+
+def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT.format(left="20 ms"))
+    status, out, _ = call("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
+    found = json.loads(out)
+    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] is None
+    assert found["max_utilization"] == pytest.approx(0.14) and not list(tmp_path.glob("*.mapping.json"))
+    for words in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
+        assert call("map", flow, "--platform", "two", *words)[0] == 2
+
+
+def test_times_that_are_missing_are_all_listed(write: Write) -> None:
+    text = "task A { out x } task B { in x } app G { period 5 ms a: A b: B a -> b } platform p { cpu c }"
+    status, _, err = call("map", write(text), "--platform", "p")
+    assert status == 1 and err.count("error[F509]") == 2 and "`G.a`" in err and "`G.b`" in err
+
+
+def test_more_work_than_time_is_said_before_any_search(write: Write) -> None:
+    text = "task A { out x wcet 4 ms } task B { in x wcet 4 ms } app G { period 5 ms a: A b: B a -> b } platform p { cpu c }"
+    status, _, err = call("map", write(text), "--platform", "p")
+    assert status == 1 and "F509" in err and "needs 1.60 of them" in err
+
+
+def test_searches_of_the_other_problem_are_refused(write: Write) -> None:
+    status, _, err = call("map", write(TEXT.format(left="20 ms")), "--platform", "two", "--search", "jedi")
+    assert status == 1 and "F508" in err and "entire-ga" in err

@@ -1,0 +1,413 @@
+"""Response-time bounds against published answers, hand calculations and simulations that look for the worst."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from flowc.analysis.busy_window import EventStream
+from flowc.analysis.paper_bounds import paper_5_3, paper_5_4, paper_response_times
+from flowc.analysis.repetition import repetition
+from flowc.analysis.response_time import bounds, response_times
+from flowc.analysis.simulate import Choices, simulate
+from flowc.analysis.static_order import schedule
+from flowc.analysis.timing import (
+    Group,
+    Place,
+    Refused,
+    Slowdown,
+    Time,
+    TimedChannel,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+    Worker,
+    utilisation,
+    workers_from,
+)
+from flowc.model.application import Application
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphs
+import slow
+import systems
+
+SEEDS = st.integers(0, 2**32)
+CPU = TimedProcessor("c", "fixed_priority", "cpu")
+CPU2 = TimedProcessor("d", "fixed_priority", "cpu")
+GPU = TimedProcessor("g", "fifo", "gpu")
+
+
+def task(name: str, processor: str, *wcet: Time, best: Time = 0, firings: int = 1) -> TimedTask:
+    return TimedTask(name, processor, wcet, (best, *(0 for _ in wcet[1:])) if best else (), firings)
+
+
+def group(name: str, period: Time, *tasks: TimedTask, arrows: str = "", **more: object) -> Group:
+    """`arrows` such as "a b, b c" are channels of rate 1."""
+    channels = tuple(TimedChannel(*arrow.split()) for arrow in arrows.split(", ") if arrow)
+    return Group(name, period, tasks, channels, **more)  # type: ignore[arg-type]
+
+
+def system(*groups: Group, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)) -> TimedSystem:
+    return TimedSystem(groups, processors)
+
+
+def seen(made: TimedSystem, horizon: Time = 1000, **choices: object) -> dict[str, Time]:
+    """Responses of the groups in one simulation, everything at its worst."""
+    return simulate(made, horizon, Choices(**choices), random.Random(0)).groups  # type: ignore[arg-type]
+
+
+PYCPA = system(
+    group("A", 30, task("T11", "c", 10, best=5), task("T21", "d", 2, best=2), arrows="T11 T21", priority=2, jitter=5),
+    group("B", 15, task("T12", "c", 3, best=1), task("T22", "d", 9, best=4), arrows="T12 T22", priority=1, jitter=6),
+)
+LEHOCZKY = system(group("A", 70, task("a", "c", 26), priority=2), group("B", 100, task("b", "c", 62), priority=1))
+
+
+def test_two_processors_with_published_response_times() -> None:
+    found = bounds(PYCPA).tasks
+    assert [found[t].response for t in ("T11", "T12", "T21", "T22")] == [10, 13, 2, 19]
+    assert [found[t].jitter for t in ("T11", "T12", "T21", "T22")] == [5, 6, 10, 18]
+
+
+def test_responses_longer_than_the_period() -> None:
+    """Lehoczky 1990: 114, 102, 116, 104, 118, 106, 94 are the responses of the first busy period."""
+    assert response_times(LEHOCZKY) == {"A": 26, "B": 118} == seen(LEHOCZKY)
+    late = replace(LEHOCZKY, groups=(LEHOCZKY.groups[0], replace(LEHOCZKY.groups[1], deadline=118)))
+    assert bounds(late).groups["B"].schedulable and not bounds(LEHOCZKY).groups["B"].schedulable
+
+
+def test_a_bound_is_taken_apart() -> None:
+    found = bounds(LEHOCZKY).tasks["b"]
+    assert [(t.kind, t.who, t.times, t.each) for t in found.terms] == [
+        ("own", "b", 1, 62),
+        ("earlier", "b", 4, 62),
+        ("higher", "a", 8, 26),
+    ]
+    assert found.window == 518 and found.start == -400 and found.after == "release"
+    assert bounds(PYCPA).groups["B"].path == ("T12", "T22")
+
+
+def test_late_releases_let_activations_meet() -> None:
+    made = system(group("A", 10, task("a", "c", 6), jitter=6))
+    assert response_times(made) == {"A": 8} == seen(made, lateness="first")
+
+
+def test_jitter_of_a_rival_counts() -> None:
+    """Its release is up to 9 late and the next one on time: it comes twice in 11."""
+    made = system(
+        group("A", 20, task("a", "c", 5), priority=2, jitter=15), group("B", 100, task("b", "c", 5), priority=1)
+    )
+    assert response_times(made)["B"] == 15 == seen(made, lateness="first", offsets={"B": 15})["B"]
+
+
+def test_equal_priorities_wait_for_each_other() -> None:
+    made = system(group("A", 10, task("a", "c", 4)), group("B", 10, task("b", "c", 4)))
+    assert response_times(made) == {"A": 8, "B": 8}
+    assert seen(made, against="A")["A"] == 8 == seen(made, against="B")["B"]
+
+
+def test_own_earlier_work_keeps_an_equal_waiting() -> None:
+    """While a1 runs, two activations of the equal collect, and both run before a3."""
+    made = system(
+        group("A", 100, task("a1", "c", 10), task("a2", "g", 1), task("a3", "c", 1), arrows="a1 a2, a2 a3"),
+        group("B", 6, task("b", "c", 2)),
+    )
+    ends = simulate(made, 100, Choices({"B": 1}), random.Random(0)).ends
+    assert ends["a3"] == 17 <= bounds(made).tasks["a3"].end
+    without = made.groups[0]
+    alone = replace(without, tasks=(*without.tasks[1:], replace(without.tasks[0], processor="d")))
+    assert bounds(replace(made, groups=(alone, made.groups[1]))).tasks["a3"].window == 3
+
+
+def test_fifo_lets_one_sub_task_of_each_rival_ahead() -> None:
+    """Three own kernels wait for three of five at most, for one if the rival has one; for the longest ones."""
+    own = group("A", 200, task("a", "g", 1, 1, 1))
+    five = group("B", 200, task("b", "g", 10, 9, 8, 7, 6))
+    assert response_times(system(own, group("B", 200, task("b", "g", 10))))["A"] == 13
+    made = system(own, five)
+    assert response_times(made)["A"] == 30 == seen(made, against="A")["A"]
+    (term,) = (t for t in bounds(made).tasks["a"].terms if t.kind == "queue")
+    assert (term.who, term.times, term.total) == ("B", 3, 27)
+
+
+def test_fifo_counts_what_can_come() -> None:
+    """More own kernels than the rival has in all: the rival's period limits."""
+    made = system(group("A", 200, task("a", "g", *[1] * 20)), group("B", 200, task("b", "g", 5, 5)))
+    assert response_times(made)["A"] == 30 == seen(made, against="A")["A"]
+
+
+def test_a_rival_without_bound_disturbs_a_queue_and_stops_a_processor() -> None:
+    """On a FIFO processor it has one kernel in the queue, whatever it does."""
+    wild = group("W", 10, task("w", "g", 6), task("v", "d", 11), priority=3)
+    calm = group("A", 50, task("a", "g", 2), task("b", "c", 3), arrows="a b")
+    low = group("L", 100, task("l", "d", 1))
+    found = bounds(system(wild, calm, low))
+    assert found.groups["W"].response is None and found.groups["L"].response is None
+    assert "`d` is overloaded: 1.1 of its time is wanted" in found.groups["W"].reason
+    assert "`d` is overloaded" in found.groups["L"].reason
+    assert found.groups["A"].response == 11
+
+
+def test_a_join_waits_for_the_latest() -> None:
+    made = system(
+        group(
+            "A",
+            100,
+            task("a", "c", 1),
+            task("b", "d", 7),
+            task("c", "g", 4),
+            task("e", "c", 2),
+            arrows="a b, a c, b e, c e",
+        )
+    )
+    found = bounds(made)
+    assert found.groups["A"].response == 10 == seen(made)["A"]
+    assert found.groups["A"].path == ("a", "b", "e")
+    assert found.tasks["e"].after == "b" and found.tasks["e"].start == 8
+
+
+def test_several_firings_come_as_a_burst() -> None:
+    """Four firings behind one: their worker takes them one after the other, and a lower group waits for all."""
+    burst = Group(
+        "A", 100, (task("a", "d", 1), task("b", "c", 3, firings=4)), (TimedChannel("a", "b", (4,), (1,)),), priority=1
+    )
+    made = system(burst, group("B", 100, task("z", "c", 5)))
+    assert response_times(made) == {"A": 13, "B": 17} == {"A": 13, "B": seen(made, offsets={"B": 1})["B"]}
+
+
+def test_firings_of_a_source_are_spread() -> None:
+    """Released every 25, so only one is in the way of a short job."""
+    made = system(group("A", 100, task("a", "c", 3, firings=4), priority=1), group("B", 100, task("b", "c", 5)))
+    assert response_times(made) == {"A": 78, "B": 8} == seen(made)
+
+
+def test_room_is_waited_for() -> None:
+    """With room for one token the second firing of `a` starts when the first of `b` ends."""
+    channel = TimedChannel("a", "b", (2,), (1,), 0, 2)
+    source = TimedChannel("s", "a", (2,), (1,))
+    made = TimedSystem(
+        (
+            Group(
+                "A",
+                100,
+                (task("s", "c", 1), task("a", "c", 1, firings=2), task("b", "d", 10, firings=4)),
+                (source, channel),
+            ),
+        ),
+        (CPU, CPU2),
+    )
+    assert response_times(made)["A"] == 43 == seen(made)["A"]
+    roomy = replace(made, groups=(replace(made.groups[0], channels=(source, replace(channel, capacity=None))),))
+    assert response_times(roomy)["A"] == 42 == seen(roomy)["A"]
+
+
+def test_initial_tokens_carry_over_iterations() -> None:
+    """`b` works on the iteration before: the response is that of `a` and of `b` apart."""
+    made = system(Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b", delay=1),)))
+    assert response_times(made)["A"] == 9 >= seen(made)["A"]
+    behind = system(Group("A", 10, (task("a", "c", 8), task("b", "d", 9)), (TimedChannel("a", "b"),)))
+    assert response_times(behind)["A"] == 17 == seen(behind)["A"]
+
+
+def test_a_cycle_with_a_token_is_bounded() -> None:
+    arrows = (TimedChannel("s", "a"), TimedChannel("a", "b"), TimedChannel("b", "a", delay=1))
+    made = system(Group("A", 20, (task("s", "c", 1), task("a", "c", 5), task("b", "d", 6)), arrows))
+    assert response_times(made)["A"] == 12 == seen(made)["A"]
+
+
+def test_a_path_pays_a_rare_rival_once() -> None:
+    """Window by window, each of three visits to the processor would wait for the rival: 3 x 10 + 8."""
+    rare = group("R", 1000, task("r", "c", 10), priority=1)
+    names = [("a", "c"), ("b", "d"), ("e", "c"), ("f", "d"), ("h", "c")]
+    made = group("A", 25, *(task(n, p, 1) for n, p in names), arrows="a b, b e, e f, f h")
+    assert response_times(system(rare, made))["A"] == 15
+    assert max(seen(system(rare, made), offsets={"R": n})["A"] for n in range(5)) == 15
+
+
+def test_contention_costs_the_time_that_the_other_is_busy() -> None:
+    """Half of the 4 in which the GPU runs is lost; if it never rests, all takes twice as long."""
+    rare = system(group("A", 100, task("a", "c", 10)), group("B", 100, task("b", "g", 4)))
+    rare = replace(rare, slowdowns=(Slowdown("cpu", "gpu", Fraction(2)),))
+    assert response_times(rare)["A"] == 12 == seen(rare)["A"]
+    often = replace(rare, groups=(rare.groups[0], group("B", 4, task("b", "g", 4))))
+    assert response_times(often)["A"] == 20 == seen(often)["A"]
+    (term,) = (t for t in bounds(often).tasks["a"].terms if t.kind == "contention")
+    assert (term.who, term.total) == ("gpu", 10)
+    own = replace(rare, slowdowns=(Slowdown("cpu", "cpu", Fraction(2)),))
+    assert response_times(own)["A"] == 10  # a processor does not slow itself down
+
+
+HOST = (TimedProcessor("p", "static_order", "cpu"), TimedProcessor("q", "static_order", "cpu"))
+
+
+def test_static_order_of_two_groups() -> None:
+    """p: A0 B0 A1 A2 B1 B2 (periods 20 and 30 in 60); nobody preempts, and B waits for its turn."""
+    made = TimedSystem((group("A", 20, task("a", "p", 8)), group("B", 30, task("b", "p", 9))), HOST)
+    assert response_times(made) == {"A": 8, "B": 17} == seen(made)
+    first = replace(made, groups=(made.groups[0], replace(made.groups[1], priority=1)))
+    assert response_times(first) == {"A": 17, "B": 9} == seen(first)
+
+
+def test_static_orders_of_a_program() -> None:
+    """The orders that programs are generated from; the second processor works on an earlier iteration."""
+    app = graphs.app(
+        [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})], [("A.a", "o", "A.b", "i", 0)]
+    )
+    app = replace(app, period_ns=Fraction(10), deadline_ns=Fraction(30))
+    made = TimedSystem(
+        (group("A", 10, task("A.a", "p", 7), task("A.b", "q", 8), arrows="A.a A.b"),), HOST, (), _workers(app, 0.0)
+    )
+    assert response_times(made) == {"A": 15} == seen(made)
+    lagging = replace(made, workers=_workers(app, 15.0))
+    assert any(p.stage for w in lagging.workers for p in w.sequence)
+    # The capacities of a pipelined program let it start as soon as data is there.
+    assert response_times(lagging) == {"A": 15} == seen(lagging)
+
+
+def _workers(app: Application, work: float) -> tuple[Worker, ...]:
+    placement = {"A.a": ("p",), "A.b": ("q",)}
+    return workers_from(schedule([app], {"A": repetition(app).vector}, placement, {"A": work}))
+
+
+def test_replicas_are_refused() -> None:
+    app = graphs.app([graphs.task("A.a", {}, {})], [])
+    with pytest.raises(Refused, match="alternate between processors"):
+        workers_from(schedule([app], {"A": {"A.a": 1}}, {"A.a": ("p", "q")}, {}))
+
+
+FAULTY = [
+    (group("A", 0, task("a", "c", 1)), "period of `A` is 0"),
+    (group("A", 10, task("a", "c", 1), jitter=-1), "jitter of `A` is -1"),
+    (group("A", 10, task("a", "c", 1), deadline=0), "deadline of `A` is 0"),
+    (group("A", 10, task("a", "x", 1)), "`x`, which is no processor"),
+    (group("A", 10, task("a", "c", 1, best=2)), "best-case times of `a`"),
+    (group("A", 10, task("a", "c")), "no execution time"),
+    (group("A", 10, task("a", "c", 1), task("a", "c", 1)), "same name"),
+    (group("A", 10, task("a", "c", 1), arrows="a b"), "`b`, which is no task"),
+    (Group("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", (2,)),)), "makes 2 tokens"),
+    (Group("A", 10, (task("a", "c", 1), task("b", "c", 1)), (TimedChannel("a", "b", delay=2, capacity=1),)), "capacity 1"),
+    (group("A", 10, task("a", "c", 1), task("b", "c", 1), arrows="a b, b a"), "no source paces a, b"),
+    (group("A", 10, task("s", "c", 1), task("a", "c", 1), task("b", "c", 1), arrows="s a, a b, b a"), "wait for each other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "words"), FAULTY)
+def test_faults_are_named(made: Group, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        response_times(system(made))
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(Refused) as refused:
+        response_times(system(group("A", 0, task("a", "x", 1)), group("B", -1, task("b", "c", 1), jitter=-1)))
+    assert len(refused.value.faults) == 4
+
+
+def test_orders_that_deadlock_or_lack_a_firing_are_refused() -> None:
+    made = group("A", 10, task("a", "c", 1), task("b", "d", 1), task("e", "c", 1), arrows="a b, b e")
+    order = [Place("A", "e", 0), Place("A", "a", 0)]
+    rest = Worker("d", (Place("A", "b", 0),))
+    with pytest.raises(Refused, match="deadlock: a, b, e wait"):
+        response_times(replace(system(made), workers=(Worker("c", tuple(order)), rest)))
+    with pytest.raises(Refused, match="no worker has firing 0 of `e`"):
+        response_times(replace(system(made), workers=(Worker("c", tuple(order[1:])), rest)))
+    with pytest.raises(Refused, match="too many"):
+        response_times(replace(system(made), workers=(Worker("c", tuple(order * 2)), rest)))
+
+
+def test_with_patience_late_is_still_late() -> None:
+    overloaded = system(group("A", 10, task("a", "g", 6)), group("B", 10, task("b", "g", 6)))
+    assert set(response_times(overloaded).values()) == {None}
+    assert any(r is None or r > 10 for r in response_times(overloaded, patience=Fraction(1)).values())
+
+
+def test_event_streams() -> None:
+    stream = EventStream(Fraction(10), Fraction(25), Fraction(2))
+    assert [stream.most(Fraction(x)) for x in (0, 1, 2, 3, 8, 16)] == [0, 1, 1, 2, 4, 5]
+    assert [stream.apart(n) for n in (1, 2, 3, 4, 5)] == [0, 2, 4, 6, 15]
+
+
+# -- the paper's equations -----------------------------------------------------------------------------------------
+def test_equation_5_3_is_exceeded() -> None:
+    """It looks at one activation: the smallest system is one task whose release jitters."""
+    made = system(group("A", 3, task("a", "c", 2), jitter=3))
+    assert paper_5_3(2, [], 1000) == 2 and paper_response_times(made) == {"A": 2}
+    assert seen(made, lateness="first") == {"A": 4} == response_times(made)
+    assert paper_response_times(LEHOCZKY)["B"] == 114 < seen(LEHOCZKY)["B"] == 118
+
+
+def test_equation_5_4_is_exceeded() -> None:
+    """It counts neither own earlier activations, nor that the others can come late and then at once."""
+    made = system(group("A", 3, task("a", "g", 2), jitter=3))
+    assert paper_response_times(made) == {"A": 2} and seen(made, lateness="first") == {"A": 4} == response_times(made)
+    made = system(group("A", 10, task("a", "g", *[1] * 5)), group("B", 10, task("b", "g", 2), jitter=20))
+    assert paper_5_4(10, [1] * 5, [(10, [2])]) == 9 == paper_response_times(made)["A"]
+    late = seen(made, lateness="first", offsets={"A": 20}, against="A")["A"]
+    assert late == 13 and response_times(made)["A"] >= 13
+
+
+def test_equation_5_4_as_the_paper_explains_it() -> None:
+    """Five own sub-tasks, two of the other, which comes twice: min(5, 2 x 2) of them."""
+    assert paper_5_4(10, [1] * 5, [(10, [3, 2])]) == 5 + 3 + 3 + 2 + 2
+    assert paper_5_4(20, [1] * 5, [(10, [3, 2])]) == 5 + 3 + 3 + 3 + 2 + 2
+
+
+# -- simulation as referee -----------------------------------------------------------------------------------------
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
+    assert not slow.soundness(seed, runs=4).exceeded
+
+
+#: Seeds of systems that once exceeded a bound: firings that need nothing, early data, late releases with J > P.
+EXCEEDED = (16, 58, 96, 10104, 20063, 20214)
+
+
+@pytest.mark.parametrize("seed", EXCEEDED)
+def test_what_was_exceeded_once(seed: int) -> None:
+    assert not slow.soundness(seed, runs=8).exceeded
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_the_simulation_equals_one_that_goes_tick_by_tick(seed: int) -> None:
+    rng = random.Random(seed)
+    made = systems.random_system(rng, most_groups=3, most_tasks=5)
+    made = systems.distinct(made)
+    offsets = dict.fromkeys((g.name for g in made.groups), 0)
+    try:
+        expected = slow.tick_by_tick(made, 1500)
+    except Refused:
+        return
+    assert simulate(made, 1500, Choices(offsets), rng).ends == expected
+
+
+def test_slices_are_a_schedule() -> None:
+    """They do not overlap on a processor, and last as long as the work."""
+    made = replace(systems.random_system(random.Random(3)), slowdowns=())
+    horizon = 2000
+    observed = simulate(made, horizon, Choices(), random.Random(3), keep=True)
+    for p in made.processors:
+        own = sorted((s.start, s.end) for s in observed.slices if s.processor == p.name)
+        assert all(a[1] <= b[0] for a, b in pairwise(own))
+    for g in made.groups:
+        for t in g.tasks:
+            spent = sum(s.end - s.start for s in observed.slices if s.task == t.name)
+            iterations = -(-horizon // g.period)
+            assert spent == iterations * t.firings * t.cost
+
+
+def test_a_preempted_firing_has_two_slices() -> None:
+    made = system(group("A", 100, task("a", "c", 2), priority=1), group("B", 100, task("b", "c", 5)))
+    observed = simulate(made, 50, Choices({"A": 3}), random.Random(0), keep=True)
+    assert [(s.task, s.start, s.end) for s in observed.slices] == [("b", 0, 3), ("a", 3, 5), ("b", 5, 7)]
+
+
+def test_utilisation_is_exact() -> None:
+    made = system(group("A", 30, task("a", "c", 1, firings=3)), group("B", 7, task("b", "c", 2), task("e", "g", 1, 2)))
+    assert utilisation(made) == {"c": Fraction(1, 10) + Fraction(2, 7), "d": 0, "g": Fraction(3, 7)}
