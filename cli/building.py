@@ -45,12 +45,12 @@ def profile(
         print_json(json.loads(measured.to_json()))
         return 0
     print(f"{measured.host}; equal work differs by {machine.noise():.0%} now\n")
-    rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us"]]
+    rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us", "holds python"]]
     tasks = steps.content_hashes(checked)
     entries = [e for e in measured.entries if e.subject in tasks]
     for e in entries:
         times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
-        rows.append([e.subject, e.implementation, str(e.samples), *times])
+        rows.append([e.subject, e.implementation, str(e.samples), *times, "" if e.held is None else f"{e.held:.0%}"])
     from ..runtime.report import columns
 
     print(columns(rows, left=2))

@@ -126,7 +126,7 @@ def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[
     """The best so far again, with heavy Python tasks in processes of their own: threads share the interpreter."""
     total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
     python = {
-        t.name: problem.work_ns(a, t)
+        t.name: problem.work_ns(a, t) * problem.held.get(t.name, 1.0)
         for a in problem.apps
         for t in a.tasks
         if not greedy.runs_without_interpreter(t) and t.implementations and t.name not in problem.pins

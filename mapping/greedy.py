@@ -69,7 +69,9 @@ def cost(problem: Problem, placement: Whole) -> float:
         for t in a.tasks
         if not runs_without_interpreter(t) and not placement[t.name].process
     ]
-    python = sum(scale(app) * problem.work_ns(app, task) for app, task in interpreted)
+    python = sum(
+        scale(app) * problem.work_ns(app, task) * problem.held.get(task.name, 1.0) for app, task in interpreted
+    )
     if len({p for _, task in interpreted for p in placement[task.name].processors}) > 1:
         python *= CONTENTION
     total = max(python, *loads(problem, placement).values())

@@ -66,7 +66,8 @@ class Problem:
 
     `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
     processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task;
-    `apart` Python tasks that shall have a process of their own.
+    `apart` Python tasks that shall have a process of their own; `held` the share of its time in which a Python task
+    holds the interpreter (unknown: all of it).
     """
 
     apps: tuple[Application, ...]
@@ -76,6 +77,7 @@ class Problem:
     pins: MappingABC[str, Placement]
     networks: MappingABC[str, Divisible] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
+    held: MappingABC[str, float] = field(default_factory=dict)
 
     @property
     def cpus(self) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ class ProfileEntry:
 
     `content_hash` covers code, parameters and types; `host_hash` the machine. `wcet_ns` is
     max(largest seen, mean + 6 sigma). A network may have its `layers` beside the whole, and `overhead_ns`: what an
-    inference takes beyond them.
+    inference takes beyond them. `held` is the share of its time in which a task keeps Python's lock: such tasks hold
+    each other up on threads.
     """
 
     processor: str
@@ -56,6 +57,7 @@ class ProfileEntry:
     estimated: bool = False
     layers: tuple[LayerTime, ...] = ()
     overhead_ns: int = 0
+    held: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,14 @@ class Profile:
             "version": PROFILE_VERSION,
             "platform": self.platform,
             "host": self.host,
-            "entries": [{**asdict(e), "layers": [_short(x) for x in e.layers]} for e in self.entries],
+            "entries": [
+                {
+                    **asdict(e),
+                    "layers": [_short(x) for x in e.layers],
+                    "held": None if e.held is None else round(e.held, 2),
+                }
+                for e in self.entries
+            ],
             "transfers": [_transfer(t) for t in self.transfers],
         }
         return json.dumps(document, indent=1) + "\n"

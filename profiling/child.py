@@ -13,10 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .interpreter import Holding
+
 #: Seconds that the first frame may take.
 LONGEST_FRAME = 30.0
 #: This share of the time passes before frames are counted: caches fill, pipelines too.
 WARM_UP = 0.25
+#: Seconds in which it is watched who holds the interpreter.
+HOLDING = 0.5
 
 
 class _Times:
@@ -24,8 +28,12 @@ class _Times:
 
     def __init__(self) -> None:
         self.samples: dict[str, list[int]] = {}
+        self.holding: Holding | None = None
 
     def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
+        if self.holding is not None:  # contended for on purpose: no sample
+            self.holding.fired(task)
+            return
         self.samples.setdefault(task, []).append((end - start) // group)
 
     def fill(self, channel: str, tokens: int, time: int) -> None:
@@ -76,6 +84,9 @@ def main(directory: str, seconds: str, output: str, strict: str) -> int:
                 return
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
+        if strict == "strict":  # one thread fires everything: it can be seen who holds the interpreter
+            times.holding = Holding()
+            times.holding.watch(HOLDING)
         program.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
@@ -92,7 +103,8 @@ def main(directory: str, seconds: str, output: str, strict: str) -> int:
         for worker in program.workers:
             busy[worker.processor] = busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
         latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
-        document = {"samples": times.samples, "period_ns": periods, "latency_ns": latency, "busy": busy}
+        held = times.holding.shares() if times.holding is not None else {}
+        document = {"samples": times.samples, "held": held, "period_ns": periods, "latency_ns": latency, "busy": busy}
     Path(output).write_text(json.dumps(document))
     return 0
 

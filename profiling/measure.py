@@ -33,12 +33,13 @@ class MeasurementFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a run showed: firing times in ns by task, mean ns between frames and from start to end of a frame by app,
-    busy share by processor."""
+    busy share by processor. A strict run also tells the share of its time in which a task held the interpreter."""
 
     samples: dict[str, list[int]]
     period_ns: dict[str, float]
     latency_ns: dict[str, float]
     busy: dict[str, float]
+    held: dict[str, float]
 
 
 def run_build(directory: Path, seconds: float, *, strict: bool) -> Seen:
@@ -65,7 +66,9 @@ def run_build(directory: Path, seconds: float, *, strict: bool) -> Seen:
         document = json.loads(trace.read_text())
         if "failure" in document:
             raise MeasurementFailed(document["failure"])
-        return Seen(document["samples"], document["period_ns"], document["latency_ns"], document["busy"])
+        return Seen(
+            document["samples"], document["period_ns"], document["latency_ns"], document["busy"], document["held"]
+        )
 
 
 def _death(status: int, said: str) -> str:
@@ -76,7 +79,7 @@ def _death(status: int, said: str) -> str:
     return last or f"exit status {status}"
 
 
-def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu") -> ProfileEntry:
+def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu", held: float | None = None) -> ProfileEntry:
     """Mean, deviation, and WCET = max(largest seen, mean + 6 sigma) over the samples after warm-up."""
     kept = samples[int(len(samples) * WARM_UP) :]
     mean = sum(kept) / len(kept)
@@ -84,11 +87,15 @@ def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu") -> Pro
     return ProfileEntry(
         kind, task.name, implementation_name(task, kind), digest, host_hash(), len(kept), round(mean), round(sigma),
         max(kept), max(max(kept), round(mean + 6 * sigma)), task.network.batch if task.network else 1,
-        task.network.precision if task.network else "fp32",
+        task.network.precision if task.network else "fp32", held=held,
     )  # fmt: skip
 
 
-def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], samples: Mapping[str, list[int]]) -> Profile:
+def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen) -> Profile:
     """The profile of all tasks that fired."""
-    entries = tuple(entry(t, digests[t.name], samples[t.name]) for t in tasks if samples.get(t.name))
+    entries = tuple(
+        entry(t, digests[t.name], seen.samples[t.name], held=None if t.network else seen.held.get(t.name))
+        for t in tasks
+        if seen.samples.get(t.name)
+    )
     return Profile(platform, description(), entries)

@@ -223,7 +223,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
         directory = Path(folder) / "measured"
         _write(emit(deployed), directory, deployed, force=False)
         try:
-            samples = run_build(directory, seconds, strict=True).samples
+            seen = run_build(directory, seconds, strict=True)
         except MeasurementFailed as failure:
             said = (
                 str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
@@ -231,10 +231,10 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
             raise Faults([_failed(checked.system, said)]) from failure
     tasks = [t for a in checked.system.apps for t in a.tasks]
     digests = content_hashes(checked)
-    result = profile(checked.platform.name, tasks, digests, samples)
+    result = profile(checked.platform.name, tasks, digests, seen)
     if checked.platform.name != "host":
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
-    silent = [t.name for t in tasks if not samples.get(t.name)]
+    silent = [t.name for t in tasks if not seen.samples.get(t.name)]
     if silent:
         names = one_of(silent).replace(" or ", " and ")
         message = f"the stream ended before {names} fired once"

@@ -252,7 +252,8 @@ def problem_of(checked: Checked, profile: Profile | None) -> Problem:
             if task.network is not None and task.name not in (*pins, *cyclic) and wcets.get(task.name) is None:
                 networks[task.name] = _divisible(task, own, times[task.name], profile)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
-    return Problem(apps, checked.platform, repetition, times, pins, networks)
+    held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
+    return Problem(apps, checked.platform, repetition, times, pins, networks, held=held)
 
 
 def _times(task: Task, own: dict[str, ProfileEntry], pin: object, kinds: set[str]) -> dict[str, float]:
