@@ -114,6 +114,10 @@ def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
             yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)
             if len(processors) > 1:
                 yield complete(problem, plans(processors), f"frames in turn on all {kind}s", objective)
+    everywhere = [kind for kind in kinds if able(kind)]
+    if len(everywhere) > 1 and problem.networks:  # a fast one waits for a slow one, if they are too unlike
+        every = tuple(p for kind in everywhere for p in kinds[kind])
+        yield complete(problem, plans(every), "frames in turn on everything", objective)
     if able("cpu") and len(cpus) > 1 and problem.networks:
         yield complete(problem, plans(cpus[-1:]), "network on a core of its own", objective)
         yield complete(problem, plans(cpus), "frames in turn", objective)

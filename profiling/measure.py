@@ -7,6 +7,7 @@ measured, with the caches as they are in the program.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from ..model.application import Task
 from ..model.profile import Profile, ProfileEntry
+from ..runtime.command import HUGE_PAGES
 from .host import description, host_hash
 from .identity import implementation_name
 
@@ -60,7 +62,14 @@ def run_build(directory: Path, seconds: float, *, strict: bool) -> Seen:
             str(trace),
             "strict" if strict else "",
         ]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**HUGE_PAGES, **os.environ},  # as generated programs have it
+        )
         if done.returncode:
             raise MeasurementFailed(_death(done.returncode, done.stderr))
         document = json.loads(trace.read_text())

@@ -6,16 +6,20 @@ import argparse
 import faulthandler
 import json
 import os
+import platform
 import signal
 import sys
 import threading
 import time
 from typing import Any, Callable, List, Optional
 
+from .adapt import Front
+from .code import Network
 from .program import Program
 from .report import report, table
 from .trace import Tracer
 
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 #: Two signals within so many seconds are one.
 SAME_SIGNAL = 0.15
 
@@ -27,6 +31,8 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     """
     options = _parser().parse_args(arguments)
     program = build()
+    if arguments is None and any(isinstance(t.code, (Network, Front)) for a in program.apps for t in a.tasks):
+        _with_huge_pages()
     program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr)
     received: List[int] = []
 
@@ -109,6 +115,19 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return value
+
+
+def _with_huge_pages() -> None:
+    """Start again with memory in large pages, unless somebody has said how memory is to be had.
+
+    Networks walk through all their weights for every frame; that is 0 to 8 % faster (3 % in the mean over 14 networks),
+    and malloc of glibc is asked for it by a variable that it reads when a process starts.
+    """
+    if "GLIBC_TUNABLES" in os.environ or platform.libc_ver()[0] != "glibc":
+        return
+    command = list(getattr(sys, "orig_argv", [sys.executable] + sys.argv))
+    sys.stdout.flush()
+    os.execve(sys.executable, command, dict(os.environ, **HUGE_PAGES))
 
 
 class _Progress:
