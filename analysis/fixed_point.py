@@ -394,15 +394,12 @@ class Solver:
         return changed
 
     def _stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
-        """The window of every block of the cluster, taken alone; those without a bound are left out."""
+        """The window of every block of the cluster, taken alone."""
         found = []
         for i in cluster.lanes:
             for block in (b for s in self.net.lanes[i].streams for b in s.blocks):
                 first, last = self.net.jobs[block.first].place, self.net.jobs[block.last].place
-                try:
-                    chain = self.stretch(self.net.lanes[i].jobs[first : last + 1], rivals[i])
-                except _Unbounded:
-                    continue
+                chain = self.stretch(self.net.lanes[i].jobs[first : last + 1], rivals[i])
                 found.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
         return found
 

@@ -46,6 +46,7 @@ class Job:
     """`base` is the nominal release of its iteration, `released` the latest release of a source's own firing.
 
     `waits` are for jobs of other workers, `same` for those of its own.
+    `cost` is the worst case in units of time, one more where the last sub-task takes none.
     `arrives` is the earliest time at which release and waits let it start (None without any), `ready` the earliest
     with its worker's order as well.
     """
@@ -173,7 +174,8 @@ class _Unfolding:
         self.unit = self._unit()
         self.index = {g.name: i for i, g in enumerate(system.groups)}
         self.tasks = [{t.name: i for i, t in enumerate(g.tasks)} for g in system.groups]
-        self.cost = [[self._int(t.cost) for t in g.tasks] for g in system.groups]
+        # What ends with nothing to do still waits for its turn, and for whoever comes at the same time.
+        self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]

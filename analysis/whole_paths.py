@@ -106,29 +106,27 @@ class _Toll:
             mine.setdefault(net.lanes[i].processor, []).append(i)
         span = cluster.round - cluster.jitter
         for processor, lanes in mine.items():
-            here = on.get(processor, [])
-            blocks = sum(len(s.blocks) for i in lanes for s in net.lanes[i].streams)
-            complete = len(here) == blocks
+            here = on[processor]
             parts = sum(net.jobs[j].parts for i in lanes for j in net.lanes[i].jobs)
             # Of lanes that share a processor, each has the same rivals, and the others.
             higher = {d: None for i in lanes for d in rivals[i].higher}
             queues = {q.lane: q for i in lanes for q in rivals[i].queues}
             for d in higher:
                 each = {s.first: (s.window + d.came) // d.spacing * d.cost for s in here}
-                if not self._pay(each, complete, (span + d.ran) // d.spacing * d.cost):
+                if not self._pay(each, (span + d.ran) // d.spacing * d.cost):
                     self.higher.append(d)
             for q in queues.values():
                 each = {s.first: queued(q, s.parts, s.level, s.window) for s in here if s.lane != q.lane}
-                if not self._pay(each, complete, queued(q, parts, self.limit, span)):
+                if not self._pay(each, queued(q, parts, self.limit, span)):
                     self.queues.append((q, parts))
             for loss in rivals[lanes[0]].losses:
                 each = {s.first: loss.time(s.window) for s in here}
-                if not self._pay(each, complete, loss.time(span)):
+                if not self._pay(each, loss.time(span)):
                     self.losses.append(loss)
 
-    def _pay(self, each: dict[int, int], complete: bool, once: int) -> bool:
-        """Let the blocks pay, if that is known of all and not more."""
-        if not complete or sum(each.values()) > once:
+    def _pay(self, each: dict[int, int], once: int) -> bool:
+        """Let the blocks pay if that is not more."""
+        if sum(each.values()) > once:
             return False
         for first, time in each.items():
             self.local[first] = self.local.get(first, 0) + time
