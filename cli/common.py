@@ -42,14 +42,14 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1))
 
 
-def replace(file: Path, text: str) -> None:
+def replace(file: Path, content: str | bytes) -> None:
     """Write a file whole or not at all."""
     from ..model.diagnostic import Diagnostic, Faults
 
     temporary = file.with_name(f".{file.name}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(file)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -153,22 +152,7 @@ def _import_network(file: Path, weights: Path, target: Path) -> None:
         raise Faults(faults.diagnostics) from faults
     except NetworkFault as fault:
         raise Faults([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
-    _replace_bytes(target, content)
-
-
-def _replace_bytes(file: Path, content: bytes) -> None:
-    """As `replace`, for what is not a text."""
-    from ..model.diagnostic import Diagnostic, Faults
-
-    temporary = file.with_name(f".{file.name}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
+    replace(target, content)
 
 
 def _refuse(target: Path, force: bool) -> None:
