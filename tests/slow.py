@@ -94,10 +94,9 @@ def _simulate(tasks, channels, vector, times, capacities):
     running: dict[str, Fraction] = {}
     ins = {t.name: [c for c in channels if c.destination == t.name] for t in tasks}
     outs = {t.name: [c for c in channels if c.source == t.name] for t in tasks}
-    if sum(sum(times[t.name]) for t in tasks) == 0:
-        # Time stands still: the period is 0 unless nothing can complete.
-        live = _untimed(tasks, vector, tokens, room, ins, outs)
-        return Fraction(0) if live else None
+    if sum(sum(times[t.name]) for t in tasks) == 0:  # no time passes, but it may still be stuck
+        ones = {t.name: (Fraction(1),) * len(times[t.name]) for t in tasks}
+        return None if _simulate(tasks, channels, vector, ones, capacities) is None else Fraction(0)
     seen: dict[object, tuple[Fraction, int]] = {}
     reference = tasks[0]
     while True:
@@ -148,33 +147,6 @@ def _simulate(tasks, channels, vector, times, capacities):
         else:
             seen[state] = (now, fired[reference.name])
         now = min(running.values())
-
-
-def _untimed(tasks, vector, tokens, room, ins, outs):
-    tokens, fired = dict(tokens), {t.name: 0 for t in tasks}
-    room = dict(room) if room is not None else None
-    moved = True
-    while moved:
-        moved = False
-        for t in tasks:
-            k = fired[t.name]
-            if k == vector[t.name]:
-                continue
-            if any(tokens[c.name] < t.port(c.destination_port).rate(k) for c in ins[t.name]):
-                continue
-            if room is not None and any(room[c.name] < t.port(c.source_port).rate(k) for c in outs[t.name]):
-                continue
-            for c in ins[t.name]:
-                tokens[c.name] -= t.port(c.destination_port).rate(k)
-                if room is not None:
-                    room[c.name] += t.port(c.destination_port).rate(k)
-            for c in outs[t.name]:
-                tokens[c.name] += t.port(c.source_port).rate(k)
-                if room is not None:
-                    room[c.name] -= t.port(c.source_port).rate(k)
-            fired[t.name] += 1
-            moved = True
-    return all(fired[t.name] == vector[t.name] for t in tasks)
 
 
 def starts(
