@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+#: Longer than any time that is looked at.
+EVER = 1 << 80
+
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
@@ -40,7 +43,7 @@ class EventStream:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Work of one worker: `cost` so often as events of its stream fall into a window.
+    """Work of one worker, of which job `first` begins: `cost` so often as events of its stream fall into a window.
 
     Counts are (window + `came`) // `spacing` for what can have come in a window, and with `ran` for what can have run
     in one that begins anywhere, so what came before and was late counts as well: both have the jitter in them, and
@@ -53,6 +56,10 @@ class Demand:
     cost: int
     per_round: int
     first: int
+
+
+#: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
+ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1)
 
 
 @dataclass(frozen=True, slots=True)

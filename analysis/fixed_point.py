@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
-from .busy_window import Demand, Loss, Queue, Rivals, level_window, served_window, sums_of
+from .busy_window import ALWAYS, EVER, Demand, Loss, Queue, Rivals, level_window, served_window, sums_of
 from .unfolding import Cluster, Unfolded
 from .whole_paths import Stretch, path_bounds
 
@@ -23,10 +23,6 @@ from .whole_paths import Stretch, path_bounds
 LONGEST = 16
 #: So often a cluster is looked at again before its jitters are given up.
 MOST_PASSES = 64
-#: Longer than any time that is looked at.
-EVER = 1 << 80
-#: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
-ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1)
 
 
 @dataclass(slots=True)
@@ -104,7 +100,7 @@ class Solver:
         dirty = [True] * len(clusters)
         passes = [0] * len(clusters)
         while any(dirty):
-            for number, cluster in enumerate(clusters):
+            for number in range(len(clusters)):
                 if not dirty[number]:
                     continue
                 dirty[number] = False
@@ -114,7 +110,7 @@ class Solver:
                 if not self._look(number, passes[number]):
                     continue
                 dirty[number] = True
-                if self._publish(cluster):
+                if self._publish(number):
                     for other in self.touching[number]:
                         dirty[other] = True
 
@@ -226,9 +222,10 @@ class Solver:
                 )
         return tuple(made)
 
-    def _publish(self, cluster: Cluster) -> bool:
-        """Renew the demands of a cluster's workers; True when they changed."""
-        changed = self.net.lanes[cluster.lanes[0]].cluster in self.reasons if cluster.lanes else False
+    def _publish(self, number: int) -> bool:
+        """Renew the demands of a cluster's workers; True when others have to look again."""
+        cluster = self.net.clusters[number]
+        changed = number in self.reasons
         for i in cluster.lanes:
             demands = self._demands(i)
             if demands != self.demands[i]:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from .busy_window import EventStream, Rivals, queued
-from .fixed_point import ALWAYS, Note, Solver
+from .busy_window import ALWAYS, EventStream, Rivals, queued
+from .fixed_point import Note, Solver
 from .timing import TimedSystem
 from .unfolding import Job, Unfolded, unfold
 

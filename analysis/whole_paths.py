@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .busy_window import Demand, Loss, Queue, Rivals, queued
+from .busy_window import EVER, Demand, Loss, Queue, Rivals, queued
 from .unfolding import Cluster, Unfolded
 
 #: Paths over more rounds than this are not followed.
@@ -117,7 +117,7 @@ class _Toll:
                     self.higher.append(d)
             for q in queues.values():
                 each = {s.first: queued(q, s.parts, s.level, s.window) for s in here if s.lane != q.lane}
-                if not self._pay(each, queued(q, parts, self.limit, span)):
+                if not self._pay(each, queued(q, parts, EVER, span)):
                     self.queues.append((q, parts))
             for loss in rivals[lanes[0]].losses:
                 each = {s.first: loss.time(s.window) for s in here}
@@ -140,7 +140,7 @@ class _Toll:
             for d in self.higher:
                 work += (length + d.ran) // d.spacing * d.cost
             for q, parts in self.queues:
-                work += queued(q, parts * rounds, self.limit, length)
+                work += queued(q, parts * rounds, EVER, length)
             work += sum(x.time(length) for x in self.losses)
             if work <= length:
                 return work
