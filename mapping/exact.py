@@ -262,17 +262,22 @@ class _Solver:
     def _bound(self, order: tuple[int, ...], loads: Mapping[int, np.ndarray], start: np.ndarray) -> np.ndarray:
         numpy = self._np
         a, b = order[-2:]
-        (sum_a, _), (sum_b, _) = self._sums[a], self._sums[b]
+        (sum_a, barred_a), (sum_b, barred_b) = self._sums[a], self._sums[b]
         na, nb = len(self._places[a].processors), len(self._places[b].processors)
         entry = self._transfer(order[-3], a)[start] if len(order) > 2 else numpy.zeros(len(start))
+        over = self._transfer(a, b)[1:-1].min()
         base_a = loads[a] + (self._costs.overhead[self._places[a].kind] + entry - sum_a[start]) / na
-        base_b = loads[b] + (self._costs.overhead[self._places[b].kind] + sum_b[-1]) / nb
+        base_b = loads[b] + (self._costs.overhead[self._places[b].kind] + over + sum_b[-1]) / nb
+        # Where the last cut may be: a has to run all before it, b all behind it.
+        least = numpy.maximum(start + 1, numpy.searchsorted(barred_b, barred_b[-1]))
+        most = numpy.minimum(self._end, numpy.searchsorted(barred_a, barred_a[start], side="right")) - 1
         with numpy.errstate(invalid="ignore"):  # infinite on both sides: the bound is infinite too
             meet = numpy.searchsorted(sum_a / na + sum_b / nb, base_b - base_a)
         bound: np.ndarray = numpy.full(len(start), inf)
         for c in (meet - 1, meet):
-            c = numpy.clip(c, start + 1, self._end - 1)
+            c = numpy.clip(c, least, most)
             bound = numpy.minimum(bound, numpy.maximum(base_a + sum_a[c] / na, base_b - sum_b[c] / nb))
+        bound = numpy.where(least <= most, bound, inf)
         for p, load in loads.items():
             if p not in (a, b):
                 bound = numpy.maximum(bound, load)
