@@ -11,7 +11,7 @@ the time that passed, so the first length at which that fails is a bound, whatev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -47,7 +47,8 @@ class Demand:
 
     Counts are (window + `came`) // `spacing` for what can have come in a window, and with `ran` for what can have run
     in one that begins anywhere, so what came before and was late counts as well: both have the jitter in them, and
-    spacing - 1 to round up. `per_round` of them are one round of the worker.
+    spacing - 1 to round up. `per_round` of them are one round of the worker. One event is at hand at `ready` after the
+    start of a round at the earliest, the others so many spacings from it.
     """
 
     came: int
@@ -56,6 +57,7 @@ class Demand:
     cost: int
     per_round: int
     first: int
+    ready: int = 0
 
 
 #: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
@@ -94,9 +96,12 @@ class Loss:
     demands: tuple[Demand, ...]
 
     def time(self, window: int) -> int:
-        """What is lost at most in a window: work goes on at under/over of its speed meanwhile."""
-        busy = min(window, sum((window + d.ran) // d.spacing * d.cost for d in self.demands))
-        return -(-busy * (self.over - self.under) // self.over)
+        """What is lost at most in a window."""
+        return self.lost(window, sum((window + d.ran) // d.spacing * d.cost for d in self.demands))
+
+    def lost(self, window: int, busy: int) -> int:
+        """What is lost in a window with so much work of others: work goes on at under/over of its speed meanwhile."""
+        return -(-min(window, busy) * (self.over - self.under) // self.over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +165,14 @@ def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, 
 
 def queued(queue: Queue, parts: int, level: int, window: int) -> int:
     """Time that an equal takes from a window."""
+    counts = (min((level + d.came) // d.spacing, (window + d.ran) // d.spacing) for d in queue.demands)
+    return taken(queue, parts, counts)
+
+
+def taken(queue: Queue, parts: int, counts: Iterable[int]) -> int:
+    """Time that an equal takes from so many own sub-tasks, if each of its demands comes so often."""
     time = rounds = 0
-    for d in queue.demands:
-        count = min((level + d.came) // d.spacing, (window + d.ran) // d.spacing)
+    for d, count in zip(queue.demands, counts, strict=True):
         time += count * d.cost
         rounds = max(rounds, -(-count // d.per_round))
     return time if queue.sums is None else min(time, queue.longest(parts, rounds))

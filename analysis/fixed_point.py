@@ -11,7 +11,7 @@ before it kept to its bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn
 
@@ -65,7 +65,8 @@ class Solver:
     def __init__(self, net: Unfolded, patience: Fraction | None = None) -> None:
         self.net = net
         self.patience = patience
-        self.careful = [False] * len(net.clusters)
+        # Whole paths cost time. They help where windows add up to more than there is, and know about offsets.
+        self.careful = [c.offset is not None for c in net.clusters]
         self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
         self.ends = [j.ready + j.best for j in net.jobs]
         self.arrivals = [j.ready for j in net.jobs]
@@ -148,7 +149,6 @@ class Solver:
                 raise _Unbounded(f"jitters still grow after {MOST_PASSES} rounds of analysis")
             changed = self._pass(cluster, self.careful[number])
             if not self.careful[number] and self._late(cluster):
-                # Whole paths cost time, and help where windows add up to more than there is.
                 self.careful[number] = True
                 for j, (end, arrival) in zip(cluster.order, before, strict=True):
                     self.ends[j], self.arrivals[j] = end, arrival
@@ -212,14 +212,13 @@ class Solver:
                     ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
                     more = cluster.jitter + step - 1
                     b = stream.blocks[0]
-                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first))
+                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first, low))
                     continue
             more = cluster.jitter + cluster.round - 1
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
-                made.append(
-                    Demand(arrivals[b.first] - low + more, ends[b.last] - low + more, cluster.round, b.cost, 1, b.first)
-                )
+                came, ran = arrivals[b.first] - low, ends[b.last] - low
+                made.append(Demand(came + more, ran + more, cluster.round, b.cost, 1, b.first, low))
         return tuple(made)
 
     def _publish(self, number: int) -> bool:
@@ -273,7 +272,7 @@ class Solver:
         cost = d.cost
         for drag in self.net.drags[processor]:
             cost = -(-cost * drag.over // drag.under)
-        return d if cost == d.cost else Demand(d.came, d.ran, d.spacing, cost, d.per_round, d.first)
+        return d if cost == d.cost else replace(d, cost=cost)
 
     # -- one pass over a cluster -----------------------------------------------------------------------------------
     def _pass(self, cluster: Cluster, careful: bool) -> bool:

@@ -27,8 +27,8 @@ Lateness = Literal["none", "random", "first"]
 class Choices:
     """What the bounds leave open, for one execution.
 
-    `offsets` of groups that share static orders have to be equal. `execution`: all worst, all best, anything between,
-    or each one of both. `lateness` of releases: none, random up to the jitter, or all of it at the first one, which
+    `offsets` are for groups that have none of their own; of groups that share static orders they have to be equal.
+    `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up to the jitter, or all of it at the first one, which
     the next ones follow as soon as they can. Among equals the one that came first runs, or a random one when
     `shuffle`; a group `against` which all is decided goes last.
     """
@@ -187,7 +187,7 @@ class _Simulation:
         self.slices: list[Slice] = []
 
     def _releases(self, group: Group, horizon: Time) -> list[Time]:
-        offset = self.choices.offsets.get(group.name, 0)
+        offset = self.choices.offsets.get(group.name, 0) if group.offset is None else group.offset
         releases: list[Time] = []
         while not releases or offset + len(releases) * group.period < horizon:
             late: Time = 0

@@ -75,10 +75,10 @@ class TimedChannel:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An app. Iteration n is released up to `jitter` after n periods (and an offset that nobody knows), in order.
+    """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
-    All its sources are released together. Its response time counts from that release to the end of its last sink;
-    `deadline` is held against it, None is the period, and it may be longer. Larger `priority` = more urgent.
+    Groups with offsets share a clock; None is an offset that nobody knows. All sources are released together. The
+    response time counts from that release to the end of the last sink; `deadline` is held against it, None is the period, and it may be longer. Larger `priority` = more urgent.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Group:
     deadline: Time | None = None
     priority: int = 0
     jitter: Time = 0
+    offset: Time | None = None
 
     @property
     def due(self) -> Time:

@@ -100,11 +100,15 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`order` has the jobs of a round so that each comes after those it waits for in the same round."""
+    """`order` has the jobs of a round so that each comes after those it waits for in the same round.
+
+    `offset` is that of the nominal start of some round; None where nobody knows it.
+    """
 
     groups: tuple[int, ...]
     round: int
     jitter: int
+    offset: int | None
     lanes: tuple[int, ...]
     order: tuple[int, ...]
 
@@ -188,7 +192,7 @@ class _Unfolding:
         for g in self.groups:
             period = Fraction(g.period)
             parts.update((period / t.firings).denominator for t in g.tasks)
-            parts.update((Fraction(g.jitter).denominator, Fraction(g.due).denominator))
+            parts.update(Fraction(x).denominator for x in (g.jitter, g.due, g.offset or 0))
             parts.update(x.denominator for t in g.tasks for x in (*t.wcet, *t.bcet))
         return lcm(*parts)
 
@@ -247,7 +251,9 @@ class _Unfolding:
         while later and (sweeps < MOST_SWEEPS or any(self.drafts[j].ready is None for j in order)):
             sweeps += 1
             later = sum(self._earliest(j, whole, jitter) for j in order)
-        return Cluster(tuple(groups), whole, jitter, tuple(lanes), tuple(order))
+        offset = self.groups[groups[0]].offset if single else None
+        known = None if offset is None else self._int(offset)
+        return Cluster(tuple(groups), whole, jitter, known, tuple(lanes), tuple(order))
 
     def _repeat(self, lane: int, counts: dict[int, int], found: dict[Key, int]) -> None:
         """A worker's sequence, again and again until it fills the round."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ..analysis.simulate import Choices, simulate
 from ..analysis.timing import TimedChannel
-from ..mapping.joint.auto import SEARCHES, Outcome
+from ..mapping.joint.auto import Outcome
+from ..mapping.joint.auto import search as run
 from ..mapping.joint.candidates import Kernels, front
 from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, timed
 from ..mapping.problem import pinned
@@ -61,7 +62,7 @@ def map_jointly(
     if report is not None:
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
-    outcome = SEARCHES[search](problem, seed, budget, report)
+    outcome = run(problem, search, seed=seed, budget=budget, progress=report)
     return Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
 
 

@@ -416,6 +416,43 @@ def test_equation_5_4_as_the_paper_explains_it() -> None:
     assert paper_5_4(20, [1] * 5, [(10, [3, 2])]) == 5 + 3 + 3 + 3 + 2 + 2
 
 
+# -- offsets ---------------------------------------------------------------------------------------------------------
+def test_who_shares_a_clock_and_is_not_there_does_not_count() -> None:
+    """A runs from 0 to 4 in every 10, B from 5 on."""
+    a, b = group("A", 10, task("a", "c", 4), priority=1), group("B", 10, task("b", "c", 3))
+    assert response_times(system(a, b))["B"] == 7
+    assert response_times(system(replace(a, offset=0), replace(b, offset=5)))["B"] == 3
+    assert response_times(system(replace(a, offset=0), b))["B"] == 7
+    assert response_times(system(replace(a, offset=0), replace(b, offset=2)))["B"] == 5 + 2  # all of a counts
+    assert response_times(system(replace(a, offset=0, jitter=2), replace(b, offset=5)))["B"] == 7
+
+
+def test_offsets_count_by_the_phases_that_occur() -> None:
+    """A is there from 0 to 4 in every 10; B comes at 4, and with a period of 15 at 9 as well."""
+    a = group("A", 10, task("a", "c", 4), priority=1, offset=0)
+    assert response_times(system(a, group("B", 15, task("b", "c", 1), offset=4)))["B"] == 1
+    assert response_times(system(a, group("B", 15, task("b", "c", 2), offset=4)))["B"] == 2 + 4
+    assert response_times(system(a, group("B", 20, task("b", "c", 6), offset=4)))["B"] == 6
+    assert response_times(system(a, group("B", 20, task("b", "c", 7), offset=4)))["B"] == 11
+    for period in (15, 20):
+        made = system(a, group("B", period, task("b", "c", 5), offset=4))
+        assert seen(made)["B"] <= response_times(made)["B"]  # type: ignore[operator]
+
+
+def test_each_rival_counts_once_where_all_begin_together() -> None:
+    """GPU, CPU, GPU: with a clock, the others' GPU time comes once in a period that all of them end in."""
+
+    def app(name: str, offset: Time | None) -> Group:
+        tasks = task(name + "1", "g", 3), task(name + "2", name, 2), task(name + "3", "g", 4)
+        return group(name, 30, *tasks, arrows=f"{name}1 {name}2, {name}2 {name}3", offset=offset)
+
+    processors = (TimedProcessor("x", "fixed_priority"), TimedProcessor("y", "fixed_priority"), GPU)
+    together = response_times(system(app("x", 0), app("y", 0), processors=processors))
+    apart = response_times(system(app("x", None), app("y", None), processors=processors))
+    assert together == {"x": 9 + 7, "y": 9 + 7}
+    assert apart["x"] > 16  # type: ignore[operator]
+
+
 # -- simulation as referee -----------------------------------------------------------------------------------------
 @settings(max_examples=150, deadline=None)
 @given(SEEDS)

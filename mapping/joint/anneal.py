@@ -1,48 +1,79 @@
-"""From a mapping that is late to one that is not: small changes, as long as deadlines are missed by less.
+"""From a mapping that is late to one that is not, and on to lower utilisation: simulated annealing.
 
-In: a problem and a deadline for the search. Out: the least late assignment found, and feasible ones by their maximum
-utilisation. It begins where response times are short: tasks of a group on one core, networks in few stages.
+In: a problem. Out: the best assignment found. A step gives a network another candidate, or a task another place. What
+is late is worth as much as it is late, so that small gains count. It begins where response times are short: tasks of a
+group on one core, networks in few stages.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import exp
 
 from .genetic import Best, look
-from .problem import Assignment, JointProblem
+from .problem import Assignment, JointProblem, Net
 from .relaxed import Relaxed
 
-#: Candidates of a network that are tried, by how little they raise the bound on the utilisation.
-NEAR = 40
+Progress = Callable[[str], None]
+#: Candidates of a network that are tried, by each of some rules.
+NEAR = 25
+#: Temperatures at the start: of lateness, and of utilisation.
+LATE, USED = 0.03, 0.01
+#: After so many steps in a row that were looked at before, there is nothing new.
+KNOWN = 300
+#: Seconds between two words of progress.
+PAUSE = 1.0
 
 
-def repair(problem: JointProblem, relaxed: Relaxed, *, seed: int, budget: float, best: Best) -> Best:
-    """Improve `best` until something feasible is found, or the budget is used up."""
+def anneal(
+    problem: JointProblem,
+    relaxed: Relaxed,
+    *,
+    seed: int,
+    budget: float,
+    best: Best,
+    progress: Progress | None = None,
+) -> Best:
+    """Improve `best` until the budget is used up. Ctrl-C returns the best so far."""
     rng = random.Random(seed)
-    end = time.monotonic() + budget
-    # Per network: the candidates to choose from, those of few stages first among equals.
-    liked = [
-        sorted(range(len(n.candidates)), key=lambda c, n=n, r=r: (r[c] > 0.02, len(n.candidates[c].steps), r[c]))[:NEAR]  # type: ignore[misc]
-        for n, r in zip(problem.nets, relaxed.rises, strict=True)
-    ]
-    for start in _starts(problem, liked):
-        value = look(problem, start, best)
-        here = start
-        while time.monotonic() < end and not best.feasible:
+    begin = said = time.monotonic()
+    liked = [_liked(n, r) for n, r in zip(problem.nets, relaxed.rises, strict=True)]
+    try:
+        start = {look(problem, start, best): start for start in _starts(problem, liked)}
+        value = min(start)
+        here = start[value]
+        known = 0
+        while (spent := time.monotonic() - begin) < budget and known < KNOWN:
             change = _changed(problem, here, liked, rng)
-            if change in best.seen:
-                if rng.random() < 0.02:  # everything near was tried
-                    break
-                continue
+            known = known + 1 if change in best.seen else 0
             other = look(problem, change, best)
-            if other < value or rng.random() < 0.01:
+            heat = (1 - spent / budget) * (LATE if value >= 2 else USED)
+            if other <= value or rng.random() < exp((value - other) / heat):
                 here, value = change, other
-        if best.feasible or time.monotonic() >= end:
-            break
+            if progress is not None and time.monotonic() - said > PAUSE:
+                said = time.monotonic()
+                progress(f"annealing: {best.text}")
+    except KeyboardInterrupt:
+        pass
     return best
+
+
+def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
+    """The candidates of a network to choose from: those that could be in a good answer, and those that are fast.
+
+    Time on the GPU counts more: it is what other networks wait for.
+    """
+    of, all_of_them = net.candidates, range(len(net.candidates))
+    rules: tuple[Callable[[int], tuple[float, ...]], ...] = (
+        lambda c: (rises[c] > 0.02, len(of[c].steps), rises[c]),
+        lambda c: (of[c].latency,),
+        lambda c: (of[c].latency + of[c].work("gpu"),),
+        lambda c: (of[c].latency + 3 * of[c].work("gpu"),),
+    )
+    return sorted({c for rule in rules for c in sorted(all_of_them, key=rule)[:NEAR]})
 
 
 def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignment]:
@@ -50,13 +81,17 @@ def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignmen
         min(own, key=lambda c, n=n: (len(n.candidates[c].steps), n.candidates[c].latency))  # type: ignore[misc]
         for own, n in zip(liked, problem.nets, strict=True)
     )
-    for choice in (whole, tuple(own[0] for own in liked)):
-        for fast in (True, False):
+    fast = tuple(
+        min(own, key=lambda c, n=n: n.candidates[c].latency)  # type: ignore[misc]
+        for own, n in zip(liked, problem.nets, strict=True)
+    )
+    for choice in dict.fromkeys((whole, fast)):
+        for best in (True, False):
             items = []
             for item in problem.items:
                 places = problem.at_home(item)
                 order = sorted(places, key=lambda p: (item.work(problem.kind[p]), p))
-                items.append(order[0] if fast else order[-1])
+                items.append(order[0] if best else order[-1])
             yield _placed(problem, Assignment(choice, (), tuple(items)))
 
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from .anneal import anneal
 from .genetic import Best, baseline, entire_ga, heuristic_ga
 from .optimum import solve
-from .problem import Assignment, JointProblem, Verdict
+from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import relax
-from .repair import repair
 
 Progress = Callable[[str], None]
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
 HEURISTIC = 0.2
-#: Of what is left then, what repairs get where nothing meets its deadlines yet.
-REPAIR = 0.6
+#: Of what is left then, what annealing gets where that met no deadlines.
+ANNEALING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,11 @@ class Outcome:
 
 def search(problem: JointProblem, name: str, *, seed: int, budget: float, progress: Progress | None = None) -> Outcome:
     """Run a search. Raises KeyError for a name that is none."""
-    return SEARCHES[name](problem, seed, budget, progress)
+    found = SEARCHES[name](problem, seed, budget, progress)
+    if found.assignment is None or found.verdict is None or found.verdict.feasible:
+        return found
+    # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
+    return replace(found, verdict=verdict(problem, found.assignment))
 
 
 def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int, float, Progress | None], Outcome]:
@@ -74,7 +78,7 @@ def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress |
 
 
 def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
-    """`heuristic-ga` with an eighth of the thesis' population, repairs if it is late, then `exact` from there."""
+    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there."""
     begin = time.monotonic()
     relaxed = relax(problem)
     if relaxed is None:
@@ -84,7 +88,7 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
         if progress is not None:
             progress("no deadline-keeping mapping yet: looking where response times are short")
         spent = time.monotonic() - begin
-        best = repair(problem, relaxed, seed=seed, budget=REPAIR * (budget - spent), best=best)
+        best = anneal(problem, relaxed, seed=seed, budget=ANNEALING * (budget - spent), best=best, progress=progress)
     left = budget - (time.monotonic() - begin)
     if progress is not None:
         progress("exact: proving how far from the optimum that is")
@@ -97,10 +101,10 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
     better = found.verdict is not None and found.verdict.feasible and found.assignment is not None
     if better and best.feasible and best.verdict is not None and found.verdict is not None:
         better = found.verdict.maximum <= best.verdict.maximum
-    assignment, verdict = (found.assignment, found.verdict) if better else (best.assignment, best.verdict)
-    proved = verdict is not None and verdict.feasible and (found.proved or verdict.maximum <= found.bound)
+    assignment, told = (found.assignment, found.verdict) if better else (best.assignment, best.verdict)
+    proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
     return Outcome(
-        "auto", assignment, verdict, found.bound, proved, found.infeasible and not best.feasible,
+        "auto", assignment, told, found.bound, proved, found.infeasible and not best.feasible,
         best.evaluations + len(best.seen), time.monotonic() - begin,
     )  # fmt: skip
 

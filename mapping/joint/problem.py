@@ -233,7 +233,10 @@ def broken_limits(problem: JointProblem, assignment: Assignment) -> tuple[str, .
 
 
 def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
-    """The mapped system: stages in a row instead of networks, every group with its tasks on their processors."""
+    """The mapped system: stages in a row instead of networks, every group with its tasks on their processors.
+
+    A program releases its apps from one clock, beginning together: offsets are known.
+    """
     tasks: dict[str, list[TimedTask]] = {t.name: [] for t in problem.teams}
     ends: dict[str, tuple[str, str]] = {}
     links: dict[str, list[TimedChannel]] = {t.name: [] for t in problem.teams}
@@ -255,7 +258,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         ]
         groups.append(
             Group(team.name, team.period_ns, tuple(tasks[team.name]), (*own, *links[team.name]), team.deadline_ns,
-                  team.priority)
+                  team.priority, offset=0)
         )  # fmt: skip
     processors = tuple(
         TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name)
@@ -266,14 +269,17 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     return TimedSystem(tuple(groups), processors, slow)
 
 
-def verdict(problem: JointProblem, assignment: Assignment) -> Verdict:
-    """Utilisations, limits, and the bound on every group's response time. Raises Refused for what has no bound."""
+def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
+    """Utilisations, limits, and the bound on every group's response time. Raises Refused for what has no bound.
+
+    With `patience`, response times of groups that are late by more than that factor are rough (`response_times`).
+    """
     used = utilisations(problem, assignment)
     responses: Mapping[str, Fraction | None]
     if max(used.values()) > 1:
         responses = {t.name: None for t in problem.teams}
     else:
-        responses = response_times(timed(problem, assignment))
+        responses = response_times(timed(problem, assignment), patience=patience)
     late = tuple(t.name for t in problem.teams if not meets(t, responses[t.name]))
     guessed = {i.group for i in problem.items if i.estimated}
     guessed |= {
