@@ -28,9 +28,9 @@ class Choices:
     """What the bounds leave open, for one execution.
 
     `offsets` are for groups that have none of their own; of groups that share static orders they have to be equal.
-    `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up to the jitter, or all of it at the first one, which
-    the next ones follow as soon as they can. Among equals the one that came first runs, or a random one when
-    `shuffle`; a group `against` which all is decided goes last.
+    `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up
+    to the jitter, or all of it at the first one, which the next ones follow as soon as they can. Among equals the one
+    that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last.
     """
 
     offsets: Mapping[str, Time] = field(default_factory=dict)

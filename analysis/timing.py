@@ -78,7 +78,8 @@ class Group:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
     Groups with offsets share a clock; None is an offset that nobody knows. All sources are released together. The
-    response time counts from that release to the end of the last sink; `deadline` is held against it, None is the period, and it may be longer. Larger `priority` = more urgent.
+    response time counts from that release to the end of the last sink; `deadline` is held against it,
+    None is the period, and it may be longer. Larger `priority` = more urgent.
     """
 
     name: str
