@@ -282,7 +282,7 @@ class Solver:
         whole, jitter = cluster.round, cluster.jitter
         rivals = {i: self._rivals(i) for i in cluster.lanes}
         chains: dict[int, list[Chain]] = {i: [] for i in cluster.lanes}
-        paths = path_bounds(net, cluster, rivals, self._stretches(cluster, rivals)) if careful else None
+        paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals)) if careful else None
         changed = False
         for j in cluster.order:
             job = jobs[j]
@@ -389,7 +389,7 @@ class Solver:
                         changed = True
         return changed
 
-    def _stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
+    def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
         """The window of every block of the cluster, taken alone."""
         found = []
         for i in cluster.lanes:

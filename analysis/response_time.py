@@ -25,16 +25,18 @@ from .busy_window import ALWAYS, EventStream, Rivals, queued
 from .fixed_point import Note, Solver
 from .timing import TimedSystem
 from .unfolding import Job, Unfolded, unfold
+from .whole_paths import path_shares
 
-Kind = Literal["own", "earlier", "higher", "equal", "queue", "contention"]
+Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """A part of a window: `times` of `each` ns that `who` takes, `total` together (less where a queue limits them).
 
-    `own` is the firing itself, `earlier` are firings of the same worker just before it, `higher` and `equal` are
-    groups by priority, `queue` is who is ahead on a FIFO processor, `contention` is time lost to another pool.
+    `own` is the firing itself, `earlier` are firings of the same worker just before it, `release` is the time until a
+    later firing of a source is released, or by which releases are late, `higher` and `equal` are groups
+    by priority, `queue` is who is ahead on a FIFO processor, `contention` is time lost to another pool.
     """
 
     kind: Kind
@@ -69,13 +71,19 @@ class TaskBound:
 
 @dataclass(frozen=True, slots=True)
 class GroupBound:
-    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows lead to the end."""
+    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows lead to the end.
+
+    `terms` are those of the windows on the path, or from where the bound over the whole path is shorter, of that one.
+    They add up to the response, but for windows that began before the release, and what a bound that only grows while
+    it is sought has grown too much.
+    """
 
     group: str
     response: Fraction | None
     deadline: Fraction
     reason: str
     path: tuple[str, ...]
+    terms: tuple[Term, ...]
 
     @property
     def schedulable(self) -> bool:
@@ -113,9 +121,9 @@ def bounds(system: TimedSystem) -> Bounds:
         for g in cluster.groups:
             group = system.groups[g]
             response = solution.response(g)
-            path = told.path(g) if told else ()
+            path, terms = told.path(g) if told else ((), ())
             groups[group.name] = GroupBound(
-                group.name, response, Fraction(group.due), solution.reasons.get(number, ""), path
+                group.name, response, Fraction(group.due), solution.reasons.get(number, ""), path, terms
             )
             if told:
                 tasks.update((b.task, b) for b in told.tasks(g))
@@ -137,18 +145,42 @@ class _Story:
     def _jobs(self, group: int) -> list[int]:
         return [j for j in self.cluster.order if self.net.jobs[j].group == group]
 
-    def path(self, group: int) -> tuple[str, ...]:
-        """From the last end backwards: what each window began with."""
+    def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+        """From the last end backwards: what each window began with, and what all of them are made of."""
         jobs, ends = self.net.jobs, self.solution.ends
         sinks = [j for j in self._jobs(group) if jobs[j].sink]
         found: list[str] = []
+        terms: list[Term] = []
+        whole = False
         here = max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None)
         seen: set[int] = set()
         while here is not None and here not in seen:
             seen.add(here)
             found.append(_name(self.net, here))
-            here = self._before(self.worst[here])
-        return tuple(reversed(found))
+            note = self.worst[here]
+            if not whole:
+                whole = note.end > ends[here]
+                terms[:0] = self._shares(here) if whole else self._window(here, note)
+            here = self._before(note)
+        return tuple(reversed(found)), tuple(terms)
+
+    def _window(self, j: int, note: Note) -> Iterator[Term]:
+        """The terms of a window, and of what is before it if that is no other window."""
+        before = self._before(note)
+        known = 0 if before is None else self.solution.ends[before] - self.net.jobs[before].base
+        start = note.start - note.shift - self.net.jobs[j].base
+        if start > known:
+            yield self._term("release", _name(self.net, j), 1, start - known)
+        yield from self._terms(j, note)
+
+    def _shares(self, j: int) -> Iterator[Term]:
+        """The terms of a bound over the whole path."""
+        solution = self.solution
+        stretches = solution.stretches(self.cluster, self.rivals)
+        for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
+            if x.total:
+                who = _name(self.net, x.job) if x.job >= 0 else ""
+                yield Term(x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total))
 
     def _before(self, note: Note) -> int | None:
         """The job whose end the window of a note began with; None for a release."""

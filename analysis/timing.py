@@ -358,51 +358,45 @@ def hyperperiod(groups: Iterable[Group]) -> Fraction:
 def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     """The firings of one iteration in a sequence that one processor could execute. Raises Refused on a deadlock.
 
-    Upstream first, all firings of a task that can run before the next task: the long runs of `static_order`.
+    Of the tasks that can fire, the one with the longest way to go (by worst-case times), as often as it can: what the
+    end of an iteration waits for is not kept waiting by what it does not wait for.
     """
     dependencies = needs(group)
-    depth = _depths(group)
-    tasks = sorted(group.tasks, key=lambda t: depth[t.name])
+    ahead = _work_ahead(group)
+    tasks = sorted(group.tasks, key=lambda t: -ahead[t.name])
     done: set[tuple[str, int]] = set()
     sequence: list[tuple[str, int]] = []
     fired = {t.name: 0 for t in tasks}
-    moved = True
-    while moved:
-        moved = False
-        for task in tasks:
-            while fired[task.name] < task.firings:
-                here = task.name, fired[task.name]
-                if any(n.lag == 0 and (n.task, n.firing) not in done for n in dependencies[here]):
-                    break
-                done.add(here)
-                sequence.append(here)
-                fired[task.name] += 1
-                moved = True
+
+    def ready(task: TimedTask) -> bool:
+        here = task.name, fired[task.name]
+        return here[1] < task.firings and all(n.lag or (n.task, n.firing) in done for n in dependencies[here])
+
+    while task := next((t for t in tasks if ready(t)), None):
+        while ready(task):
+            here = task.name, fired[task.name]
+            done.add(here)
+            sequence.append(here)
+            fired[task.name] += 1
     stuck = [t.name for t in group.tasks if fired[t.name] < t.firings]
     if stuck:
         raise Refused([f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"])
     return sequence
 
 
-def _depths(group: Group) -> dict[str, int]:
-    """Longest way from a source, with cycles contracted."""
-    arrows = {(c.source, c.destination) for c in group.channels if c.source != c.destination}
-    depth = {t.name: 0 for t in group.tasks}
-    for _ in depth:
-        changed = False
-        for a, b in arrows:
-            if depth[b] <= depth[a]:
-                depth[b], changed = depth[a] + 1, True
-        if not changed:
-            return depth
+def _work_ahead(group: Group) -> dict[str, Time]:
+    """Longest way to the end of an iteration, a task's own work included; cycles count as one task."""
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(depth)
-    graph.add_edges_from(arrows)
+    graph.add_nodes_from(t.name for t in group.tasks)
+    graph.add_edges_from((c.source, c.destination) for c in group.channels if c.source != c.destination)
     condensed = nx.condensation(graph)
-    level: dict[int, int] = {}
-    for component in nx.topological_sort(condensed):
-        level[component] = max((level[p] + 1 for p in condensed.predecessors(component)), default=0)
-    return {name: level[c] for name, c in condensed.graph["mapping"].items()}
+    component = condensed.graph["mapping"]
+    work: dict[int, Time] = dict.fromkeys(condensed, 0)
+    for t in group.tasks:
+        work[component[t.name]] += t.cost * t.firings
+    for c in reversed(list(nx.topological_sort(condensed))):
+        work[c] += max((work[after] for after in condensed.successors(c)), default=0)
+    return {name: work[c] for name, c in component.items()}
 
 
 def workers_of(system: TimedSystem) -> tuple[Worker, ...]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
+from typing import Literal
 
 from .busy_window import ALWAYS, Demand, Loss, Queue, Rivals, queued, taken
 from .unfolding import Cluster, Unfolded
@@ -39,69 +40,122 @@ class Stretch:
     window: int
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a path's length: `times` firings of `job` that take `total` together.
+
+    `own` is on the path; `release` the time until a later firing of a source is released, or by which releases may be
+    late; `higher`, `queue` and `contention` are what firings of rivals take, the first of them named.
+    """
+
+    kind: Literal["own", "release", "higher", "queue", "contention"]
+    job: int
+    times: int
+    total: int
+
+
 def path_bounds(
     net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch]
 ) -> dict[int, int] | None:
     """Latest ends by job, from the start of its round; None where this way finds no bound."""
-    found = _ends(net, cluster, _Toll(net, cluster, rivals, stretches))
-    if cluster.offset is None:
-        return found
-    # Where a rival that shares the clock runs shows only over the whole path.
-    clocked = _ends(net, cluster, _Toll(net, cluster, rivals, ()))
-    if found is None or clocked is None:
-        return found or clocked
-    return {j: min(end, clocked[j]) for j, end in found.items()}
+    found: dict[int, int] | None = None
+    for paths in _ways(net, cluster, rivals, stretches):
+        if found is None or paths.ends is None:
+            found = found or paths.ends
+        else:
+            found = {j: min(end, paths.ends[j]) for j, end in found.items()}
+    return found
 
 
-def _ends(net: Unfolded, cluster: Cluster, toll: _Toll) -> dict[int, int] | None:
-    work: list[dict[int, int]] = []
-    found: dict[int, int] = {}
-    latest = 0
-    for rounds in range(MOST_ROUNDS):
-        work.append(_longest(net, cluster, work, toll.local))
-        shift = rounds * cluster.round - cluster.jitter if rounds else 0
-        lengths: dict[int, int] = {}
-        before = length = 0
-        for own in sorted(set(work[-1].values())):
-            known = toll.length(own, rounds + 1, length + own - before)
-            if known is None:
-                return None
-            before, length = own, known
-            lengths[own] = length
-            latest = max(latest, length)
-        for j, own in work[-1].items():
-            found[j] = max(found.get(j, 0), lengths[own] - shift)
-        if latest <= (rounds + 1) * cluster.round - cluster.jitter:
-            return found
-    return None
+def path_shares(
+    net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch], j: int
+) -> list[Share]:
+    """What the bound of a job's end is made of, from the release on. The job has to have one."""
+    ways = [p for p in _ways(net, cluster, rivals, stretches) if p.ends is not None]
+    return min(ways, key=lambda p: p.ends[j] if p.ends else 0).shares(j)
 
 
-def _longest(net: Unfolded, cluster: Cluster, before: list[dict[int, int]], local: Mapping[int, int]) -> dict[int, int]:
-    """Longest paths that began len(before) rounds earlier, by the jobs they end with: work, local tolls, waiting.
+def _ways(
+    net: Unfolded, cluster: Cluster, rivals: Mapping[int, Rivals], stretches: Iterable[Stretch]
+) -> Iterator[_Paths]:
+    yield _Paths(net, cluster, _Toll(net, cluster, rivals, stretches))
+    if cluster.offset is not None:
+        # Where a rival that shares the clock runs shows only over the whole path.
+        yield _Paths(net, cluster, _Toll(net, cluster, rivals, ()))
 
-    Waiting is that for the later firings of a source.
-    """
-    longest: dict[int, int] = {}
-    rounds = len(before)
-    for j in cluster.order:
-        job = net.jobs[j]
-        lane = net.lanes[job.worker]
-        starts = []
+
+class _Paths:
+    """The longest paths to all jobs of a cluster: `ends` bounds them, from the start of a round; None without bound."""
+
+    def __init__(self, net: Unfolded, cluster: Cluster, toll: _Toll) -> None:
+        self.net, self.cluster, self.toll = net, cluster, toll
+        # Work, local tolls and waiting of the longest paths by job; entry r is of those that began r rounds earlier.
+        self.work: list[dict[int, int]] = []
+        self.ends = self._bounds()
+
+    def _shift(self, rounds: int) -> int:
+        return rounds * self.cluster.round - self.cluster.jitter if rounds else 0
+
+    def _bounds(self) -> dict[int, int] | None:
+        found: dict[int, int] = {}
+        latest = 0
+        for rounds in range(MOST_ROUNDS):
+            self.work.append(self._longest(rounds))
+            lengths: dict[int, int] = {}
+            before = length = 0
+            for own in sorted(set(self.work[-1].values())):
+                known = self.toll.length(own, rounds + 1, length + own - before)
+                if known is None:
+                    return None
+                before, length = own, known
+                lengths[own] = length
+                latest = max(latest, length)
+            for j, own in self.work[-1].items():
+                found[j] = max(found.get(j, 0), lengths[own] - self._shift(rounds))
+            if latest <= self._shift(rounds + 1):
+                return found
+        return None
+
+    def _longest(self, rounds: int) -> dict[int, int]:
+        longest: dict[int, int] = {}
+        self.work.append(longest)
+        for j in self.cluster.order:
+            starts = [start for start, _ in self._starts(j, rounds)]
+            if starts:
+                longest[j] = max(starts) + self.net.jobs[j].cost + self.toll.local.get(j, 0)
+        return self.work.pop()
+
+    def _starts(self, j: int, rounds: int) -> Iterator[tuple[int, tuple[int, int] | None]]:
+        """What a job may have waited for: the path up to there, and the job and rounds it ends with, or a release."""
+        job, work = self.net.jobs[j], self.work
+        lane = self.net.lanes[job.worker]
         if not rounds:
-            starts.append(job.released if job.released is not None else 0)
+            yield job.released if job.released is not None else 0, None
         for w in job.waits:
-            known = longest if w.lag == 0 else before[rounds - w.lag] if w.lag <= rounds else {}
-            if w.job in known:
-                starts.append(known[w.job])
-        if job.place:
-            previous = lane.jobs[job.place - 1]
-            if previous in longest:
-                starts.append(longest[previous])
-        elif rounds and lane.jobs[-1] in before[-1]:
-            starts.append(before[-1][lane.jobs[-1]])
-        if starts:
-            longest[j] = max(starts) + job.cost + local.get(j, 0)
-    return longest
+            if w.lag <= rounds and w.job in work[rounds - w.lag]:
+                yield work[rounds - w.lag][w.job], (w.job, rounds - w.lag)
+        previous, lag = (lane.jobs[job.place - 1], 0) if job.place else (lane.jobs[-1], 1)
+        if lag <= rounds and previous in work[rounds - lag]:
+            yield work[rounds - lag][previous], (previous, rounds - lag)
+
+    def shares(self, j: int) -> list[Share]:
+        """The path to a job, from its release on, and what rivals take from it."""
+        reached = [r for r in range(len(self.work)) if j in self.work[r]]
+        lengths = {r: self.toll.length(self.work[r][j], r + 1, 0) or 0 for r in reached}
+        rounds = max(reached, key=lambda r: lengths[r] - self._shift(r))
+        found = list(self.toll.shares(rounds + 1, lengths[rounds]))
+        if self._shift(rounds) < 0:
+            found.append(Share("release", j, 1, -self._shift(rounds)))
+        here: tuple[int, int] | None = (j, rounds)
+        while here is not None:
+            job = self.net.jobs[here[0]]
+            found += self.toll.paid.get(here[0], ())
+            found.append(Share("own", here[0], 1, job.cost))
+            start, before = max(self._starts(*here), key=lambda s: s[0])
+            if before is None and start:
+                found.append(Share("release", here[0], 1, start))
+            here = before
+        return found[::-1]
 
 
 class _Toll:
@@ -117,6 +171,7 @@ class _Toll:
         self.limit = 2 * MOST_ROUNDS * cluster.round
         self.phases: dict[Demand, tuple[tuple[int, int], ...]] = {}
         self.local: dict[int, int] = {}
+        self.paid: dict[int, list[Share]] = {}
         self.higher: list[Demand] = []
         self.queues: list[tuple[Queue, int]] = []
         self.losses: list[Loss] = []
@@ -134,25 +189,49 @@ class _Toll:
             higher = {d: None for i in lanes for d in rivals[i].higher}
             queues = {q.lane: q for i in lanes for q in rivals[i].queues}
             for d in higher:
-                each = {s.first: (s.window + d.came) // d.spacing * d.cost for s in here}
+                counts = {s.first: (s.window + d.came) // d.spacing for s in here}
+                each = {first: Share("higher", d.first, n, n * d.cost) for first, n in counts.items()}
                 if not self._pay(each, self._most(d, span) * d.cost):
                     self.higher.append(d)
             for q in queues.values():
-                each = {s.first: queued(q, s.parts, s.level, s.window) for s in here if s.lane != q.lane}
+                each = {
+                    s.first: Share("queue", q.demands[0].first, s.parts, queued(q, s.parts, s.level, s.window))
+                    for s in here
+                    if s.lane != q.lane and q.demands
+                }
                 if not self._pay(each, self._queued(q, parts, span)):
                     self.queues.append((q, parts))
             for loss in rivals[lanes[0]].losses:
-                each = {s.first: loss.time(s.window) for s in here}
+                first = loss.demands[0].first if loss.demands else -1
+                each = {s.first: Share("contention", first, 1, loss.time(s.window)) for s in here}
                 if not self._pay(each, self._lost(loss, span)):
                     self.losses.append(loss)
 
-    def _pay(self, each: dict[int, int], once: int) -> bool:
+    def _pay(self, each: dict[int, Share], once: int) -> bool:
         """Let the blocks pay if that is not more."""
-        if not each or sum(each.values()) > once:
+        if not each or sum(share.total for share in each.values()) > once:
             return False
-        for first, time in each.items():
-            self.local[first] = self.local.get(first, 0) + time
+        for first, share in each.items():
+            if share.total:
+                self.local[first] = self.local.get(first, 0) + share.total
+                self.paid.setdefault(first, []).append(share)
         return True
+
+    def shares(self, rounds: int, length: int) -> Iterator[Share]:
+        """What rivals take over a path of that length."""
+        for d in self.higher:
+            times = self._most(d, length)
+            yield Share("higher", d.first, times, times * d.cost)
+        for q, parts in self.queues:
+            counts = [self._most(d, length) for d in q.demands]
+            each = [Share("queue", d.first, n, n * d.cost) for d, n in zip(q.demands, counts, strict=True)]
+            time = taken(q, parts * rounds, counts)
+            if sum(share.total for share in each) == time:
+                yield from each
+            else:  # fewer sub-tasks than would have come
+                yield Share("queue", each[0].job, parts * rounds, time)
+        for x in self.losses:
+            yield Share("contention", x.demands[0].first if x.demands else -1, 1, self._lost(x, length))
 
     def length(self, own: int, rounds: int, least: int) -> int | None:
         """Longest time that a path with so much of its own takes, at `least` that; None beyond all patience."""

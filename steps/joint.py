@@ -7,11 +7,13 @@ bound on every app's response time, and how far from the optimum that is.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
 
+from ..analysis.response_time import Term, bounds
 from ..analysis.simulate import Choices, simulate
 from ..analysis.timing import TimedChannel
 from ..mapping.joint.auto import Outcome
@@ -258,12 +260,43 @@ def reasons(joint: Joint) -> list[str]:
         assert response is not None
         said = f"`{tightest}` is the tightest: {float(response) / 1e6:.2f} ms of {float(due) / 1e6:.2f} ms"
         lines.append(said)
+        lines += _taken_apart(joint, tightest)
         if response > due:
             lines.append(
                 f"a deadline of {float(response) / 1e6:.2f} ms would be met, or a higher priority than {team.priority}"
             )
     lines += [f"`{name}` rests on estimated times, which count {MARGIN - 1:.0%} more" for name in verdict.conditional]
     return lines
+
+
+#: What the terms of a bound say of those who make it longer.
+_WORDS = {
+    "higher": "preempts it",
+    "equal": "may come first",
+    "queue": "is ahead of it in queues",
+    "contention": "slows it down",
+}
+
+
+def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
+    """The terms of a group's bound: its own path, and what others add to it."""
+    assert joint.outcome.assignment is not None
+    system = timed(joint.problem, joint.outcome.assignment)
+    home = {t.name: g.name for g in system.groups for t in g.tasks}
+    own: dict[str, Fraction] = {}
+    others: dict[tuple[str, str], list[Term]] = {}
+    for term in bounds(system).groups[group].terms:
+        if term.kind in ("own", "earlier", "release"):
+            own[term.who] = own.get(term.who, Fraction(0)) + term.total
+        else:
+            others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
+    said = ", ".join(f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items())
+    yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
+    for (name, what), terms in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
+        parts = ", ".join(
+            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}" for t in terms if t.times > 0
+        )
+        yield f"  `{name}` {what}: {float(sum(t.total for t in terms)) / 1e6:.2f} ms ({parts})"
 
 
 def simulated(joint: Joint) -> Chart | None:

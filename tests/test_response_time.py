@@ -26,6 +26,7 @@ from flowc.analysis.timing import (
     TimedSystem,
     TimedTask,
     Worker,
+    iteration_sequence,
     utilisation,
     workers_from,
 )
@@ -83,6 +84,15 @@ def test_responses_longer_than_the_period() -> None:
     assert bounds(late).groups["B"].schedulable and not bounds(LEHOCZKY).groups["B"].schedulable
 
 
+TWO_AND_GPU = (TimedProcessor("x", "fixed_priority"), TimedProcessor("y", "fixed_priority"), GPU)
+
+
+def _there_and_back(name: str, offset: Time | None) -> Group:
+    """GPU, a CPU of that name, GPU."""
+    tasks = task(name + "1", "g", 3), task(name + "2", name, 2), task(name + "3", "g", 4)
+    return group(name, 30, *tasks, arrows=f"{name}1 {name}2, {name}2 {name}3", offset=offset)
+
+
 def test_a_bound_is_taken_apart() -> None:
     found = bounds(LEHOCZKY).tasks["b"]
     assert [(t.kind, t.who, t.times, t.each) for t in found.terms] == [
@@ -91,7 +101,36 @@ def test_a_bound_is_taken_apart() -> None:
         ("higher", "a", 8, 26),
     ]
     assert found.window == 518 and found.start == -400 and found.after == "release"
-    assert bounds(PYCPA).groups["B"].path == ("T12", "T22")
+    whole = bounds(PYCPA).groups["B"]
+    assert whole.path == ("T12", "T22") and sum(t.total for t in whole.terms) == whole.response
+
+
+def test_a_bound_over_a_whole_path_is_taken_apart() -> None:
+    """Both take the GPU twice; each meets all of the other's work once."""
+    made = system(_there_and_back("x", 0), _there_and_back("y", 0), processors=TWO_AND_GPU)
+    found = bounds(made).groups["x"]
+    assert [(t.kind, t.who, t.times, t.total) for t in found.terms] == [
+        ("own", "x1", 1, 3),
+        ("own", "x2", 1, 2),
+        ("own", "x3", 1, 4),
+        ("queue", "y3", 1, 4),
+        ("queue", "y1", 1, 3),
+    ]
+
+
+def test_what_the_end_waits_for_comes_first() -> None:
+    """Of two readers on a core, the one with a long way to go behind it; data decide where they have to."""
+    made = group(
+        "A",
+        100,
+        task("a", "c", 1),
+        task("save", "c", 9),
+        task("b", "c", 2),
+        task("d", "d", 8),
+        arrows="a save, a b, b d",
+    )
+    assert [t for t, _ in iteration_sequence(made)] == ["a", "b", "save", "d"]
+    assert response_times(system(made)) == {"A": 12} == seen(system(made))
 
 
 def test_late_releases_let_activations_meet() -> None:
@@ -442,13 +481,8 @@ def test_offsets_count_by_the_phases_that_occur() -> None:
 def test_each_rival_counts_once_where_all_begin_together() -> None:
     """GPU, CPU, GPU: with a clock, the others' GPU time comes once in a period that all of them end in."""
 
-    def app(name: str, offset: Time | None) -> Group:
-        tasks = task(name + "1", "g", 3), task(name + "2", name, 2), task(name + "3", "g", 4)
-        return group(name, 30, *tasks, arrows=f"{name}1 {name}2, {name}2 {name}3", offset=offset)
-
-    processors = (TimedProcessor("x", "fixed_priority"), TimedProcessor("y", "fixed_priority"), GPU)
-    together = response_times(system(app("x", 0), app("y", 0), processors=processors))
-    apart = response_times(system(app("x", None), app("y", None), processors=processors))
+    together = response_times(system(_there_and_back("x", 0), _there_and_back("y", 0), processors=TWO_AND_GPU))
+    apart = response_times(system(_there_and_back("x", None), _there_and_back("y", None), processors=TWO_AND_GPU))
     assert together == {"x": 9 + 7, "y": 9 + 7}
     assert apart["x"] > 16  # type: ignore[operator]
 
