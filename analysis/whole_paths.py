@@ -169,7 +169,7 @@ class _Toll:
     ) -> None:
         self.net, self.cluster = net, cluster
         self.limit = 2 * MOST_ROUNDS * cluster.round
-        self.phases: dict[Demand, tuple[tuple[int, int], ...]] = {}
+        self.counts: dict[int, _Count] = {}
         self.local: dict[int, int] = {}
         self.paid: dict[int, list[Share]] = {}
         self.higher: list[Demand] = []
@@ -250,23 +250,20 @@ class _Toll:
             length = work
 
     def _queued(self, q: Queue, parts: int, length: int) -> int:
-        return taken(q, parts, (self._most(d, length) for d in q.demands))
+        return taken(q, parts, [self._most(d, length) for d in q.demands])
 
     def _lost(self, loss: Loss, length: int) -> int:
         return loss.lost(length, sum(self._most(d, length) * d.cost for d in loss.demands))
 
     def _most(self, d: Demand, length: int) -> int:
         """How often a demand can run in a time of that length that begins with a release."""
-        most = (length + d.ran) // d.spacing
-        if d not in self.phases:
-            self.phases[d] = tuple(self._ranges(d))
-        counts = [-((begin - length) // d.spacing) - over // d.spacing - 1 for begin, over in self.phases[d]]
-        return min(most, max(counts)) if counts else most
+        count = self.counts.get(d.first)
+        if count is None:
+            count = self.counts[d.first] = _Count(d.spacing, d.ran, tuple(self._phases(d)))
+        return count.most(length)
 
-    def _ranges(self, d: Demand) -> Iterator[tuple[int, int]]:
-        """For each phase that releases can have to a demand's events: the earliest time that one of them runs, and
-        minus the latest, seen from the first and the last moment that the release can be. Empty if unknown.
-        """
+    def _phases(self, d: Demand) -> Iterator[tuple[int, int]]:
+        """What `_Count` wants to know of each phase that releases can have to a demand's events."""
         net, mine = self.net, self.cluster
         if mine.offset is None or d is ALWAYS:
             return
@@ -276,4 +273,26 @@ class _Toll:
             return
         for phase in range(0, d.spacing, step):
             begin = other.offset - mine.offset + phase + d.ready
-            yield begin - mine.jitter, -(begin + d.ran - d.spacing + 1)
+            yield begin - mine.jitter, (begin + d.ran - d.spacing) // d.spacing
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """How often events of a demand can run in a time that begins with a release.
+
+    `phases` are for offsets that are known: the earliest time after the release at which event 0 runs, and how many
+    events before it can still run then.
+    """
+
+    spacing: int
+    ran: int
+    phases: tuple[tuple[int, int], ...]
+
+    def most(self, length: int) -> int:
+        """In a time of that length."""
+        most = (length + self.ran) // self.spacing
+        if len(self.phases) == 1:
+            begin, before = self.phases[0]
+            return min(most, before - (begin - length) // self.spacing)
+        known = [before - (begin - length) // self.spacing for begin, before in self.phases]
+        return min(most, max(known)) if known else most

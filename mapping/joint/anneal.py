@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import exp
 
 from .genetic import Best, look
-from .problem import Assignment, JointProblem, Net
+from .problem import Assignment, JointProblem, Net, utilisations
 from .relaxed import Relaxed
 
 Progress = Callable[[str], None]
@@ -24,6 +24,10 @@ NEAR = 25
 LATE, USED = 0.03, 0.01
 #: After so many steps in a row that were looked at before, there is nothing new.
 KNOWN = 300
+#: What meets its deadlines is changed on its busiest processor so often, and anywhere otherwise.
+RELIEF = 0.5
+#: Looks in a row that bring nothing, after which relieving ends.
+VAIN = 20
 #: Seconds between two words of progress.
 PAUSE = 1.0
 
@@ -42,12 +46,14 @@ def anneal(
     begin = said = time.monotonic()
     liked = [_liked(n, r) for n, r in zip(problem.nets, relaxed.rises, strict=True)]
     try:
-        start = {look(problem, start, best): start for start in _starts(problem, liked)}
-        value = min(start)
-        here = start[value]
+        given = [best.assignment] if best.feasible and best.assignment is not None else _starts(problem, liked)
+        starts = {look(problem, start, best): start for start in given}
+        value = min(starts)
+        here = starts[value]
         known = 0
         while (spent := time.monotonic() - begin) < budget and known < KNOWN:
-            change = _changed(problem, here, liked, rng)
+            change = _relieved(problem, here, rng) if value < 2 and rng.random() < RELIEF else None
+            change = change or _changed(problem, here, liked, rng)
             known = known + 1 if change in best.seen else 0
             other = look(problem, change, best)
             heat = (1 - spent / budget) * (LATE if value >= 2 else USED)
@@ -58,6 +64,28 @@ def anneal(
                 progress(f"annealing: {best.text}")
     except KeyboardInterrupt:
         pass
+    return best
+
+
+def relieve(problem: JointProblem, *, seed: int, budget: float, best: Best, progress: Progress | None = None) -> Best:
+    """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns the best so far.
+
+    For large systems: nearly every look is a step forward.
+    """
+    rng = random.Random(seed)
+    end, vain = time.monotonic() + budget, 0
+    try:
+        while best.feasible and best.assignment is not None and time.monotonic() < end and vain < VAIN:
+            change = _relieved(problem, best.assignment, rng)
+            if change is None:
+                break
+            before = best.value
+            look(problem, change, best)
+            vain = 0 if best.value < before else vain + 1
+    except KeyboardInterrupt:
+        pass
+    if progress is not None:
+        progress(f"relieving the busiest processor: {best.text}")
     return best
 
 
@@ -126,3 +154,20 @@ def _changed(problem: JointProblem, here: Assignment, liked: list[list[int]], rn
         item = problem.items[t]
         items[t] = rng.choice(problem.at_home(item) if rng.random() < 0.8 else problem.places(item))
     return _placed(problem, Assignment(tuple(choice), (), tuple(items)))
+
+
+def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> Assignment | None:
+    """A task of the busiest processor to where it does the least harm; None if no move helps that processor."""
+    used = utilisations(problem, here)
+    busiest = max(used, key=lambda p: used[p])
+    moves = []
+    for t, item in enumerate(problem.items):
+        if here.items[t] == busiest:
+            share = {p: used[p] + item.work(problem.kind[p]) / problem.period[item.group] for p in problem.places(item)}
+            best = min((p for p in share if p != busiest), key=lambda p: share[p], default=busiest)
+            if best != busiest and share[best] < used[busiest]:
+                moves.append((t, best))
+    if not moves:
+        return None
+    t, place = rng.choice(moves)
+    return replace(here, items=(*here.items[:t], place, *here.items[t + 1 :]))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .anneal import anneal
+from .anneal import anneal, relieve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
 from .optimum import solve
 from .problem import Assignment, JointProblem, Verdict, verdict
@@ -21,6 +21,10 @@ Progress = Callable[[str], None]
 HEURISTIC = 0.2
 #: Of what is left then, what annealing gets where that met no deadlines.
 ANNEALING = 0.5
+#: Of what is left otherwise, what moving single tasks gets at most, where that still helps.
+RELIEF = 0.3
+#: Of what is left then, what the exact search gets; the rest is for annealing where that is far above the bound.
+EXACT, FAR = 0.7, 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +82,43 @@ def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress |
 
 
 def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
-    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there."""
+    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there.
+
+    Where that stays far above its bound, annealing again.
+    """
     begin = time.monotonic()
     relaxed = relax(problem)
     if relaxed is None:
         return Outcome("auto", None, None, None, False, True, 0, time.monotonic() - begin)
     best = heuristic_ga(problem, seed=seed, budget=HEURISTIC * budget, progress=progress, population=256)
+
+    def left() -> float:
+        return budget - (time.monotonic() - begin)
+
     if not best.feasible:
         if progress is not None:
             progress("no deadline-keeping mapping yet: looking where response times are short")
-        spent = time.monotonic() - begin
-        best = anneal(problem, relaxed, seed=seed, budget=ANNEALING * (budget - spent), best=best, progress=progress)
-    left = budget - (time.monotonic() - begin)
+        best = anneal(problem, relaxed, seed=seed, budget=ANNEALING * left(), best=best, progress=progress)
+        first = left()
+    else:
+        best = relieve(problem, seed=seed, budget=RELIEF * left(), best=best, progress=progress)
+        first = EXACT * left()
     if progress is not None:
         progress("exact: proving how far from the optimum that is")
     try:
         found = solve(
-            problem, seed=seed, budget=left, hint=best.assignment if best.feasible else None, progress=progress
+            problem, seed=seed, budget=first, hint=best.assignment if best.feasible else None, progress=progress
         )
     except KeyboardInterrupt:
         return _outcome("auto", best, time.monotonic() - begin)
-    better = found.verdict is not None and found.verdict.feasible and found.assignment is not None
-    if better and best.feasible and best.verdict is not None and found.verdict is not None:
-        better = found.verdict.maximum <= best.verdict.maximum
-    assignment, told = (found.assignment, found.verdict) if better else (best.assignment, best.verdict)
+    if found.verdict is not None and found.verdict.feasible and found.verdict.maximum <= best.value:
+        best.assignment, best.verdict, best.value = found.assignment, found.verdict, float(found.verdict.maximum)
+    if best.feasible and not found.proved and best.value > FAR * found.bound and left() > 0:
+        best = anneal(problem, relaxed, seed=seed, budget=left(), best=best, progress=progress)
+    told = best.verdict
     proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
     return Outcome(
-        "auto", assignment, told, found.bound, proved, found.infeasible and not best.feasible,
+        "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
         best.evaluations + len(best.seen), time.monotonic() - begin,
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
                 replace(t, period_ns=2 * t.period_ns, deadline_ns=t.deadline_ns or t.period_ns) for t in problem.teams
             ),
         )
-        responses = verdict(slow, assignment).response_ns
+        responses = verdict(slow, assignment, patience=Fraction(2)).response_ns
         total += 0.01 * len(found.late)
     for team in problem.teams:
         response = responses[team.name]
@@ -224,7 +224,7 @@ def _evolve(
     begin = time.monotonic()
     best = Best()
     idle = 0
-    values = _values(placer, choices, items, best)
+    values = _values(placer, choices, items, best, begin + budget)
     try:
         while best.generations < GENERATIONS and idle < PATIENCE and time.monotonic() - begin < budget:
             best.generations += 1
@@ -241,7 +241,7 @@ def _evolve(
             if items is not None:
                 items = np.concatenate([items[keep], _crossed(items, parents, rng)])
                 _mutate_places(items, len(keep), placer, rng)
-            values = _values(placer, choices, items, best)
+            values = _values(placer, choices, items, best, begin + budget)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
                 progress(f"{name}: generation {best.generations}, {best.text}")
@@ -251,7 +251,7 @@ def _evolve(
     return best
 
 
-def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best) -> np.ndarray:
+def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, until: float) -> np.ndarray:
     """Maximum utilisation; 2 and more for what breaks a limit or, as far as is known, a deadline."""
     import numpy as np
 
@@ -268,6 +268,8 @@ def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best:
     looked = 0
     for i in np.argsort(values, kind="stable"):
         if looked >= LEADERS or (best.feasible and values[i] >= best.value):
+            break
+        if best.assignment is not None and time.monotonic() > until:
             break
         assignment = placed.assignment(problem, int(i), choices[i])
         fresh = assignment not in best.seen

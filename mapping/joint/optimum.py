@@ -68,7 +68,7 @@ def solve(
     best, found = hint, None if hint is None else verdict(problem, hint)
     refused = 0
     known: set[tuple[tuple[int, ...], bool]] = set()
-    for most, at_home in ((FEW, False), (FEW, True), (MANY, False), (None, False)):
+    for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 2)):
         limit = inf if found is None else float(found.maximum) - relaxed.bound
         allowed = _allowed(relaxed, limit, most, best)
         sizes = tuple(len(a) for a in allowed)
@@ -80,7 +80,7 @@ def solve(
         left = budget - (time.monotonic() - begin)
         if left <= 0:
             break
-        part = _lazily(problem, allowed, at_home, seed, left if whole else left / 2, best, float(bound))
+        part = _lazily(problem, allowed, at_home, seed, left if whole else left / share, best, float(bound))
         refused += part.refused
         if whole:
             bound = max(bound, min(part.bound, found.maximum if found is not None else part.bound))
@@ -121,7 +121,7 @@ def _lazily(
 ) -> Optimum:
     """The integer program over some candidates, solved again for every assignment that misses a deadline.
 
-    `at_home`: with the tasks of a group on one CPU, where deadlines are met more easily.
+    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily.
     """
     begin = time.monotonic()
     model = _Model(problem, allowed, at_home, least)
@@ -136,7 +136,7 @@ def _lazily(
         if status == "infeasible" or assignment is None:
             return Optimum(None, None, bound, False, refused, status == "infeasible")
         try:
-            found = verdict(problem, assignment)
+            found = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
             found = None
         if found is not None and found.feasible:
@@ -157,7 +157,7 @@ class _Model:
 
         self._cp = cp_model
         self._problem = problem
-        self._places = [problem.at_home(i) if at_home else problem.places(i) for i in problem.items]
+        self._places = [problem.places(i) for i in problem.items]
         self._model = cp_model.CpModel()
         self._terms: dict[str, list[tuple[Any, int]]] = {p: [] for p in problem.processors}
         self._fixed = dict.fromkeys(problem.processors, 0)
@@ -198,9 +198,21 @@ class _Model:
             else:
                 for p in pool.processors:
                     self._model.add(sum(engines[p]) <= pool.engines)
-        if not at_home:  # homes are given: cores are not alike any more
-            self._symmetry()
+        if at_home:
+            self._homes()
+        self._symmetry()
         self._model.minimize(self._worst)
+
+    def _homes(self) -> None:
+        """One CPU for each group's tasks that are not pinned."""
+        cores = self._problem.of_kind.get("cpu", ())
+        homes = {t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.teams}
+        for own in homes.values():
+            self._model.add_at_most_one(own.values())
+        for t, item in enumerate(self._problem.items):
+            for p in self._places[t]:
+                if p in homes[item.group] and item.name not in self._problem.pins:
+                    self._model.add_implication(self._item[t, p], homes[item.group][p])
 
     def _symmetry(self) -> None:
         pinned = set(self._problem.pins.values())
