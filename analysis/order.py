@@ -7,12 +7,15 @@ Messerschmitt 1987).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import networkx as nx
 
 from ..model.application import Application, Channel, Task
+
+Time = int | float | Fraction
 
 #: More firings than this in one iteration are not simulated.
 MOST_FIRINGS = 2_000_000
@@ -56,6 +59,25 @@ def levels(app: Application) -> dict[str, int]:
     return {name: depth[i] for name, i in condensed.graph["mapping"].items()}
 
 
+def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> dict[str, Time]:
+    """For each task the longest way to the end of an iteration, its own work included; cycles count as one task.
+
+    `work` is the time of all firings of an iteration. Sequences in which the task with the longest way goes first do
+    not let what an iteration's end waits for wait for other things (Hu's levels, as in list scheduling).
+    """
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(work)
+    graph.add_edges_from((a, b) for a, b in arrows if a != b)
+    condensed = nx.condensation(graph)
+    component = condensed.graph["mapping"]
+    ahead: dict[int, Time] = dict.fromkeys(condensed, 0)
+    for name, time in work.items():
+        ahead[component[name]] += time
+    for c in reversed(list(nx.topological_sort(condensed))):
+        ahead[c] += max((ahead[after] for after in condensed.successors(c)), default=0)
+    return {name: ahead[c] for name, c in component.items()}
+
+
 def components(app: Application) -> list[frozenset[str]]:
     """Strongly connected components that hold a cycle (self-loops included)."""
     graph = task_graph(app)
@@ -66,11 +88,18 @@ def components(app: Application) -> list[frozenset[str]]:
     ]
 
 
-def iteration_order(app: Application, vector: Mapping[str, int], *, upstream_first: bool = False) -> Order:
+def iteration_order(
+    app: Application,
+    vector: Mapping[str, int],
+    *,
+    upstream_first: bool = False,
+    ahead: Mapping[str, Time] | None = None,
+) -> Order:
     """A sequential order of one iteration.
 
     Downstream first keeps channels and latency short. Upstream first fires each task of an acyclic graph all at once:
-    long runs that are short to write down, and larger channels. Raises TooLong.
+    long runs that are short to write down, and larger channels. So does the task with the most work `ahead`, if that
+    is given. Raises TooLong.
     """
     total = sum(vector[t.name] for t in app.tasks)
     if total > MOST_FIRINGS:
@@ -86,7 +115,9 @@ def iteration_order(app: Application, vector: Mapping[str, int], *, upstream_fir
     rates_out = {n: [(i, tasks[n].port(c.source_port)) for i, c in outputs[n]] for n in tasks}
     depth = levels(app)
     sign = 1 if upstream_first else -1
-    rank = {t.name: (sign * depth[t.name], i) for i, t in enumerate(app.tasks)}
+    rank: dict[str, tuple[Time, int]] = {t.name: (sign * depth[t.name], i) for i, t in enumerate(app.tasks)}
+    if ahead is not None:
+        rank = {t.name: (-ahead[t.name], i) for i, t in enumerate(app.tasks)}
     fired = dict.fromkeys(tasks, 0)
 
     def ready(name: str) -> bool:

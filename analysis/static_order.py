@@ -18,7 +18,7 @@ from math import gcd, lcm
 import networkx as nx
 
 from ..model.application import Application
-from .order import components, iteration_order, task_graph
+from .order import Time, components, iteration_order, task_graph, work_ahead
 
 #: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
 MOST_JOBS = 1000
@@ -57,12 +57,13 @@ def schedule(
     apps: Iterable[Application],
     repetition: Mapping[str, Mapping[str, int]],
     placement: Mapping[str, tuple[str, ...]],
-    work_ns: Mapping[str, float],
+    firing_ns: Mapping[str, float],
 ) -> Schedule:
     """Orders and capacities for apps that share processors under static orders.
 
-    `placement[task]` lists its processors (several = iterations alternate); `work_ns[app]` is the time of one
-    iteration on one processor, which decides whether a periodic app needs to be pipelined. Raises NoRound.
+    `placement[task]` lists its processors (several = iterations alternate); `firing_ns[task]` is the time of one
+    firing, where it is known. It decides whether a periodic app needs to be pipelined, and what is urgent in it.
+    Raises NoRound.
     """
     apps = list(apps)
     jobs = _round(apps)
@@ -70,8 +71,9 @@ def schedule(
     capacities: dict[str, int] = {}
     plans = {}
     for app in apps:
-        stage = _stages(app, placement, _pipelined(app, work_ns.get(app.name, 0.0)))
-        runs, sizes = _sequence(app, repetition[app.name], placement, stage)
+        work = {t.name: firing_ns.get(t.name, 0.0) * repetition[app.name][t.name] for t in app.tasks}
+        stage = _stages(app, placement, _pipelined(app, sum(work.values())))
+        runs, sizes = _sequence(app, repetition[app.name], placement, stage, work)
         plans[app.name] = (stage, runs)
         capacities.update(sizes)
     for app, index, per_round in jobs:
@@ -136,12 +138,17 @@ def _stages(app: Application, placement: Mapping[str, tuple[str, ...]], pipeline
 
 
 def _sequence(
-    app: Application, vector: Mapping[str, int], placement: Mapping[str, tuple[str, ...]], stage: dict[str, int]
+    app: Application,
+    vector: Mapping[str, int],
+    placement: Mapping[str, tuple[str, ...]],
+    stage: dict[str, int],
+    work: Mapping[str, float],
 ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
     """The runs of one iteration and the capacities they need.
 
     Long runs are easier to read and cost less, so they are taken unless they cost memory, or unless a periodic app
-    gets its data bit by bit and should work on it as it comes.
+    gets its data bit by bit and should work on it as it comes. What the end of a periodic iteration waits for does not
+    wait for the rest.
     """
     short = _runs(app, vector, stage, upstream_first=False)
     small = _capacities(app, vector, placement, stage, short)
@@ -150,7 +157,9 @@ def _sequence(
     arrives_in_parts = app.period_ns is not None and in_parts and not grouped
     if arrives_in_parts:
         return short, small
-    long = _runs(app, vector, stage, upstream_first=True)
+    arrows = ((c.source, c.destination) for c in app.channels)
+    urgent = app.period_ns is not None and any(work.values())
+    long = _runs(app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None)
     large = _capacities(app, vector, placement, stage, long)
     cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
     return (long, large) if cheap or grouped else (short, small)
@@ -163,12 +172,17 @@ def _memory(app: Application, capacities: dict[str, int]) -> int:
 
 
 def _runs(
-    app: Application, vector: Mapping[str, int], stage: dict[str, int], *, upstream_first: bool
+    app: Application,
+    vector: Mapping[str, int],
+    stage: dict[str, int],
+    *,
+    upstream_first: bool,
+    ahead: Mapping[str, Time] | None = None,
 ) -> list[tuple[str, int, int]]:
     """(task, times, first): older iterations first, inside an iteration the sequential order."""
     fired = dict.fromkeys(vector, 0)
     runs = []
-    for task, times in iteration_order(app, vector, upstream_first=upstream_first).firings:
+    for task, times in iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead).firings:
         runs.append((task, times, fired[task]))
         fired[task] += times
     return sorted(runs, key=lambda run: -stage[run[0]])  # sorted() keeps the sequence within a stage

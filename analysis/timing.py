@@ -26,8 +26,7 @@ from itertools import accumulate
 from math import gcd, lcm
 from typing import Literal
 
-import networkx as nx
-
+from .order import work_ahead
 from .static_order import Schedule
 
 Time = int | Fraction
@@ -362,7 +361,8 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     end of an iteration waits for is not kept waiting by what it does not wait for.
     """
     dependencies = needs(group)
-    ahead = _work_ahead(group)
+    arrows = ((c.source, c.destination) for c in group.channels)
+    ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
     tasks = sorted(group.tasks, key=lambda t: -ahead[t.name])
     done: set[tuple[str, int]] = set()
     sequence: list[tuple[str, int]] = []
@@ -382,21 +382,6 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     if stuck:
         raise Refused([f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"])
     return sequence
-
-
-def _work_ahead(group: Group) -> dict[str, Time]:
-    """Longest way to the end of an iteration, a task's own work included; cycles count as one task."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(t.name for t in group.tasks)
-    graph.add_edges_from((c.source, c.destination) for c in group.channels if c.source != c.destination)
-    condensed = nx.condensation(graph)
-    component = condensed.graph["mapping"]
-    work: dict[int, Time] = dict.fromkeys(condensed, 0)
-    for t in group.tasks:
-        work[component[t.name]] += t.cost * t.firings
-    for c in reversed(list(nx.topological_sort(condensed))):
-        work[c] += max((work[after] for after in condensed.successors(c)), default=0)
-    return {name: work[c] for name, c in component.items()}
 
 
 def workers_of(system: TimedSystem) -> tuple[Worker, ...]:

@@ -102,7 +102,7 @@ def deploy(
     platform: Platform,
     mapping: Mapping,
     repetition: MappingABC[str, MappingABC[str, int]],
-    work_ns: MappingABC[str, float],
+    firing_ns: MappingABC[str, float],
     helpers: Helpers,
 ) -> Deployed:
     """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
@@ -112,7 +112,7 @@ def deploy(
     sources = Sources(Path(system.path).parent)
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
-    orders, capacities = _orders(system, platform, lanes, repetition, work_ns)
+    orders, capacities = _orders(system, platform, lanes, repetition, firing_ns)
     alone = len(orders) == 1
     c_tasks: dict[str, list[Task]] = {}
     apps = []
@@ -157,19 +157,19 @@ def _orders(
     platform: Platform,
     placement: MappingABC[str, tuple[str, ...]],
     repetition: MappingABC[str, MappingABC[str, int]],
-    work_ns: MappingABC[str, float],
+    firing_ns: MappingABC[str, float],
 ) -> tuple[tuple[DeployedWorker, ...], dict[str, int]]:
     """One worker per processor under static order; one per app and processor under fixed priorities.
 
     Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
     get workers of their own on static-order processors as well.
     """
-    alone = {a.name: schedule([a], repetition, placement, work_ns) for a in system.apps}
+    alone = {a.name: schedule([a], repetition, placement, firing_ns) for a in system.apps}
     capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
     joint = None
     if len({a.period_ns is None for a in system.apps}) == 1:
         with contextlib.suppress(NoRound):
-            joint = schedule(system.apps, repetition, placement, work_ns)
+            joint = schedule(system.apps, repetition, placement, firing_ns)
     ranks = sorted({a.priority for a in system.apps})
     workers = []
     lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
@@ -303,8 +303,3 @@ def sequential(system: System, platform: Platform) -> Mapping:
     """Everything on the first CPU: for measuring."""
     core = next(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
     return Mapping(platform.name, tuple(Placement(t.name, (core,)) for a in system.apps for t in a.tasks), (), "none")
-
-
-def work_of(app: Application, repetition: MappingABC[str, int], firing_ns: MappingABC[str, float]) -> float:
-    """Time of one iteration on one processor in ns; 0 when times are not known."""
-    return sum(firing_ns.get(t.name, 0.0) * repetition[t.name] for t in app.tasks)

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..analysis.check import check as check_app
 from ..analysis.check import measured_too_slow
 from ..analysis.order import TooLong
-from ..codegen.deploy import Deployed, deploy, missing, sequential, work_of
+from ..codegen.deploy import Deployed, deploy, missing, sequential
 from ..codegen.emit import digest, emit
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl import load as dsl
@@ -350,10 +350,9 @@ def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deploye
     assert checked.platform is not None
     times = firing_times(checked, profile)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
-    work = {a.name: work_of(a, repetition[a.name], times) for a in checked.system.apps}
     system = replace(checked.system, apps=tuple(calibrated(a, mapping, times) for a in checked.system.apps))
     try:
-        return deploy(system, checked.platform, mapping, repetition, work, local_modules)
+        return deploy(system, checked.platform, mapping, repetition, times, local_modules)
     except TooLong as error:
         raise _too_long(checked, error) from error
 

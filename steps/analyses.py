@@ -20,7 +20,6 @@ from ..analysis.repetition import repetition
 from ..analysis.selftimed import self_timed
 from ..analysis.static_order import Schedule, schedule
 from ..analysis.static_order import Step as StaticStep
-from ..codegen.deploy import work_of
 from ..interop import sdf3
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Faults, one_of
@@ -265,7 +264,7 @@ def _planned(checked: Checked, profile: Profile | None) -> Schedule | None:
     capacities: dict[str, int] = {}
     try:
         for app in checked.system.apps:
-            alone = schedule([app], vectors, places, {app.name: work_of(app, vectors[app.name], known)})
+            alone = schedule([app], vectors, places, known)
             capacities.update(alone.capacities)
             for processor, steps in alone.orders.items():
                 orders[processor] = orders.get(processor, ()) + steps

@@ -13,23 +13,27 @@ from fractions import Fraction
 from math import inf
 from pathlib import Path
 
-from ..analysis.response_time import Term, bounds
+from ..analysis.check import check as check_app
+from ..analysis.program import timed_program
+from ..analysis.response_time import Term, bounds, response_times
 from ..analysis.simulate import Choices, simulate
-from ..analysis.timing import TimedChannel
+from ..analysis.timing import Refused, TimedChannel, TimedSystem
+from ..codegen.deploy import missing
 from ..mapping.joint.auto import Outcome
 from ..mapping.joint.auto import search as run
 from ..mapping.joint.candidates import Kernels, front
-from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, timed
+from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, timed, with_responses
 from ..mapping.problem import pinned
 from ..model.application import Application, Task
-from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
 from ..model.mapping import GroupBound, Mapping, NetworkPlan, Placement, StagePlan
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..networks.cuts import read_chain
 from ..networks.onnx_import import NetworkFault
 from ..report.gantt import Bar, Chart
-from . import Checked, Report
+from . import Checked, Report, map_system, plan
+from .stored import carried_out
 
 #: Estimated times of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3): they count this much more.
 MARGIN = 1.1
@@ -37,11 +41,19 @@ MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """The problem, the answer, and the same as a mapping."""
+    """The problem, the answer, and the same as a mapping; `program` where one can be built here."""
 
     problem: JointProblem
     outcome: Outcome
     mapping: Mapping
+    program: TimedSystem | None = None
+
+    @property
+    def system(self) -> TimedSystem | None:
+        """What the bounds are about: the program, or for boards that are not here, what it would be."""
+        if self.program is not None or self.outcome.assignment is None:
+            return self.program
+        return timed(self.problem, self.outcome.assignment)
 
 
 def wants_joint(checked: Checked) -> bool:
@@ -65,7 +77,39 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     outcome = run(problem, search, seed=seed, budget=budget, progress=report)
-    return Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
+    found = Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
+    system = program(checked, profile, found)
+    if system is None or outcome.verdict is None:
+        return found
+    # The search supposes orders of its own; what is claimed has to be true of the program.
+    outcome = replace(outcome, verdict=with_responses(problem, outcome.verdict, response_times(system)))
+    return Joint(problem, outcome, _mapping(checked, problem, outcome, seed), system)
+
+
+def program(checked: Checked, profile: Profile | None, joint: Joint) -> TimedSystem | None:
+    """The timing of the program that a build would write with this mapping; None where none can be built here."""
+    assert checked.platform is not None
+    found = joint.outcome.assignment
+    kind = {p: pool.kind for pool in checked.platform.pools for p in pool.processors}
+    if found is None or missing(checked.system) or any(kind[p] != "cpu" for p, _ in joint.mapping.utilization):
+        return None
+    system, faults = carried_out(checked.system, checked.platform, joint.mapping)
+    if has_errors(faults):
+        return None
+    verdicts = {a.name: check_app(a, {})[0] for a in system.apps}
+    staged = replace(checked, system=system, verdicts=verdicts, mapping=joint.mapping)
+    times: dict[str, Fraction | int] = {}
+    for item, place in zip(joint.problem.items, found.items, strict=True):
+        times[item.name] = item.wcet_ns[joint.problem.kind[place]]
+    for net, choice in zip(joint.problem.nets, found.choice, strict=True):
+        steps = net.candidates[choice].steps
+        for k, step in enumerate(steps, 1):
+            times[net.name if len(steps) == 1 else f"{net.name}.stage{k}"] = step.work
+    try:
+        deployed = plan(staged, profile, map_system(staged, profile))
+        return timed_program(deployed.deployment, checked.platform, times)
+    except (Refused, KeyError):
+        return None
 
 
 # -- the problem -------------------------------------------------------------------------------------------------------
@@ -280,8 +324,8 @@ _WORDS = {
 
 def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
     """The terms of a group's bound: its own path, and what others add to it."""
-    assert joint.outcome.assignment is not None
-    system = timed(joint.problem, joint.outcome.assignment)
+    system = joint.system
+    assert system is not None
     home = {t.name: g.name for g in system.groups for t in g.tasks}
     own: dict[str, Fraction] = {}
     others: dict[tuple[str, str], list[Term]] = {}
@@ -301,9 +345,9 @@ def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
 
 def simulated(joint: Joint) -> Chart | None:
     """Some periods of the mapped system with worst-case times, as a chart; None where nothing was found."""
-    if joint.outcome.assignment is None:
+    system = joint.system
+    if system is None:
         return None
-    system = timed(joint.problem, joint.outcome.assignment)
     horizon = 3 * max(t.period_ns for t in joint.problem.teams)
     seen = simulate(system, horizon, Choices(), random.Random(0), keep=True)
     bars: list[Bar] = []

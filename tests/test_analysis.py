@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from math import gcd
 from pathlib import Path
@@ -110,7 +111,8 @@ def test_static_orders_never_block_on_their_capacities(seed: int, pipelined: boo
         placement = {n: p[:1] for n, p in placement.items()}
     period = None if pipelined else Fraction(10**9)
     timed = Application("A", graph.tasks, graph.channels, period, period, 0, "", graph.span)
-    made = schedule([timed], {"A": vector}, placement, {"A": 1.0})
+    times = {t.name: rng.choice((0.0, 1.0, 5.0)) for t in graph.tasks}
+    made = schedule([timed], {"A": vector}, placement, times)
     iterations = 7
     machine = graphs.Machine(graph, vector, made.orders, made.capacities, iterations)
     assert machine.run(rng)
@@ -138,6 +140,28 @@ def test_apps_of_different_periods_share_a_round() -> None:
     assert [(s.task, s.index, s.per_round) for s in order if s.task.endswith(".a")] == [
         ("F.a", 0, 3), ("S.a", 0, 2), ("F.a", 1, 3), ("S.a", 1, 2), ("F.a", 2, 3),
     ]  # fmt: skip
+
+
+def test_what_the_end_of_an_iteration_waits_for_comes_first() -> None:
+    """a -> save and a -> b -> c: on one core, the long way first, once times are known and a period asks for it."""
+    names = {
+        "A.a": ({}, {"o": [1], "p": [1]}),
+        "A.save": ({"i": [1]}, {}),
+        "A.b": ({"i": [1]}, {"o": [1]}),
+        "A.c": ({"i": [1]}, {}),
+    }
+    tasks = [graphs.task(name, ins, outs) for name, (ins, outs) in names.items()]
+    made = graphs.app(tasks, [("A.a", "o", "A.save", "i", 0), ("A.a", "p", "A.b", "i", 0), ("A.b", "o", "A.c", "i", 0)])
+    places = dict.fromkeys(names, ("p",))
+    times = {"A.a": 1.0, "A.save": 4.0, "A.b": 2.0, "A.c": 3.0}
+
+    def order(period: Fraction | None, known: dict[str, float]) -> list[str]:
+        timed = replace(made, period_ns=period, deadline_ns=period)
+        steps = schedule([timed], {"A": dict.fromkeys(names, 1)}, places, known).orders["p"]
+        return [s.task.removeprefix("A.") for s in steps]
+
+    assert order(Fraction(100), times) == ["a", "b", "save", "c"]
+    assert order(None, times) == order(Fraction(100), {}) == ["a", "save", "b", "c"]
 
 
 def test_periods_without_a_short_round_are_refused() -> None:

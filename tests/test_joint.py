@@ -31,6 +31,7 @@ from flowc.mapping.joint.problem import (
 )
 from flowc.mapping.joint.relaxed import relax
 from flowc.model.platform import Platform, Pool
+from flowc.steps.mapping import find_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -243,6 +244,51 @@ def test_map_meets_deadlines_and_says_so(write: Write, tmp_path: Path) -> None:
     assert found["search"]["optimal"] and found["max_utilization"] == pytest.approx(0.25)
     stored = steps.check(flow, platform="two")
     assert stored.ok and len([p for p in stored.system.pins if p.platform == "two"]) == 6
+
+
+HOST = """
+task Camera {{ out x: int64  python "tasks.py:Camera" }}
+task Save   {{ in x: int64  python "tasks.py:Save" }}
+task Filter {{ in x: int64  out y: int64  python "tasks.py:Filter" }}
+task Show   {{ in y: int64  python "tasks.py:Show" }}
+app Left  {{ period 100 ms  c: Camera v: Save f: Filter s: Show  c -> v  c -> f -> s }}
+app Right {{ period 200 ms  c: Camera f: Filter s: Show  c -> f -> s }}
+mapping on host {{
+    {pins}
+}}
+"""
+CODE = """
+class Camera:
+    def __call__(self): return 1
+class Save:
+    def __call__(self, x): pass
+class Filter:
+    def __call__(self, x): return x
+class Show:
+    def __call__(self, y): pass
+"""
+
+
+def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path) -> None:
+    """On one core: Left's camera, filter, show, save, then Right's; no task preempts another one."""
+    wcet = {"c": 3, "v": 4, "f": 5, "s": 6}
+    pins = "\n".join(
+        f"{a}.{t} -> cpu[0] wcet {wcet[t]} ms" for a in ("Left", "Right") for t in wcet if (a, t) != ("Right", "v")
+    )
+    (tmp_path / "tasks.py").write_text(CODE)
+    flow = write(HOST.format(pins=pins))
+    found = find_mapping(flow, budget=2).joint
+    assert found is not None and found.program is not None and found.outcome.verdict is not None
+    (worker,) = found.program.workers
+    assert [(p.group, p.task[-1], p.index) for p in worker.sequence] == [
+        ("Left", "c", 0), ("Left", "f", 0), ("Left", "s", 0), ("Left", "v", 0),
+        ("Right", "c", 0), ("Right", "f", 0), ("Right", "s", 0),
+        ("Left", "c", 1), ("Left", "f", 1), ("Left", "s", 1), ("Left", "v", 1),
+    ]  # fmt: skip
+    assert found.outcome.verdict.response_ns == {"Left": 18 * MS, "Right": (18 + 14) * MS}
+    assert all(c.capacity is not None for g in found.program.groups for c in g.channels)
+    (bound,) = (g for g in found.mapping.groups if g.app == "Right")
+    assert bound.response_ns == 32 * MS
 
 
 def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ def test_static_orders_of_a_program() -> None:
         (group("A", 10, task("A.a", "p", 7), task("A.b", "q", 8), arrows="A.a A.b"),), HOST, (), _workers(app, 0.0)
     )
     assert response_times(made) == {"A": 15} == seen(made)
-    lagging = replace(made, workers=_workers(app, 15.0))
+    lagging = replace(made, workers=_workers(app, 31.0))
     assert any(p.stage for w in lagging.workers for p in w.sequence)
     # The capacities of a pipelined program let it start as soon as data is there.
     assert response_times(lagging) == {"A": 15} == seen(lagging)
@@ -369,7 +369,7 @@ def test_static_orders_of_a_program() -> None:
 
 def _workers(app: Application, work: float) -> tuple[Worker, ...]:
     placement = {"A.a": ("p",), "A.b": ("q",)}
-    return workers_from(schedule([app], {"A": repetition(app).vector}, placement, {"A": work}))
+    return workers_from(schedule([app], {"A": repetition(app).vector}, placement, {"A.a": work}))
 
 
 def test_replicas_are_refused() -> None:

@@ -9,15 +9,15 @@ the worst case. What decides is the bound of `analysis.response_time`, for the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
+from ...analysis.program import SCHEDULER
 from ...analysis.response_time import response_times
 from ...analysis.timing import (
     Group,
-    Scheduler,
     Slowdown,
     TimedChannel,
     TimedProcessor,
@@ -25,13 +25,6 @@ from ...analysis.timing import (
     TimedTask,
 )
 from ...model.platform import Platform
-
-#: Words of platforms and of the analysis.
-SCHEDULER: dict[str, Scheduler] = {
-    "fixed_priority": "fixed_priority",
-    "fifo": "fifo",
-    "static_order": "static_order",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +273,20 @@ def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction
         responses = {t.name: None for t in problem.teams}
     else:
         responses = response_times(timed(problem, assignment), patience=patience)
-    late = tuple(t.name for t in problem.teams if not meets(t, responses[t.name]))
     guessed = {i.group for i in problem.items if i.estimated}
     guessed |= {
         n.group
         for n, c in zip(problem.nets, assignment.choice, strict=True)
         if any(s.estimated for s in n.candidates[c].steps)
     }
-    return Verdict(used, responses, late, broken_limits(problem, assignment), tuple(sorted(guessed)))
+    told = Verdict(used, {}, (), broken_limits(problem, assignment), tuple(sorted(guessed)))
+    return with_responses(problem, told, responses)
+
+
+def with_responses(problem: JointProblem, told: Verdict, responses: Mapping[str, Fraction | None]) -> Verdict:
+    """The verdict with these response times."""
+    late = tuple(t.name for t in problem.teams if not meets(t, responses[t.name]))
+    return replace(told, response_ns=responses, late=late)
 
 
 def meets(team: Team, response: Fraction | None) -> bool:
