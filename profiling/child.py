@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,43 @@ class _Times:
         pass
 
 
+class _Paced(_Times):
+    """Keeps what firings take from when they could have begun: what the runtime and the kernel add is in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[int, int, str, int, int]] = []
+
+    def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
+        self.events.append((end, start, task, firing, threading.get_ident()))
+
+    def summed_up(self, program: Any) -> None:
+        """Fill `samples`.
+
+        A firing could begin when its worker was done with the one before, and the last firing that fed it had ended;
+        that of a source, when it was released.
+        """
+        tasks = {t.name: t for app in program.apps for t in app.tasks}
+        maker = {id(c): t.name for t in tasks.values() for channels in t.readers for c in channels}
+        feeding = {t.name: {maker[id(c)] for c in t.feeders if id(c) in maker} for t in tasks.values()}
+        self.events.sort()
+        ends: dict[str, list[int]] = {}
+        for event in self.events:
+            ends.setdefault(event[2], []).append(event[0])
+        before: dict[int, int] = {}
+        for end, start, name, firing, thread in self.events:
+            task = tasks[name]
+            ready = before.get(thread, 0)
+            before[thread] = end
+            if task.is_source and task.app.period is not None:
+                ready = max(ready, program.begin + int(firing * task.app.period / task.per_iteration))
+            for other in feeding[name]:
+                position = bisect_right(ends.get(other, []), start)
+                if position:
+                    ready = max(ready, ends[other][position - 1])
+            self.samples.setdefault(name, []).append(end - min(start, ready) if ready else end - start)
+
+
 class _Frames:
     """When the last frame of each app was finished, and how many there were by then."""
 
@@ -56,8 +94,11 @@ class _Frames:
         return found
 
 
-def main(directory: str, seconds: str, output: str, strict: str) -> int:
-    """Run for about `seconds`; the output gets the samples and the periods, or the failure in words."""
+def main(directory: str, seconds: str, output: str, mode: str) -> int:
+    """Run for about `seconds`; the output gets the samples and the periods, or the failure in words.
+
+    `mode`: at full speed, and what tasks return is checked ("strict"), or it is not (""), or at its own pace ("paced").
+    """
     faulthandler.enable()
     sys.stdout = sys.stderr  # what tasks print is not ours
     spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
@@ -66,7 +107,8 @@ def main(directory: str, seconds: str, output: str, strict: str) -> int:
     spec.loader.exec_module(module)
     runtime = importlib.import_module("runtime.graph")  # the copy in the build, found by its main.py
     program = module.program()
-    times = _Times()
+    paced = mode == "paced"
+    times = _Paced() if paced else _Times()
     program.tracer = times
     marks: list[_Frames] = []
 
@@ -84,13 +126,15 @@ def main(directory: str, seconds: str, output: str, strict: str) -> int:
                 return
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
-        if strict == "strict":  # one thread fires everything: it can be seen who holds the interpreter
+        if mode == "strict":  # one thread fires everything: it can be seen who holds the interpreter
             times.holding = Holding()
             times.holding.watch(HOLDING)
         program.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(full_speed=True, strict=strict == "strict", drain=float("inf"))
+    good = program.run(full_speed=not paced, strict=mode == "strict", drain=float("inf"))
+    if isinstance(times, _Paced):
+        times.summed_up(program)
     if not good:
         document: dict[str, Any] = {"failure": f"{program.failure.details}{program.failure}"}
     else:

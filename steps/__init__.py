@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..analysis.check import check as check_app
 from ..analysis.check import measured_too_slow
@@ -37,6 +38,9 @@ from ..networks.quantise import Loss
 from ..profiling.host import host_hash, host_platform
 from .precision import quantise_network, with_precision
 from .stored import task_hashes, with_stored_mapping
+
+if TYPE_CHECKING:
+    from ..profiling.measure import Seen
 
 Report = Callable[[str], None]
 #: What cannot be built yet is still a faultless text.
@@ -202,9 +206,7 @@ def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, 
 
 def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None = None) -> Profile:
     """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
-    import tempfile
-
-    from ..profiling.measure import MeasurementFailed, profile, run_build
+    from ..profiling.measure import profile
 
     assert checked.platform is not None
     _require_buildable(checked)
@@ -219,16 +221,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
         deployed = deploy(plain, host, sequential(plain, host), repetition, {}, local_modules)
     except TooLong as error:
         raise _too_long(checked, error) from error
-    with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder) / "measured"
-        _write(emit(deployed), directory, deployed, force=False)
-        try:
-            seen = run_build(directory, seconds, strict=True)
-        except MeasurementFailed as failure:
-            said = (
-                str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
-            )
-            raise Faults([_failed(checked.system, said)]) from failure
+    seen = run_deployed(checked, deployed, seconds, strict=True)
     tasks = [t for a in checked.system.apps for t in a.tasks]
     digests = content_hashes(checked)
     result = profile(checked.platform.name, tasks, digests, seen)
@@ -251,6 +244,27 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
             ]
         )
     return result
+
+
+def run_deployed(checked: Checked, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
+    """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
+
+    Raises Faults when it fails.
+    """
+    import tempfile
+
+    from ..profiling.measure import MeasurementFailed, run_build
+
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "measured"
+        _write(emit(deployed), directory, deployed, force=False)
+        try:
+            return run_build(directory, seconds, strict=strict, paced=not strict)
+        except MeasurementFailed as failure:
+            said = (
+                str(failure).replace(str(directory.resolve()) + "/tasks/", "").replace(str(directory) + "/tasks/", "")
+            )
+            raise Faults([_failed(checked.system, said)]) from failure
 
 
 def _failed(system: System, said: str) -> Diagnostic:

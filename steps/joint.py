@@ -31,12 +31,15 @@ from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..networks.cuts import read_chain
 from ..networks.onnx_import import NetworkFault
+from ..profiling.measure import worst_case
 from ..report.gantt import Bar, Chart
-from . import Checked, Report, map_system, plan
+from . import Checked, Report, map_system, plan, run_deployed
 from .stored import carried_out
 
 #: Estimated times of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3): they count this much more.
 MARGIN = 1.1
+#: Seconds for which a program runs at its own pace: so many frames of the slowest app, within limits.
+PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def map_jointly(
         report(f"candidates: {counts}" if counts else "no networks")
     outcome = run(problem, search, seed=seed, budget=budget, progress=report)
     found = Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
-    system = program(checked, profile, found)
+    system = program(checked, profile, found, report)
     if system is None or outcome.verdict is None:
         return found
     # The search supposes orders of its own; what is claimed has to be true of the program.
@@ -86,8 +89,14 @@ def map_jointly(
     return Joint(problem, outcome, _mapping(checked, problem, outcome, seed), system)
 
 
-def program(checked: Checked, profile: Profile | None, joint: Joint) -> TimedSystem | None:
-    """The timing of the program that a build would write with this mapping; None where none can be built here."""
+def program(
+    checked: Checked, profile: Profile | None, joint: Joint, report: Report | None = None
+) -> TimedSystem | None:
+    """The timing of the program that a build would write with this mapping; None where none can be built here.
+
+    On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add.
+    Raises Faults when it fails.
+    """
     assert checked.platform is not None
     found = joint.outcome.assignment
     kind = {p: pool.kind for pool in checked.platform.pools for p in pool.processors}
@@ -107,9 +116,18 @@ def program(checked: Checked, profile: Profile | None, joint: Joint) -> TimedSys
             times[net.name if len(steps) == 1 else f"{net.name}.stage{k}"] = step.work
     try:
         deployed = plan(staged, profile, map_system(staged, profile))
-        return timed_program(deployed.deployment, checked.platform, times)
+        system_here = timed_program(deployed.deployment, checked.platform, times)
     except (Refused, KeyError):
         return None
+    if checked.platform.name != "host":
+        return system_here
+    longest = max(float(a.period_ns or 0) / 1e9 for a in system.apps)
+    seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
+    if report is not None:
+        report(f"running it at its own pace for {seconds:.0f} s")
+    seen = run_deployed(staged, deployed, seconds)
+    paced = {name: max(times[name], worst_case(samples)) for name, samples in seen.samples.items() if name in times}
+    return timed_program(deployed.deployment, checked.platform, {**times, **paced})
 
 
 # -- the problem -------------------------------------------------------------------------------------------------------
