@@ -225,7 +225,7 @@ def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform)
         times[kind] = [known.get(n, inf) * factor for n in names]
     guessed = frozenset(kind for kind, e in own.items() if e.estimated)
     found = front(Kernels(names, times, cuts, estimated=guessed), platform)
-    return Net(task.name, app, found.candidates)
+    return Net(task.name, app, found.candidates, found.exact)
 
 
 def _possible(problem: JointProblem) -> None:

@@ -12,6 +12,7 @@ import pytest
 from flowc import steps
 from flowc.analysis.timing import TimedChannel
 from flowc.cli import app
+from flowc.mapping.joint import candidates
 from flowc.mapping.joint.auto import SEARCHES
 from flowc.mapping.joint.candidates import Kernels, front, options_of
 from flowc.mapping.joint.genetic import heuristic_ga
@@ -129,6 +130,28 @@ def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
 
 
 # -- placing and bounds ------------------------------------------------------------------------------------------------
+def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is asked where there are too many cuts."""
+    rng = np.random.default_rng(3)
+    times = {"gpu": rng.integers(1, 9, 24).tolist(), "dla": rng.integers(2, 18, 24).tolist()}
+    times["dla"][7] = float("inf")
+    network = Kernels(tuple(f"l{i}" for i in range(24)), times, tuple(range(1, 24)))
+    platform = board(2, 2, 4)
+    exact = front(network, platform)
+    monkeypatch.setattr(candidates, "MOST_CUTS", 5)
+    monkeypatch.setattr("flowc.mapping.joint.evolve.GENERATIONS", 150)
+    found = front(network, platform)
+    assert exact.exact and not found.exact and len(found.candidates) > 10
+
+    def vector(c: Candidate) -> tuple[float, ...]:
+        return _vector([(s.kind, float(s.work)) for s in c.steps])
+
+    best = [vector(c) for c in exact.candidates]
+    for c in found.candidates:
+        assert any(all(x <= y for x, y in zip(b, vector(c), strict=True)) for b in best)
+    assert found.candidates[0].latency == min(c.latency for c in exact.candidates)
+
+
 @settings(max_examples=80, deadline=None)
 @given(problems(), st.booleans(), st.randoms(use_true_random=False))
 def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:

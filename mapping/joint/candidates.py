@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Stages of a network, at most; the paper has four.
 MOST_STAGES = 4
+#: With more cuts there would be more pairs of them than fit into memory.
+MOST_CUTS = 4000
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,11 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Front:
-    """The undominated candidates, and how many ways of cutting they were chosen from."""
+    """The undominated candidates, and how many ways of cutting they were chosen from. `exact`: all ways there are."""
 
     candidates: tuple[Candidate, ...]
     looked_at: int
+    exact: bool = True
 
 
 def options_of(platform: Platform, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -88,7 +91,14 @@ def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[t
 
 
 def front(network: Kernels, platform: Platform) -> Front:
-    """All candidates over (time on each kind's busiest processor when stages are spread, engines on limited pools)."""
+    """All candidates over (time on each kind's busiest processor when stages are spread, engines on limited pools).
+
+    With more cuts than can be enumerated the answer is that of `evolve`.
+    """
+    if len(network.cuts) > MOST_CUTS:
+        from .evolve import evolved
+
+        return evolved(network, platform)
     kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
     if not kinds or any(all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))):
         kinds = ["cpu"]
@@ -97,7 +107,11 @@ def front(network: Kernels, platform: Platform) -> Front:
     for runs in _runs(kinds):
         for row in _split(runs, {k: _count(platform, k) for k in kinds}):
             found += solver.undominated(row)
-    kept = (solver.candidate(stages) for stages in _front(found))
+    positions = (0, *network.cuts, len(network.layers))
+    kept = (
+        with_stages(network, tuple((kind, positions[a], positions[b]) for kind, a, b in stages))
+        for stages in _front(found)
+    )
     return Front(tuple(sorted(kept, key=lambda c: (c.latency, c.option))), solver.looked_at)
 
 
@@ -218,16 +232,15 @@ class _Enumerator:
                 least = float(y[i])
         return kept
 
-    def candidate(self, stages: Sequence[tuple[str, int, int]]) -> Candidate:
-        """Stages with their kernels."""
-        network = self._network
-        steps = []
-        for kind, first, last in stages:
-            begin, end = int(self._at[first]), int(self._at[last])
-            times = [round(t) for t in network.wcet_ns[kind][begin:end]]
-            if begin:
-                times[0] += network.border_ns
-            kernels = (sum(times),) if kind in network.whole else tuple(times)
-            name = network.layers[end - 1] if end < len(network.layers) else None
-            steps.append(Step(kind, kernels, name, kind in network.estimated))
-        return Candidate("-".join(s.kind for s in steps), tuple(steps))
+
+def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Candidate:
+    """The candidate with these stages: kind, first kernel, the kernel behind the last."""
+    steps = []
+    for kind, begin, end in stages:
+        times = [round(t) for t in network.wcet_ns[kind][begin:end]]
+        if begin:
+            times[0] += network.border_ns
+        kernels = (sum(times),) if kind in network.whole else tuple(times)
+        name = network.layers[end - 1] if end < len(network.layers) else None
+        steps.append(Step(kind, kernels, name, kind in network.estimated))
+    return Candidate("-".join(s.kind for s in steps), tuple(steps))
