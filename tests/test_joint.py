@@ -149,7 +149,7 @@ def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.Monke
     best = [vector(c) for c in exact.candidates]
     for c in found.candidates:
         assert any(all(x <= y for x, y in zip(b, vector(c), strict=True)) for b in best)
-    assert found.candidates[0].latency == min(c.latency for c in exact.candidates)
+    assert found.candidates[0].latency <= 1.1 * min(c.latency for c in exact.candidates)
 
 
 @settings(max_examples=80, deadline=None)
