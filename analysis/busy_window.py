@@ -133,10 +133,10 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
             work += (window + d.came) // d.spacing * d.cost
         if losses:
             work = rivals.slowed(work, window)
-        if work <= window:
-            return work
         if work > limit:
             return None
+        if work <= window:
+            return work
         window = work
 
 
@@ -156,10 +156,10 @@ def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, 
             work += queued(q, parts, level, window)
         if losses:
             work = rivals.slowed(work, window)
-        if work <= window:
-            return work
         if work > limit:
             return None
+        if work <= window:
+            return work
         window = work
 
 

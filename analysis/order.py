@@ -52,7 +52,15 @@ def task_graph(app: Application) -> nx.DiGraph[str]:
 
 def levels(app: Application) -> dict[str, int]:
     """Topological depth of every task, with cycles contracted: sources are 0."""
-    condensed = nx.condensation(task_graph(app))
+    return depths((t.name for t in app.tasks), ((c.source, c.destination) for c in app.channels))
+
+
+def depths(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Topological depth of every task, with cycles contracted: sources are 0."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(arrows)
+    condensed = nx.condensation(graph)
     depth: dict[int, int] = {}
     for component in nx.topological_sort(condensed):
         depth[component] = max((depth[p] + 1 for p in condensed.predecessors(component)), default=0)
@@ -115,9 +123,8 @@ def iteration_order(
     rates_out = {n: [(i, tasks[n].port(c.source_port)) for i, c in outputs[n]] for n in tasks}
     depth = levels(app)
     sign = 1 if upstream_first else -1
-    rank: dict[str, tuple[Time, int]] = {t.name: (sign * depth[t.name], i) for i, t in enumerate(app.tasks)}
-    if ahead is not None:
-        rank = {t.name: (-ahead[t.name], i) for i, t in enumerate(app.tasks)}
+    urgency: Mapping[str, Time] = ahead if ahead is not None else {}
+    rank = {t.name: (-urgency.get(t.name, 0), sign * depth[t.name], i) for i, t in enumerate(app.tasks)}
     fired = dict.fromkeys(tasks, 0)
 
     def ready(name: str) -> bool:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ..model.deployment import DeployedApp, DeployedChannel, DeployedTask, DeployedWorker, Deployment
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    MovingCode,
+    OnnxCode,
+)
 from ..model.platform import Platform
 from .timing import (
     Group,
@@ -34,10 +42,19 @@ SCHEDULER: dict[str, Scheduler] = {
 
 
 def timed_program(deployment: Deployment, platform: Platform, wcet_ns: Mapping[str, Time]) -> TimedSystem:
-    """The system to bound or simulate. Raises Refused where an app has no period or iterations alternate."""
-    free = [a.name for a in deployment.apps if a.period_ns is None]
-    if free:
-        raise Refused([f"`{name}` has no period" for name in free])
+    """The system to bound or simulate.
+
+    Raises Refused where there is more to a program than firings one by one: no period, iterations that alternate,
+    batches, cuts that move.
+    """
+    wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
+    for task in (t for a in deployment.apps for t in a.tasks):
+        if isinstance(task.code, MovingCode):
+            wrong.append(f"the cut of `{task.name}` moves")
+        elif isinstance(task.code, OnnxCode) and task.code.batch > 1 and task.firings > 1:
+            wrong.append(f"`{task.name}` collects frames until it has a batch")
+    if wrong:
+        raise Refused(wrong)
     home = {e.task: w.processor for w in deployment.processors for e in w.order}
     app_of = {t.name: a.name for a in deployment.apps for t in a.tasks}
     groups = tuple(_group(a, home, wcet_ns) for a in deployment.apps)

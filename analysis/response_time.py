@@ -2,7 +2,7 @@
 
 In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into terms; None where
 there is none, with the reason. The claim is for workers as timing.py describes them (what generated programs run), for
-any offsets between groups, any execution times up to the worst case, any order among equal priorities.
+any offsets where none are given, any execution times up to the worst case, any order among equal priorities.
 
 A worker fires its jobs one after the other. So a job ends in a window that began when its worker last had to wait for
 something from outside: `end <= arrival at which the worker waited + window(own work since)`. The arrival is the end
@@ -179,7 +179,7 @@ class _Story:
         stretches = solution.stretches(self.cluster, self.rivals)
         for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
             if x.total:
-                who = _name(self.net, x.job) if x.job >= 0 else ""
+                who = _name(self.net, x.job) if x.job >= 0 else self._groups(x.lane) if x.lane >= 0 else self._pools()
                 yield Term(x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total))
 
     def _before(self, note: Note) -> int | None:
@@ -290,6 +290,17 @@ class _Story:
             }
             yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
 
+    def _groups(self, lane: int) -> str:
+        """The groups of a worker."""
+        groups = {self.net.jobs[o].group for o in self.net.lanes[lane].jobs}
+        return ", ".join(sorted(self.net.system.groups[g].name for g in groups))
+
+    def _pools(self) -> str:
+        """Who may slow the cluster down."""
+        system = self.net.system
+        mine = {system.processors[self.net.lanes[i].processor].pool for i in self.cluster.lanes}
+        return ", ".join(sorted({s.aggressor for s in system.slowdowns if s.victim in mine}))
+
     def _term(self, kind: Kind, who: str, times: int, each: int) -> Term:
         return Term(kind, who, times, self._ns(each), self._ns(times * each))
 
@@ -315,9 +326,7 @@ class _Story:
             if time == plain:
                 yield from terms
             elif time:
-                groups = {self.net.jobs[o].group for o in self.net.lanes[q.lane].jobs}
-                who = ", ".join(sorted(self.net.system.groups[g].name for g in groups))
-                yield Term("queue", who, note.parts, self._ns(time) / note.parts, self._ns(time)), time
+                yield Term("queue", self._groups(q.lane), note.parts, self._ns(time) / note.parts, self._ns(time)), time
 
 
 def _name(net: Unfolded, j: int) -> str:

@@ -26,7 +26,7 @@ from itertools import accumulate
 from math import gcd, lcm
 from typing import Literal
 
-from .order import work_ahead
+from .order import depths, work_ahead
 from .static_order import Schedule
 
 Time = int | Fraction
@@ -144,8 +144,8 @@ class Worker:
 class TimedSystem:
     """A mapped system. Without `workers` they are made as programs have them (see `default_workers`).
 
-    Groups in one worker of a static order are released together (offset 0 to each other), as programs do it;
-    all others at unknown offsets.
+    Groups in one worker of a static order are released together (offset 0 to each other), as programs do it; others as
+    their offsets say.
     """
 
     groups: tuple[Group, ...]
@@ -191,6 +191,8 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
         found.append(f"the period of `{group.name}` is {group.period}, not above 0")
     if group.jitter < 0:
         found.append(f"the jitter of `{group.name}` is {group.jitter}, below 0")
+    if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
+        found.append(f"the offset of `{group.name}` is {group.offset}, not between 0 and its period")
     if group.deadline is not None and group.deadline <= 0:
         found.append(f"the deadline of `{group.name}` is {group.deadline}, not above 0")
     tasks = {t.name: t for t in group.tasks}
@@ -361,9 +363,10 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     end of an iteration waits for is not kept waiting by what it does not wait for.
     """
     dependencies = needs(group)
-    arrows = ((c.source, c.destination) for c in group.channels)
+    arrows = [(c.source, c.destination) for c in group.channels]
     ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
-    tasks = sorted(group.tasks, key=lambda t: -ahead[t.name])
+    depth = depths((t.name for t in group.tasks), arrows)
+    tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
     done: set[tuple[str, int]] = set()
     sequence: list[tuple[str, int]] = []
     fired = {t.name: 0 for t in tasks}

@@ -251,7 +251,11 @@ class _Unfolding:
         while later and (sweeps < MOST_SWEEPS or any(self.drafts[j].ready is None for j in order)):
             sweeps += 1
             later = sum(self._earliest(j, whole, jitter) for j in order)
-        offset = self.groups[groups[0]].offset if single else None
+        offsets = {self.groups[g].offset for g in groups}
+        if len(offsets) > 1:
+            names = ", ".join(f"`{self.groups[g].name}`" for g in groups)
+            raise Refused([f"{names} share a static order, but not their offset"])
+        offset = offsets.pop() if single else None
         known = None if offset is None else self._int(offset)
         return Cluster(tuple(groups), whole, jitter, known, tuple(lanes), tuple(order))
 

@@ -45,13 +45,15 @@ class Share:
     """A part of a path's length: `times` firings of `job` that take `total` together.
 
     `own` is on the path; `release` the time until a later firing of a source is released, or by which releases may be
-    late; `higher`, `queue` and `contention` are what firings of rivals take, the first of them named.
+    late; `higher`, `equal` and `queue` are what firings of rivals take, the first of them named; without a `job`, all
+    those of a `lane`. `contention` is lost to another pool.
     """
 
-    kind: Literal["own", "release", "higher", "queue", "contention"]
+    kind: Literal["own", "release", "higher", "equal", "queue", "contention"]
     job: int
     times: int
     total: int
+    lane: int = -1
 
 
 def path_bounds(
@@ -194,16 +196,16 @@ class _Toll:
                 if not self._pay(each, self._most(d, span) * d.cost):
                     self.higher.append(d)
             for q in queues.values():
+                kind = _kind(q)
                 each = {
-                    s.first: Share("queue", q.demands[0].first, s.parts, queued(q, s.parts, s.level, s.window))
+                    s.first: Share(kind, -1, 1, queued(q, s.parts, s.level, s.window), q.lane)
                     for s in here
                     if s.lane != q.lane and q.demands
                 }
                 if not self._pay(each, self._queued(q, parts, span)):
                     self.queues.append((q, parts))
             for loss in rivals[lanes[0]].losses:
-                first = loss.demands[0].first if loss.demands else -1
-                each = {s.first: Share("contention", first, 1, loss.time(s.window)) for s in here}
+                each = {s.first: Share("contention", -1, 1, loss.time(s.window)) for s in here}
                 if not self._pay(each, self._lost(loss, span)):
                     self.losses.append(loss)
 
@@ -224,14 +226,14 @@ class _Toll:
             yield Share("higher", d.first, times, times * d.cost)
         for q, parts in self.queues:
             counts = [self._most(d, length) for d in q.demands]
-            each = [Share("queue", d.first, n, n * d.cost) for d, n in zip(q.demands, counts, strict=True)]
+            each = [Share(_kind(q), d.first, n, n * d.cost, q.lane) for d, n in zip(q.demands, counts, strict=True)]
             time = taken(q, parts * rounds, counts)
             if sum(share.total for share in each) == time:
                 yield from each
             else:  # fewer sub-tasks than would have come
-                yield Share("queue", each[0].job, parts * rounds, time)
+                yield Share(_kind(q), -1, parts * rounds, time, q.lane)
         for x in self.losses:
-            yield Share("contention", x.demands[0].first if x.demands else -1, 1, self._lost(x, length))
+            yield Share("contention", -1, 1, self._lost(x, length))
 
     def length(self, own: int, rounds: int, least: int) -> int | None:
         """Longest time that a path with so much of its own takes, at `least` that; None beyond all patience."""
@@ -274,6 +276,10 @@ class _Toll:
         for phase in range(0, d.spacing, step):
             begin = other.offset - mine.offset + phase + d.ready
             yield begin - mine.jitter, (begin + d.ran - d.spacing) // d.spacing
+
+
+def _kind(queue: Queue) -> Literal["equal", "queue"]:
+    return "equal" if queue.sums is None else "queue"
 
 
 @dataclass(frozen=True, slots=True)

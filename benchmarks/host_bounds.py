@@ -113,8 +113,8 @@ def main() -> None:
         folder = Path(scratch)
         text = write_app(folder, structures.write(folder, ["mobilenet"])["mobilenet"])
         found = find_mapping(text, budget=10).joint
-        assert found is not None and found.program is not None and found.outcome.verdict is not None
-        bounds = {name: float(ns or 0) / 1e6 for name, ns in found.outcome.verdict.response_ns.items()}
+        assert found is not None and found.program is not None and found.verdict is not None
+        bounds = {name: float(ns or 0) / 1e6 for name, ns in found.verdict.response_ns.items()}
         build = steps.build(text, folder / "build").directory
         for run in range(given.runs):
             report = folder / "report.json"

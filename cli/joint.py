@@ -36,6 +36,8 @@ def joint_table(joint: Joint) -> str:
         rows.append([g.app, word, response, f"{g.deadline_ns / 1e6:.2f}"])
     tables.append(columns(rows, left=2))
     tables.append(_search(joint) + "\n" + _optimality(joint))
+    if joint.doubt:
+        tables.append(f"no bounds are known for the program itself, these suppose other orders: {joint.doubt}")
     return "\n\n".join(tables)
 
 
@@ -113,6 +115,6 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "measured_runs": 0,
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),
-            "optimal": outcome.proved,
+            "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
         },
     }

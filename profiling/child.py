@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -46,36 +47,44 @@ class _Paced(_Times):
 
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[tuple[int, int, str, int, int]] = []
+        self.events: list[tuple[int, int, str, int, int, int]] = []
 
     def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
-        self.events.append((end, start, task, firing, threading.get_ident()))
+        self.events.append((end, start, task, firing, group, threading.get_ident()))
 
     def summed_up(self, program: Any) -> None:
         """Fill `samples`.
 
-        A firing could begin when its worker was done with the one before, and the last firing that fed it had ended;
-        that of a source, when it was released.
+        A firing could begin when its worker was done with the one before, and the firing that made its last token had
+        ended; that of a source, when it was released.
         """
         tasks = {t.name: t for app in program.apps for t in app.tasks}
-        maker = {id(c): t.name for t in tasks.values() for channels in t.readers for c in channels}
-        feeding = {t.name: {maker[id(c)] for c in t.feeders if id(c) in maker} for t in tasks.values()}
-        self.events.sort()
-        ends: dict[str, list[int]] = {}
-        for event in self.events:
-            ends.setdefault(event[2], []).append(event[0])
+        ends = {(name, firing + k): end for end, _, name, firing, group, _ in self.events for k in range(group)}
+        counts: dict[str, int] = {}
+        for name, firing in ends:
+            counts[name] = max(counts.get(name, 0), firing + 1)
+        makers = {
+            id(c): (t, port) for t in tasks.values() for port, cs in zip(t.outputs, t.readers, strict=True) for c in cs
+        }
+        made: dict[int, list[int]] = {}
+        for channel, (task, port) in makers.items():
+            made[channel] = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
+        needed: dict[str, list[tuple[str, list[int], list[int], int]]] = {}
+        for task in tasks.values():
+            for port, channel in zip(task.inputs, task.feeders, strict=True):
+                maker, _ = makers[id(channel)]
+                taken = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
+                needed.setdefault(task.name, []).append((maker.name, made[id(channel)], taken, channel.delay))
         before: dict[int, int] = {}
-        for end, start, name, firing, thread in self.events:
+        for end, start, name, firing, group, thread in sorted(self.events):
             task = tasks[name]
             ready = before.get(thread, 0)
             before[thread] = end
             if task.is_source and task.app.period is not None:
                 ready = max(ready, program.begin + int(firing * task.app.period / task.per_iteration))
-            for other in feeding[name]:
-                position = bisect_right(ends.get(other, []), start)
-                if position:
-                    ready = max(ready, ends[other][position - 1])
-            self.samples.setdefault(name, []).append(end - min(start, ready) if ready else end - start)
+            for maker, totals, taken, delay in needed.get(name, ()):
+                ready = max(ready, ends.get((maker, bisect_left(totals, taken[firing + group - 1] - delay)), 0))
+            self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
 
 
 class _Frames:

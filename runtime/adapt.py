@@ -53,6 +53,7 @@ class Cut:
         self.name, self.variants, self.others = name, list(variants), others
         self.current = start
         self.moves = 0
+        self.paced = False
         self.say: Callable[[str], None] = lambda text: None
         self._lock = threading.Lock()
         self._spent: Tuple[List[int], List[int]] = ([], [])
@@ -169,9 +170,11 @@ class Back(_Side):
         begin = time.perf_counter_ns()
         made = self._sessions[frame.variant].run(list(makes), {n: frame.tensors[n] for n in reads})
         end = time.perf_counter_ns()
-        # On a core that is shared, a thread that slept is served late: that is the core's slowness as well. What else
-        # the worker did since the last frame is not.
-        late = begin - max(frame.ready, self._ended) - int(self.cut.beside(frame.variant) * (end - begin))
+        late = 0
+        if not self.cut.paced:
+            # On a core that is shared, a thread that slept is served late: that is the core's slowness as well. What
+            # else the worker did since the last frame is not, nor is waiting for a release.
+            late = begin - max(frame.ready, self._ended) - int(self.cut.beside(frame.variant) * (end - begin))
         self._ended = end
         self.cut.took(1, frame.variant, end - begin + max(0, late))
         found = dict(frame.tensors)

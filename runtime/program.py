@@ -130,6 +130,7 @@ class Program:
         for task in (t for app in self.apps for t in app.tasks):
             if isinstance(task.code, Front):
                 task.code.cut.say = self.say
+                task.code.cut.paced = task.app.period is not None and not full_speed
         self._wire()
         for app in self.apps:
             app.prepare()

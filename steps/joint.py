@@ -17,12 +17,12 @@ from ..analysis.check import check as check_app
 from ..analysis.program import timed_program
 from ..analysis.response_time import Term, bounds, response_times
 from ..analysis.simulate import Choices, simulate
-from ..analysis.timing import Refused, TimedChannel, TimedSystem
+from ..analysis.timing import Refused, TimedChannel, TimedSystem, utilisation
 from ..codegen.deploy import missing
 from ..mapping.joint.auto import Outcome
 from ..mapping.joint.auto import search as run
 from ..mapping.joint.candidates import Kernels, front
-from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, timed, with_responses
+from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, Verdict, timed, with_responses
 from ..mapping.problem import pinned
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
@@ -44,12 +44,18 @@ PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """The problem, the answer, and the same as a mapping; `program` where one can be built here."""
+    """The problem, the answer, and the same as a mapping.
+
+    `program` is the timing of what a build writes, where one can be built here, and `verdict` what holds for it (else
+    what the search found). `doubt`: why the bounds are not those of the program.
+    """
 
     problem: JointProblem
     outcome: Outcome
     mapping: Mapping
+    verdict: Verdict | None
     program: TimedSystem | None = None
+    doubt: str = ""
 
     @property
     def system(self) -> TimedSystem | None:
@@ -71,31 +77,39 @@ def map_jointly(
     search: str,
     budget: float,
     seed: int,
+    supposed: bool = False,
     report: Report | None = None,
 ) -> Joint:
-    """Search for the least maximum utilisation with which every app meets its deadline. Raises Faults."""
+    """Search for the least maximum utilisation with which every app meets its deadline.
+
+    With a `supposed` profile nothing is run. Raises Faults.
+    """
     problem = joint_problem(checked, profile)
     _possible(problem)
     if report is not None:
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     outcome = run(problem, search, seed=seed, budget=budget, progress=report)
-    found = Joint(problem, outcome, _mapping(checked, problem, outcome, seed))
-    system = program(checked, profile, found, report)
-    if system is None or outcome.verdict is None:
-        return found
+    found = Joint(problem, outcome, _mapping(checked, problem, outcome, outcome.verdict, seed), outcome.verdict)
     # The search supposes orders of its own; what is claimed has to be true of the program.
-    outcome = replace(outcome, verdict=with_responses(problem, outcome.verdict, response_times(system)))
-    return Joint(problem, outcome, _mapping(checked, problem, outcome, seed), system)
+    try:
+        system = program(checked, profile, found, run_here=not supposed, report=report)
+        if system is None or outcome.verdict is None:
+            return found
+        used = {**dict.fromkeys(problem.processors, Fraction(0)), **utilisation(system)}
+        told = replace(with_responses(problem, outcome.verdict, response_times(system)), utilisation=used)
+    except Refused as refused:
+        return replace(found, doubt="; ".join(refused.faults))
+    return Joint(problem, outcome, _mapping(checked, problem, outcome, told, seed), told, system)
 
 
 def program(
-    checked: Checked, profile: Profile | None, joint: Joint, report: Report | None = None
+    checked: Checked, profile: Profile | None, joint: Joint, *, run_here: bool = True, report: Report | None = None
 ) -> TimedSystem | None:
     """The timing of the program that a build would write with this mapping; None where none can be built here.
 
     On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add.
-    Raises Faults when it fails.
+    Raises Faults when it fails, and Refused where no bounds are known for it.
     """
     assert checked.platform is not None
     found = joint.outcome.assignment
@@ -114,13 +128,10 @@ def program(
         steps = net.candidates[choice].steps
         for k, step in enumerate(steps, 1):
             times[net.name if len(steps) == 1 else f"{net.name}.stage{k}"] = step.work
-    try:
-        deployed = plan(staged, profile, map_system(staged, profile))
-        system_here = timed_program(deployed.deployment, checked.platform, times)
-    except (Refused, KeyError):
-        return None
-    if checked.platform.name != "host":
-        return system_here
+    deployed = plan(staged, profile, map_system(staged, profile))
+    planned = timed_program(deployed.deployment, checked.platform, times)
+    if checked.platform.name != "host" or not run_here:
+        return planned
     longest = max(float(a.period_ns or 0) / 1e9 for a in system.apps)
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     if report is not None:
@@ -259,12 +270,12 @@ def _possible(problem: JointProblem) -> None:
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
-def _mapping(checked: Checked, problem: JointProblem, outcome: Outcome, seed: int) -> Mapping:
+def _mapping(checked: Checked, problem: JointProblem, outcome: Outcome, verdict: Verdict | None, seed: int) -> Mapping:
     from ..model.mapping import Effort
 
     assert checked.platform is not None
     effort = Effort("utilisation", seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved)
-    found, verdict = outcome.assignment, outcome.verdict
+    found = outcome.assignment
     empty = Mapping(checked.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
@@ -301,7 +312,7 @@ def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
 # -- what can be said of it --------------------------------------------------------------------------------------------
 def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help where a deadline is missed."""
-    verdict, problem = joint.outcome.verdict, joint.problem
+    verdict, problem = joint.verdict, joint.problem
     if verdict is None:
         return ["nothing was found: make periods longer, or give the search more time with --budget"]
     busiest = max(verdict.utilisation, key=lambda p: verdict.utilisation[p])
@@ -333,6 +344,7 @@ def reasons(joint: Joint) -> list[str]:
 
 #: What the terms of a bound say of those who make it longer.
 _WORDS = {
+    "earlier": "runs before it on the same processor",
     "higher": "preempts it",
     "equal": "may come first",
     "queue": "is ahead of it in queues",
@@ -348,7 +360,7 @@ def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
     own: dict[str, Fraction] = {}
     others: dict[tuple[str, str], list[Term]] = {}
     for term in bounds(system).groups[group].terms:
-        if term.kind in ("own", "earlier", "release"):
+        if term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
             others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)

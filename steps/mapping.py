@@ -116,7 +116,10 @@ def find_mapping(
         profile, unsaved = with_layers(checked, profile, LAYERS, report)
         warnings = (*warnings, *unsaved)
     if joint:
-        together = map_jointly(checked, profile, search=search, budget=budget, seed=seed, report=report)
+        together = map_jointly(
+            checked, profile, search=search, budget=budget, seed=seed, supposed=what_if.profile is not None,
+            report=report,
+        )  # fmt: skip
         bounds = together.mapping.groups
         keep = what_if.kept and bool(bounds) and all(g.schedulable for g in bounds)
         place = save_mapping(checked.system, checked.platform, together.mapping) if keep else None

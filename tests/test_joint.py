@@ -301,14 +301,14 @@ def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path
     (tmp_path / "tasks.py").write_text(CODE)
     flow = write(HOST.format(pins=pins))
     found = find_mapping(flow, budget=2).joint
-    assert found is not None and found.program is not None and found.outcome.verdict is not None
+    assert found is not None and found.program is not None and found.verdict is not None
     (worker,) = found.program.workers
     assert [(p.group, p.task[-1], p.index) for p in worker.sequence] == [
         ("Left", "c", 0), ("Left", "f", 0), ("Left", "s", 0), ("Left", "v", 0),
         ("Right", "c", 0), ("Right", "f", 0), ("Right", "s", 0),
         ("Left", "c", 1), ("Left", "f", 1), ("Left", "s", 1), ("Left", "v", 1),
     ]  # fmt: skip
-    assert found.outcome.verdict.response_ns == {"Left": 18 * MS, "Right": (18 + 14) * MS}
+    assert found.verdict.response_ns == {"Left": 18 * MS, "Right": (18 + 14) * MS}
     assert all(c.capacity is not None for g in found.program.groups for c in g.channels)
     (bound,) = (g for g in found.mapping.groups if g.app == "Right")
     assert bound.response_ns == 32 * MS

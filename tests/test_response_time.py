@@ -382,6 +382,8 @@ FAULTY = [
     (group("A", 0, task("a", "c", 1)), "period of `A` is 0"),
     (group("A", 10, task("a", "c", 1), jitter=-1), "jitter of `A` is -1"),
     (group("A", 10, task("a", "c", 1), deadline=0), "deadline of `A` is 0"),
+    (group("A", 10, task("a", "c", 1), offset=-1), "offset of `A` is -1"),
+    (group("A", 10, task("a", "c", 1), offset=10), "offset of `A` is 10"),
     (group("A", 10, task("a", "x", 1)), "`x`, which is no processor"),
     (group("A", 10, task("a", "c", 1, best=2)), "best-case times of `a`"),
     (group("A", 10, task("a", "c")), "no execution time"),
@@ -485,6 +487,25 @@ def test_each_rival_counts_once_where_all_begin_together() -> None:
     apart = response_times(system(_there_and_back("x", None), _there_and_back("y", None), processors=TWO_AND_GPU))
     assert together == {"x": 9 + 7, "y": 9 + 7}
     assert apart["x"] > 16  # type: ignore[operator]
+
+
+def test_one_static_order_has_one_offset() -> None:
+    made = TimedSystem((group("A", 10, task("a", "p", 3), offset=5), group("B", 10, task("b", "p", 3), offset=0)), HOST)
+    with pytest.raises(Refused, match="not their offset"):
+        response_times(made)
+
+
+def test_too_much_work_ends_in_no_bound() -> None:
+    """Also where nobody else is there to push a window beyond its limit."""
+    assert response_times(system(group("A", 10, task("a", "g", 11)))) == {"A": None}
+    assert response_times(system(group("A", 10, task("a", "c", 10), jitter=1)))["A"] in (None, 11)
+
+
+def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
+    made = system(group("A", 20, task("a", "c", 3), task("b", "d", 1), task("e", "c", 4), arrows="a b, b e", offset=0),
+                  group("B", 20, task("x", "c", 2), offset=0))  # fmt: skip
+    kinds = {t.kind for t in bounds(made).groups["A"].terms}
+    assert kinds == {"own", "equal"}
 
 
 # -- simulation as referee -----------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def anneal(
                 said = time.monotonic()
                 progress(f"annealing: {best.text}")
     except KeyboardInterrupt:
-        pass
+        best.interrupted = True
     return best
 
 
@@ -83,7 +83,7 @@ def relieve(problem: JointProblem, *, seed: int, budget: float, best: Best, prog
             look(problem, change, best)
             vain = 0 if best.value < before else vain + 1
     except KeyboardInterrupt:
-        pass
+        best.interrupted = True
     if progress is not None:
         progress(f"relieving the busiest processor: {best.text}")
     return best
@@ -124,14 +124,20 @@ def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignmen
 
 
 def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
-    """Stages to the processors of their kind with the least to do."""
-    used: dict[str, float] = dict.fromkeys(problem.processors, 0.0)
+    """Stages that have no place yet to the processors of their kind with the least to do."""
+    used = dict.fromkeys(problem.processors, 0.0)
+    for item, place in zip(problem.items, rough.items, strict=True):
+        used[place] += float(item.work(problem.kind[place]) / problem.period[item.group])
     places: dict[tuple[int, int], str] = {}
-    slots = [
-        (-float(step.work / problem.period[net.group]), n, s, step.kind)
-        for n, (net, c) in enumerate(zip(problem.nets, rough.choice, strict=True))
-        for s, step in enumerate(net.candidates[c].steps)
-    ]
+    slots = []
+    for n, (net, c) in enumerate(zip(problem.nets, rough.choice, strict=True)):
+        for s, step in enumerate(net.candidates[c].steps):
+            load = float(step.work / problem.period[net.group])
+            if rough.steps and rough.steps[n]:
+                places[n, s] = rough.steps[n][s]
+                used[places[n, s]] += load
+            else:
+                slots.append((-load, n, s, step.kind))
     for load, n, s, kind in sorted(slots):
         place = min(problem.of_kind[kind], key=lambda p: used[p])
         used[place] -= load
@@ -145,15 +151,15 @@ def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
 
 def _changed(problem: JointProblem, here: Assignment, liked: list[list[int]], rng: random.Random) -> Assignment:
     """Another candidate for a network, another place for a task (at home rather than elsewhere), or both."""
-    choice, items = list(here.choice), list(here.items)
+    choice, items, steps = list(here.choice), list(here.items), list(here.steps)
     if problem.nets and rng.random() < 0.4:
         n = rng.randrange(len(problem.nets))
-        choice[n] = rng.choice(liked[n])
+        choice[n], steps[n] = rng.choice(liked[n]), ()
     if problem.items and (rng.random() < 0.7 or not problem.nets):
         t = rng.randrange(len(problem.items))
         item = problem.items[t]
         items[t] = rng.choice(problem.at_home(item) if rng.random() < 0.8 else problem.places(item))
-    return _placed(problem, Assignment(tuple(choice), (), tuple(items)))
+    return _placed(problem, Assignment(tuple(choice), tuple(steps), tuple(items)))
 
 
 def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> Assignment | None:

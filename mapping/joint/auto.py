@@ -95,6 +95,8 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
     def left() -> float:
         return budget - (time.monotonic() - begin)
 
+    if best.interrupted:
+        return _outcome("auto", best, time.monotonic() - begin)
     if not best.feasible:
         if progress is not None:
             progress("no deadline-keeping mapping yet: looking where response times are short")
@@ -103,6 +105,8 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
     else:
         best = relieve(problem, seed=seed, budget=RELIEF * left(), best=best, progress=progress)
         first = EXACT * left()
+    if best.interrupted:
+        return _outcome("auto", best, time.monotonic() - begin)
     if progress is not None:
         progress("exact: proving how far from the optimum that is")
     try:

@@ -99,9 +99,7 @@ def front(network: Kernels, platform: Platform) -> Front:
         from .evolve import evolved
 
         return evolved(network, platform)
-    kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
-    if not kinds or any(all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))):
-        kinds = ["cpu"]
+    kinds = kinds_of(network, platform)
     solver = _Enumerator(network, platform, kinds)
     found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]] = []
     for runs in _runs(kinds):
@@ -113,6 +111,14 @@ def front(network: Kernels, platform: Platform) -> Front:
         for stages in _front(found)
     )
     return Front(tuple(sorted(kept, key=lambda c: (c.latency, c.option))), solver.looked_at)
+
+
+def kinds_of(network: Kernels, platform: Platform) -> list[str]:
+    """GPU and DLA where they can run the whole network, else CPUs."""
+    kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
+    if not kinds or any(all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))):
+        return ["cpu"]
+    return kinds
 
 
 def _front(

@@ -14,8 +14,7 @@ from math import inf, isfinite
 from typing import Any
 
 from ...model.platform import Platform
-from .candidates import Front, Kernels, options_of, with_stages
-from .problem import Candidate
+from .candidates import Front, Kernels, kinds_of, options_of, with_stages
 
 #: Settings of the thesis: individuals and generations.
 POPULATION, GENERATIONS = 65, 1000
@@ -27,16 +26,10 @@ Stages = tuple[tuple[str, int, int], ...]
 
 def evolved(network: Kernels, platform: Platform, *, seed: int = 0) -> Front:
     """The undominated ones among all candidates that came up."""
-    kinds = [k for k in ("gpu", "dla", "cpu") if k in network.wcet_ns and any(p.kind == k for p in platform.pools)]
-    found = _Evolution(network, platform, kinds, random.Random(seed))
+    found = _Evolution(network, platform, kinds_of(network, platform), random.Random(seed))
     found.run(GENERATIONS)
     candidates = (with_stages(network, stages) for stages in found.undominated())
     return Front(tuple(sorted(candidates, key=lambda c: (c.latency, c.option))), len(found.seen), exact=False)
-
-
-def objectives(network: Kernels, kinds: list[str], candidate: Candidate) -> tuple[float, ...]:
-    """Latency, and the time on all processors of each kind."""
-    return (float(candidate.latency), *(float(candidate.work(k)) for k in kinds))
 
 
 class _Evolution:
@@ -54,7 +47,7 @@ class _Evolution:
 
     def stages(self, genes: list[int]) -> Stages:
         """What the genes say; as many cuts count as the option has borders."""
-        option = self.options[genes[0] % len(self.options)]
+        option = self.options[genes[0]]
         cuts = sorted(set(genes[1 : len(option)]))
         ends = [0, *(self.at[c] for c in cuts), self.at[-1]]
         return tuple((kind, a, b) for kind, (a, b) in zip(option, pairwise(ends), strict=False))
@@ -62,15 +55,13 @@ class _Evolution:
     def values(self, genes: list[int]) -> tuple[float, ...]:
         """Latency, time by kind, engines; infinite for what cannot run or has too few cuts."""
         stages = self.stages(genes)
+        whole = len(stages) == len(self.options[genes[0]]) and stages[-1][2] == self.at[-1]
+        if not whole:
+            return (inf,) * (len(self.kinds) + 2)
         if stages not in self.seen:
             times = [self._time(*s) for s in stages]
-            whole = len(stages) == len(self.options[genes[0] % len(self.options)]) and stages[-1][2] == self.at[-1]
-            latency = sum(times) if whole else inf
-            kinds = (
-                sum(t for t, (k, _, _) in zip(times, stages, strict=True) if k == kind) if isfinite(latency) else inf
-                for kind in self.kinds
-            )
-            self.seen[stages] = (latency, *kinds, float(sum(k in self.limited for k, _, _ in stages)))
+            kinds = (sum(t for t, (k, _, _) in zip(times, stages, strict=True) if k == kind) for kind in self.kinds)
+            self.seen[stages] = (sum(times), *kinds, float(sum(k in self.limited for k, _, _ in stages)))
         return self.seen[stages]
 
     def _time(self, kind: str, first: int, last: int) -> float:

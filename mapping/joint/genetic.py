@@ -41,6 +41,7 @@ class Best:
     generations: int = 0
     seconds: float = 0.0
     value: float = float("inf")
+    interrupted: bool = False
     seen: dict[Assignment, float] = field(default_factory=dict)
 
     @property
@@ -246,7 +247,7 @@ def _evolve(
             if progress is not None and best.value < before:
                 progress(f"{name}: generation {best.generations}, {best.text}")
     except KeyboardInterrupt:
-        pass
+        best.interrupted = True
     best.seconds = time.monotonic() - begin
     return best
 

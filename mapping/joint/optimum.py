@@ -276,15 +276,22 @@ class _Model:
         return "optimal" if status == self._cp.OPTIMAL else "feasible", Assignment(choice, steps, items), bound
 
     def forbid(self, assignment: Assignment, found: Verdict | None) -> None:
-        """At least one of those who made a group late has to go elsewhere."""
+        """At least one of those who made a group late has to go elsewhere.
+
+        That is everybody on a processor that the group meets somebody on, who meets others on theirs, and so on: their
+        jitter is a part of its response.
+        """
         problem = self._problem
         involved = set(problem.processors)
         if found is not None and found.late and not problem.platform.contention:
-            late = found.late[0]
-            involved = {p for t, p in enumerate(assignment.items) if problem.items[t].group == late}
-            involved |= {
-                p for n, places in enumerate(assignment.steps) if problem.nets[n].group == late for p in places
-            }
+            used: dict[str, set[str]] = {t.name: set() for t in problem.teams}
+            for t, p in enumerate(assignment.items):
+                used[problem.items[t].group].add(p)
+            for n, places in enumerate(assignment.steps):
+                used[problem.nets[n].group].update(places)
+            involved = set(used[found.late[0]])
+            while met := {p for own in used.values() if own & involved for p in own} - involved:
+                involved |= met
         literals = []
         for t, p in enumerate(assignment.items):
             if p in involved:
