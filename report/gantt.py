@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: More bars than this are a grey smear.
 MOST_BARS = 6000
+#: Bars of less than this share of the time have no edges.
+NARROW = 0.004
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,10 @@ def _panel(axes: Axes, chart: Chart) -> None:
     by_task = set(chart.lanes) == set(tasks)
     for bar in chart.bars:
         shade = 1.0 if bar.iteration % 2 == 0 else 0.55
+        narrow = bar.end - bar.start < NARROW * end  # its edges would be all that is seen of it
         axes.barh(
             row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=colour[bar.task],
-            alpha=shade, edgecolor="#37474f", linewidth=0.4,
+            alpha=shade, edgecolor="#37474f", linewidth=0.0 if narrow else 0.4,
         )  # fmt: skip
     for first, last in _runs(chart):
         label = str(first.iteration) if by_task else f"{first.task} {first.iteration}"
