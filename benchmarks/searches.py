@@ -34,13 +34,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default 7")
     parser.add_argument("--budget", type=float, default=400.0, metavar="S", help="seconds for a search (default 400)")
     parser.add_argument("--network", default="squeezenet", choices=list(structures.NETWORKS))
+    parser.add_argument("--against", action="append", choices=SEARCHES[1:], metavar="S", help="default: jedi and ga")
     given = parser.parse_args()
     others = Others()
     found = {}
     sides = {}
     with tempfile.TemporaryDirectory() as scratch:
         network = structures.write(Path(scratch), [given.network])[given.network]
-        for name in SEARCHES:
+        for name in ("auto", *(given.against or SEARCHES[1:])):
             folder = Path(scratch) / name
             if sides:  # the same profile for all
                 shutil.copytree(

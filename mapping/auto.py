@@ -24,6 +24,9 @@ from .problem import Divisible, Measure, Measurement, Problem, Progress
 HEAVY = 0.1
 #: Partitions that are run: the most promising ones.
 RUN = 3
+#: What is predicted to take so many times as long as the best is not run where networks are this share of the work:
+#: predictions of networks are a few per cent off.
+HOPELESS, SURE = 1.5, 0.9
 #: Predictions nearer than that are equal: without a run, the simpler one wins.
 EQUAL = 0.01
 
@@ -50,8 +53,14 @@ def search(
         winner, runs = next(e for e in entries if e.design.predicted <= least * (1 + EQUAL)), 0
     else:
         contest = Contest(measure, objective, begin + budget, progress)
-        for design in (*plain, *cut[:RUN]):
-            contest.enter(design)
+        first = (*plain, *cut[:RUN])
+        least = min(d.predicted for d in first)
+        # Python tasks on several cores hold each other up, by how much nobody knows before they run.
+        total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
+        nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
+        sure = nets >= SURE * total
+        for design in first:
+            contest.enter(design, run=design.predicted <= least * HOPELESS or not sure)
         for design in apart(problem, contest, objective):
             contest.enter(design)
             count += 1

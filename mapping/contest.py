@@ -20,6 +20,8 @@ from .problem import Measure, Measurement, Progress
 NEAR = 1.2
 #: Finalists, and how often each runs at least.
 FINALISTS, ROUNDS = 3, 3
+#: Whose median is so many times the best one runs no more in a final.
+BEHIND = 1.05
 #: Finals that there may be.
 FINALS = 3
 #: Medians nearer than that are equal: the simpler one wins.
@@ -46,7 +48,7 @@ class Entry:
 
 
 class Contest:
-    """`deadline` (monotonic seconds) ends it, but everybody who entered before has one run."""
+    """`deadline` (monotonic seconds) ends it, but everybody who entered before to run has one run."""
 
     def __init__(self, measure: Measure, objective: Objective, deadline: float, progress: Progress | None) -> None:
         self._measure, self._objective = measure, objective
@@ -55,11 +57,11 @@ class Contest:
         self.runs = 0
         self.interrupted = False
 
-    def enter(self, design: Design) -> Entry:
+    def enter(self, design: Design, *, run: bool = True) -> Entry:
         """A new contestant, with a first run if there is time."""
         entry = Entry(design)
         self.entries.append(entry)
-        if time.monotonic() < self._deadline or len(self.entries) == 1:
+        if run and (time.monotonic() < self._deadline or not self.runs):
             self._run(entry)
         return entry
 
@@ -85,10 +87,13 @@ class Contest:
         done = [e for e in self.entries if e.value is not None]
         best = min(e.value or 0.0 for e in done)
         final = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        running = final
         for _ in range(ROUNDS):
-            for entry in final if len(final) > 1 else ():
+            for entry in running if len(running) > 1 else ():
                 if time.monotonic() < self._deadline and not self.interrupted:
                     self._run(entry)
+            least = min(e.value or 0.0 for e in running)
+            running = [e for e in running if (e.value or 0.0) <= least * BEHIND]
         best = min(e.value or 0.0 for e in final)
         # Entries stand from simple to complicated.
         return next(e for e in self.entries if e in final and (e.value or 0.0) <= best * (1 + EQUAL))
