@@ -116,6 +116,11 @@ def heuristic_ga(
     # The last gene: tasks anywhere (0), or those of a group on one core (1).
     sizes = np.append(sizes, 2)
     choices = rng.integers(0, sizes, size=(population, len(sizes)))
+    # Two that meet deadlines if any do: networks in as little time or as few stages as can be, groups at home.
+    latency = [[c.latency for c in n.candidates] for n in problem.nets]
+    stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
+    choices[0] = [*(own.index(min(own)) for own in latency), 1]
+    choices[-1] = [*(own.index(min(own)) for own in stages), 1]
     return _evolve(placer, choices, None, sizes, rng, budget, progress, "heuristic-ga")
 
 
@@ -152,7 +157,7 @@ def entire_ga(
         choices[:part] = start.assignment.choice
         items[:part] = [numbers[p] for p in start.assignment.items]
     left = budget - (time.monotonic() - begin)
-    found = _evolve(placer, choices, items, sizes, rng, left, progress, "entire-ga")
+    found = _evolve(placer, choices, items, sizes, rng, left, progress, "entire-ga", start.assignment)
     found.seconds = time.monotonic() - begin
     found.evaluations += start.evaluations
     return found
@@ -215,6 +220,7 @@ def _evolve(
     budget: float,
     progress: Progress | None,
     name: str,
+    start: Assignment | None = None,
 ) -> Best:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
 
@@ -225,8 +231,14 @@ def _evolve(
     begin = time.monotonic()
     best = Best()
     idle = 0
+    if start is not None:
+        look(placer.problem, start, best)
     values = _values(placer, choices, items, best, begin + budget)
     try:
+        if items is None:
+            for i in (0, -1):
+                placed = placer.place(choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1)
+                values[i] = look(placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best)
         while best.generations < GENERATIONS and idle < PATIENCE and time.monotonic() - begin < budget:
             best.generations += 1
             before = best.value

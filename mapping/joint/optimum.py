@@ -80,7 +80,7 @@ def solve(
         left = budget - (time.monotonic() - begin)
         if left <= 0:
             break
-        part = _lazily(problem, allowed, at_home, seed, left if whole else left / share, best, float(bound))
+        part = _lazily(problem, allowed, at_home, seed, left if whole else left / share, best, float(bound), whole)
         refused += part.refused
         if whole:
             bound = max(bound, min(part.bound, found.maximum if found is not None else part.bound))
@@ -118,10 +118,12 @@ def _lazily(
     budget: float,
     hint: Assignment | None,
     least: float,
+    whole: bool,
 ) -> Optimum:
     """The integer program over some candidates, solved again for every assignment that misses a deadline.
 
-    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily.
+    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily. What is late is ruled out
+    together with what is most likely late too, unless the `whole` problem is to be answered.
     """
     begin = time.monotonic()
     model = _Model(problem, allowed, at_home, least)
@@ -142,7 +144,7 @@ def _lazily(
         if found is not None and found.feasible:
             return Optimum(assignment, found, bound, status == "optimal", refused, False)
         refused += 1
-        model.forbid(assignment, found)
+        model.forbid(assignment, found, whole)
         if time.monotonic() - begin > budget or refused >= PATIENCE:
             return Optimum(None, found, bound, False, refused, False)
 
@@ -275,11 +277,11 @@ class _Model:
         )
         return "optimal" if status == self._cp.OPTIMAL else "feasible", Assignment(choice, steps, items), bound
 
-    def forbid(self, assignment: Assignment, found: Verdict | None) -> None:
+    def forbid(self, assignment: Assignment, found: Verdict | None, surely: bool) -> None:
         """At least one of those who made a group late has to go elsewhere.
 
-        That is everybody on a processor that the group meets somebody on, who meets others on theirs, and so on: their
-        jitter is a part of its response.
+        Surely that is one of all who share a processor with the group, who share one with those, and so on: their
+        jitter is a part of its response. Most likely it is one of the first.
         """
         problem = self._problem
         involved = set(problem.processors)
@@ -290,7 +292,7 @@ class _Model:
             for n, places in enumerate(assignment.steps):
                 used[problem.nets[n].group].update(places)
             involved = set(used[found.late[0]])
-            while met := {p for own in used.values() if own & involved for p in own} - involved:
+            while surely and (met := {p for own in used.values() if own & involved for p in own} - involved):
                 involved |= met
         literals = []
         for t, p in enumerate(assignment.items):
