@@ -22,7 +22,7 @@ from ..codegen.deploy import missing
 from ..mapping.joint.auto import Outcome
 from ..mapping.joint.auto import search as run
 from ..mapping.joint.candidates import Kernels, front
-from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, Verdict, timed, with_responses
+from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, Verdict, slowed, timed, with_responses
 from ..mapping.problem import pinned
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
@@ -327,6 +327,8 @@ def reasons(joint: Joint) -> list[str]:
             lines.append(f"`{team.name}` has no bound: too much can come before it on some processor")
         else:
             slack[team.name] = response / due
+    if len(slack) < len(problem.teams):
+        lines += _with_less_to_do(joint, busiest)
     if slack:
         tightest = max(slack, key=lambda name: slack[name])
         team = next(t for t in problem.teams if t.name == tightest)
@@ -341,6 +343,22 @@ def reasons(joint: Joint) -> list[str]:
             )
     lines += [f"`{name}` rests on estimated times, which count {MARGIN - 1:.0%} more" for name in verdict.conditional]
     return lines
+
+
+def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
+    """What would help where there is no bound: the response times of the same mapping at a lower rate."""
+    assert joint.outcome.assignment is not None
+    for factor in (2, 4, 8):
+        seldom = slowed(joint.problem, factor)
+        responses = response_times(timed(seldom, joint.outcome.assignment))
+        known = {name: ns for name, ns in responses.items() if ns is not None}
+        if len(known) == len(responses):
+            name = max(known, key=lambda n: known[n])
+            time = float(known[name]) / 1e6
+            yield f"with {factor} times the periods, `{name}` would take longest: {time:.2f} ms"
+            yield f"periods and deadlines of that length would help, or a faster `{busiest}`"
+            return
+    yield f"longer periods would help, or a faster `{busiest}`"
 
 
 #: What the terms of a bound say of those who make it longer.

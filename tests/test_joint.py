@@ -13,7 +13,7 @@ from flowc import steps
 from flowc.analysis.timing import TimedChannel
 from flowc.cli import app
 from flowc.mapping.joint import candidates
-from flowc.mapping.joint.auto import SEARCHES
+from flowc.mapping.joint.auto import SEARCHES, Outcome
 from flowc.mapping.joint.candidates import Kernels, front, options_of
 from flowc.mapping.joint.genetic import heuristic_ga
 from flowc.mapping.joint.optimum import solve
@@ -31,7 +31,9 @@ from flowc.mapping.joint.problem import (
     verdict,
 )
 from flowc.mapping.joint.relaxed import relax
+from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
+from flowc.steps.joint import Joint, reasons
 from flowc.steps.mapping import find_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -318,6 +320,18 @@ def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
     status, out, _ = call("map", write(TEXT.format(left="6 ms")), "--platform", "two", "--budget", "2s", "--explain")
     assert status == 1 and ("too late" in out or "no mapping" in out)
     assert not list(tmp_path.glob("*.mapping.json"))
+
+
+def test_without_a_bound_it_is_said_what_would_help() -> None:
+    teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
+    problem = JointProblem(board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {})
+    found = Assignment((), (), ("volta", "volta"))
+    told = verdict(problem, found)
+    outcome = Outcome("auto", found, told, None, False, False, 0, 0.0)
+    said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
+    assert "`A` has no bound: too much can come before it on some processor" in said
+    assert "with 2 times the periods, `A` would take longest: 12.00 ms" in said
+    assert "periods and deadlines of that length would help, or a faster `volta`" in said
 
 
 def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.timing import Refused
 from .place import Placed, Placer
-from .problem import Assignment, JointProblem, Verdict, verdict
+from .problem import Assignment, JointProblem, Verdict, slowed, verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,13 +64,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
     total = 10.0 * len(found.engines)
     responses = found.response_ns
     if found.maximum <= 1 and found.late:
-        slow = replace(
-            problem,
-            teams=tuple(
-                replace(t, period_ns=2 * t.period_ns, deadline_ns=t.deadline_ns or t.period_ns) for t in problem.teams
-            ),
-        )
-        responses = verdict(slow, assignment, patience=Fraction(2)).response_ns
+        responses = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).response_ns
         total += 0.01 * len(found.late)
     for team in problem.teams:
         response = responses[team.name]

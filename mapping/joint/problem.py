@@ -289,6 +289,14 @@ def with_responses(problem: JointProblem, told: Verdict, responses: Mapping[str,
     return replace(told, response_ns=responses, late=late)
 
 
+def slowed(problem: JointProblem, factor: int) -> JointProblem:
+    """The same groups so many times as seldom, under the same deadlines: bounds exist more often then."""
+    teams = (
+        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.deadline_ns or t.period_ns) for t in problem.teams
+    )
+    return replace(problem, teams=tuple(teams))
+
+
 def meets(team: Team, response: Fraction | None) -> bool:
     """Does a group with this response time meet its deadline?"""
     return response is not None and response <= (team.deadline_ns or team.period_ns)
