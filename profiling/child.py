@@ -83,7 +83,9 @@ class _Paced(_Times):
             if task.is_source and task.app.period is not None:
                 ready = max(ready, program.begin + int(firing * task.app.period / task.per_iteration))
             for maker, totals, taken, delay in needed.get(name, ()):
-                ready = max(ready, ends.get((maker, bisect_left(totals, taken[firing + group - 1] - delay)), 0))
+                wanted = taken[firing + group - 1] - delay
+                if wanted > 0:  # else initial tokens were enough
+                    ready = max(ready, ends.get((maker, bisect_left(totals, wanted)), 0))
             self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
 
 
