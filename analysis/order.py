@@ -57,10 +57,7 @@ def levels(app: Application) -> dict[str, int]:
 
 def depths(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Topological depth of every task, with cycles contracted: sources are 0."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(names)
-    graph.add_edges_from(arrows)
-    condensed = nx.condensation(graph)
+    condensed = _contracted(names, arrows)
     depth: dict[int, int] = {}
     for component in nx.topological_sort(condensed):
         depth[component] = max((depth[p] + 1 for p in condensed.predecessors(component)), default=0)
@@ -73,10 +70,7 @@ def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> d
     `work` is the time of all firings of an iteration. Sequences in which the task with the longest way goes first do
     not let what an iteration's end waits for wait for other things (Hu's levels, as in list scheduling).
     """
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(work)
-    graph.add_edges_from((a, b) for a, b in arrows if a != b)
-    condensed = nx.condensation(graph)
+    condensed = _contracted(work, arrows)
     component = condensed.graph["mapping"]
     ahead: dict[int, Time] = dict.fromkeys(condensed, 0)
     for name, time in work.items():
@@ -84,6 +78,14 @@ def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> d
     for c in reversed(list(nx.topological_sort(condensed))):
         ahead[c] += max((ahead[after] for after in condensed.successors(c)), default=0)
     return {name: ahead[c] for name, c in component.items()}
+
+
+def _contracted(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> nx.DiGraph[int]:
+    """The graph of its strongly connected components; `graph["mapping"]` has the component of each task."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(arrows)
+    return nx.condensation(graph)
 
 
 def components(app: Application) -> list[frozenset[str]]:
