@@ -215,8 +215,9 @@ class _Enumerator:
         """The position between that makes the longer of two parts shortest."""
         numpy = self._np
         sums, _ = self._sums[kind]
-        meet = numpy.searchsorted(sums, (sums[first] + sums[last]) / 2)
-        low, high = numpy.clip(meet - 1, first, last), numpy.clip(meet, first, last)
+        border = numpy.where(first > 0, 0, self._network.border_ns)  # only the second part pays it when all starts here
+        meet = numpy.searchsorted(sums, (sums[first] + sums[last] + border) / 2)
+        low, high = (numpy.clip(at, first + 1, last - 1) for at in (meet - 1, meet))
 
         def longer(at: np.ndarray) -> np.ndarray:
             found: np.ndarray = numpy.maximum(self._time(kind, first, at), self._time(kind, at, last))
