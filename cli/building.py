@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .common import Force, Json, OnPlatform, Output, Text, print_json, progress, show_diagnostics, sources
+from .common import Force, Json, OnPlatform, Output, Text, Twin, print_json, progress, say, show_diagnostics, sources
 from .wording import in_8_bits
 
 
@@ -86,12 +87,28 @@ def _layers(file: Path, seconds: float, as_json: bool) -> int:
     return 0
 
 
+class Target(StrEnum):
+    """What `build` writes."""
+
+    PROGRAM = "program"
+    HOPES_EXTERNAL = "hopes-external"
+
+
 def build(
-    file: Text, output: Output = None, platform: OnPlatform = "host", force: Force = False, as_json: Json = False
+    file: Text,
+    output: Output = None,
+    target: Annotated[
+        Target, typer.Option(help="The program, or its networks alone as a C library (in build/STEM-external).")
+    ] = Target.PROGRAM,
+    platform: OnPlatform = "host",
+    force: Force = False,
+    as_json: Json = False,
 ) -> int:
     """Write the program: a directory that runs with numpy and ONNX Runtime, without flowc."""
     from .. import steps
 
+    if target is Target.HOPES_EXTERNAL:
+        return _external(file, output, platform, force, as_json)
     built = steps.build(file, output, platform=platform, force=force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     if as_json:
@@ -121,6 +138,34 @@ def build(
     return 0
 
 
+def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
+    from ..steps.external import build_external
+
+    built = build_external(file, output, platform=platform, force=force, report=progress)
+    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    networks = built.external.networks
+    if as_json:
+        print_json(
+            {
+                "directory": str(built.directory),
+                "digest": built.digest,
+                "fresh": built.fresh,
+                "library": f"lib{built.external.library}.so",
+                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "networks": {n.name: {"function": n.function, "stages": [s.name for s in n.stages]} for n in networks},
+            }
+        )
+        return 0
+    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
+    for network in networks:
+        stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
+        print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
+    print(f"`python3 {built.directory / 'build_shim.py'}` makes lib{built.external.library}.so")
+    return 0
+
+
 def run(
     file: Text,
     frames: Annotated[
@@ -131,24 +176,31 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
     ] = None,
+    twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
     as_json: Json = False,
 ) -> int:
-    """Build if needed, then run the program until its stream ends, or Ctrl-C."""
+    """Build if needed, then run the program until its stream ends, or Ctrl-C.
+
+    With --twin, a few frames are compared with the sequential reference before.
+    """
     import tempfile
 
     from .. import steps
 
     built = steps.build(file, output, platform=platform, force=force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    if twin and not _agrees(built.directory):
+        return 1
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, str(built.directory.resolve() / "main.py")]
         command += ["--frames", str(frames)] if frames is not None else []
         command += ["--full-speed"] if full_speed else []
         command += ["--strict"] if strict else []
+        command += ["--twin"] if twin else []
         command += ["--trace", str(trace.resolve())] if trace is not None else []
         command += ["--report", str(report), "--quiet"] if as_json else []
         status = _execute(command, silent_stdout=as_json)
@@ -163,6 +215,7 @@ def test(
         int | None,
         typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False),
     ] = None,
+    twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
@@ -175,10 +228,27 @@ def test(
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-v"]
     environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
+    environment |= {"FLOWC_TWIN": "1"} if twin else {}
     status = _execute(command, silent_stdout=as_json, cwd=built.directory, environment=environment)
     if as_json:
         print_json({"ok": status == 0, "directory": str(built.directory)})
     return 1 if status not in (0, 130, 143) else status
+
+
+def _agrees(directory: Path) -> bool:
+    """Does the twin give the results of the sequential reference? Says so, or shows where it does not."""
+    import subprocess
+
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+    progress("comparing the twin with the sequential reference")
+    done = subprocess.run(
+        command, cwd=directory, env=dict(os.environ, FLOWC_TWIN="1"), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        return False
+    say("flowc: the twin gives the results of the sequential reference")
+    return True
 
 
 def _execute(

@@ -21,8 +21,13 @@ P = ParamSpec("P")
 Text = Annotated[Path, typer.Argument(help="The .flow text.", show_default=False, metavar="APP.flow")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 OnPlatform = Annotated[
-    str, typer.Option("--platform", help="`host`, a platform of the text, or a .flow file that declares one.")
+    str,
+    typer.Option(
+        "--platform",
+        help="`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a .flow file.",
+    ),
 ]
+Twin = Annotated[bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")]
 Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),

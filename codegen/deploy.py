@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.static_order import NoRound, Step, batches, schedule
-from ..model.application import CUT, Application, Channel, FilePath, Moving, Network, Parameter, Part, Port, Task
+from ..model.application import (
+    CUT,
+    Application,
+    Channel,
+    FilePath,
+    Implementation,
+    Moving,
+    Network,
+    Parameter,
+    Part,
+    Port,
+    Task,
+    Value,
+)
 from ..model.deployment import (
     CCode,
+    Code,
+    CudaCode,
     DataFile,
     DeployedApp,
     DeployedChannel,
+    DeployedLaunch,
     DeployedPort,
     DeployedTask,
     DeployedVariant,
     DeployedWorker,
     Deployment,
+    EngineCode,
     Entry,
     MovingCode,
     OnnxCode,
@@ -34,7 +51,7 @@ from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
 from ..profiling.identity import implementation_on
-from .sources import Plan, Sources
+from .sources import Plan, Sources, c_includes
 
 Helpers = Callable[[Path], tuple[Path, ...]]
 
@@ -57,21 +74,27 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
             if (task.definition, "") in seen:
                 continue
             seen.add((task.definition, ""))
-            if task.network is None and implementation_on(task) is None:
-                if task.implementations:
-                    languages = " and ".join(sorted({i.language for i in task.implementations}))
-                    message = f"`{task.definition}` has {languages} code only: code for a GPU cannot be generated yet"
-                    help_text = 'add `on cpu python "file.py:function"`'
-                    faults.append(Diagnostic("F603", message, task.implementations[0].span, "", (), help_text))
-                else:
-                    help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
-                    faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, "", (), help_text))
+            if task.network is None and not task.implementations:
+                help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
+                faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, "", (), help_text))
+            faults += _unlaunched(task)
             for port in (*task.inputs, *task.outputs):
                 if port.type is None:
                     message = f"port `{port.name}` of `{task.definition}` has no type"
                     help_text = f"write `{port.direction} {port.name}: TYPE`"
                     faults.append(Diagnostic("F602", message, port.span, "", (), help_text))
     return (*faults, *_prototypes(system))
+
+
+def _unlaunched(task: Task) -> Iterator[Diagnostic]:
+    """Kernels whose grid or block is not said."""
+    for code in task.implementations:
+        for launch in code.launches:
+            lacks = [what for what, size in (("grid", launch.grid), ("block", launch.block)) if not all(size)]
+            if lacks:
+                message = f"kernel `{launch.kernel}` needs a {' and a '.join(lacks)}"
+                help_text = "for example `grid [ceil(WIDTH / 16), ceil(HEIGHT / 16)]   block [16, 16]`"
+                yield Diagnostic("F309", message, code.span, "", (), help_text)
 
 
 def _prototypes(system: System) -> list[Diagnostic]:
@@ -115,12 +138,12 @@ def deploy(
     orders, capacities = _orders(system, platform, lanes, repetition, firing_ns)
     alone = len(orders) == 1
     c_tasks: dict[str, list[Task]] = {}
+    files = _Files(platform, sources, helpers, c_tasks)
     apps = []
     for app in system.apps:
         sizes = batches(app)
         tasks = tuple(
-            _task(t, placement[t.name], alone, repetition[app.name][t.name], sizes[t.name], sources, helpers, c_tasks)
-            for t in app.tasks
+            files.task(t, placement[t.name], alone, repetition[app.name][t.name], sizes[t.name]) for t in app.tasks
         )
         channels = tuple(
             DeployedChannel(
@@ -135,7 +158,9 @@ def deploy(
                 app.name, app.doc, _exact(app.period_ns), _exact(app.deadline_ns), app.priority, tasks, channels
             )
         )
-    deployment = Deployment(system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders)
+    deployment = Deployment(
+        system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders, platform.tensorrt
+    )
     return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
 
 
@@ -159,7 +184,7 @@ def _orders(
     repetition: MappingABC[str, MappingABC[str, int]],
     firing_ns: MappingABC[str, float],
 ) -> tuple[tuple[DeployedWorker, ...], dict[str, int]]:
-    """One worker per processor under static order; one per app and processor under fixed priorities.
+    """One worker per processor under static order; one per app and processor under the other schedulers.
 
     Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
     get workers of their own on static-order processors as well.
@@ -176,9 +201,10 @@ def _orders(
     for position, processor in enumerate(platform.processors):
         scheduler = platform.pool_of(processor).scheduler
         fixed_priority = scheduler == "fixed_priority"
+        apart = scheduler != "static_order"
         orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
         for lane in (processor, *(x for x in lanes if x.partition("#")[0] == processor)):
-            if joint is not None and not fixed_priority:
+            if joint is not None and not apart:
                 orders.append((joint.orders.get(lane, ()), None))
                 continue
             for app in system.apps:
@@ -215,23 +241,93 @@ def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
     )
 
 
-def _task(
-    task: Task,
-    place: Placement,
-    alone: bool,
-    firings: int,
-    batch: int,
-    sources: Sources,
-    helpers: Helpers,
-    c_tasks: dict[str, list[Task]],
-) -> DeployedTask:
-    ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
-    code = _code(task, batch, sources, helpers, c_tasks)
-    if isinstance(code, OnnxCode) and place.threads > 1:
-        code = replace(code, threads=place.threads, spin=alone)
-    if isinstance(code, PythonCode) and place.process:
-        code = replace(code, process=True)
-    return DeployedTask(task.name, task.doc, code, *ports, firings)
+class _Files:
+    """Makes the code of tasks, and notes the files it needs."""
+
+    def __init__(self, platform: Platform, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]) -> None:
+        self._platform, self._sources, self._helpers, self._c_tasks = platform, sources, helpers, c_tasks
+
+    def task(self, task: Task, place: Placement, alone: bool, firings: int, batch: int) -> DeployedTask:
+        """A task where its placement says; `alone`: nobody else needs the cores of its network's threads."""
+        ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
+        return DeployedTask(task.name, task.doc, self._code(task, place, alone, batch), *ports, firings)
+
+    def _code(self, task: Task, place: Placement, alone: bool, batch: int) -> Code | MovingCode:
+        pools = [self._platform.pool_of(p) for p in place.processors]
+        elsewhere = pools[0].kind != "cpu"
+        if task.network is not None and task.network.moving is not None:
+            return _moving(task.network, task.network.moving, self._sources)
+        if task.network is not None:
+            network = task.network
+            file = self._network(network)
+            names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
+            if not elsewhere:
+                onnx = OnnxCode(file, *names, batch)
+                return replace(onnx, threads=place.threads, spin=alone) if place.threads > 1 else onnx
+            on = tuple(
+                (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
+                for p, pool in zip(place.processors, pools, strict=True)
+            )
+            engine = "tensorrt" if self._platform.tensorrt else "onnxruntime"
+            return EngineCode(file, *names, batch, engine, on, network.precision, place.fallback)
+        if elsewhere:
+            return self._kernels(task, place)
+        code = implementation_on(task) or task.reference
+        assert code is not None
+        made = self._plain(task, code)
+        return replace(made, process=True) if isinstance(made, PythonCode) and place.process else made
+
+    def _network(self, network: Network) -> str:
+        file = self._sources.place("networks", network.path, network.model or None)
+        for name in network.external:
+            self._sources.place("networks", Path(network.path).parent / name)
+        return file
+
+    def _kernels(self, task: Task, place: Placement) -> CudaCode:
+        code = implementation_on(task, "gpu")
+        assert code is not None
+        file = self._sources.place("tasks", code.path)
+        for header in c_includes(Path(code.path)):
+            self._sources.place("tasks", header)
+        launches = tuple(
+            DeployedLaunch(
+                x.kernel,
+                tuple(a if isinstance(a, str) else (a[0], _number(a[1])) for a in x.arguments),
+                x.grid,
+                x.block,
+                x.shared,
+            )
+            for x in code.launches
+        )
+        twin = implementation_on(task) or task.reference
+        return CudaCode(
+            file,
+            launches,
+            tuple((f.name, f.type.dtype, f.type.shape) for f in task.scratch),
+            tuple((f.name, f.type.dtype, f.type.shape) for f in task.state),
+            place.graph,
+            None if twin is None else self._plain(task, twin),
+            None if task.tolerance is None else float(task.tolerance),
+        )
+
+    def _plain(self, task: Task, code: Implementation) -> PythonCode | CCode:
+        """Code for a CPU."""
+        sources = self._sources
+        if code.language == "c":
+            source = sources.place_c(code.path)
+            self._c_tasks.setdefault(source, []).append(task)
+            typed = tuple((n, parameter_type(v), _plain(v, sources)) for n, v in task.parameters)
+            state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
+            return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
+        file = sources.place("tasks", code.path)
+        for helper in self._helpers(Path(code.path)):
+            sources.place("tasks", helper)
+        known = [(n, v) for n, v in task.parameters if code.passes is None or n in code.passes]
+        return PythonCode(file, code.symbol, tuple((n, _plain(v, sources)) for n, v in known))
+
+
+def _number(value: Value) -> Plain:
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def _port(port: Port, task: Task) -> DeployedPort:
@@ -239,33 +335,6 @@ def _port(port: Port, task: Task) -> DeployedPort:
     if task.network is not None and task.network.moving is not None and port.name == CUT:
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
     return DeployedPort(port.name, port.type.dtype, port.type.shape, port.rates, port.stacked)
-
-
-def _code(
-    task: Task, batch: int, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]
-) -> PythonCode | CCode | OnnxCode | MovingCode:
-    if task.network is not None and task.network.moving is not None:
-        return _moving(task.network, task.network.moving, sources)
-    if task.network is not None:
-        network = task.network
-        file = sources.place("networks", network.path, network.model or None)
-        for name in network.external:
-            sources.place("networks", Path(network.path).parent / name)
-        names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
-        return OnnxCode(file, *names, batch)
-    code = implementation_on(task)
-    assert code is not None
-    if code.language == "c":
-        source = sources.place_c(code.path)
-        c_tasks.setdefault(source, []).append(task)
-        typed = tuple((n, parameter_type(v), _plain(v, sources)) for n, v in task.parameters)
-        state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
-        return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
-    file = sources.place("tasks", code.path)
-    for helper in helpers(Path(code.path)):
-        sources.place("tasks", helper)
-    parameters = tuple((n, _plain(v, sources)) for n, v in task.parameters if code.passes is None or n in code.passes)
-    return PythonCode(file, code.symbol, parameters)
 
 
 def _moving(network: Network, moving: Moving, sources: Sources) -> MovingCode:

@@ -17,12 +17,16 @@ from jinja2 import Environment
 from ..model.application import Task
 from ..model.deployment import (
     CCode,
+    Code,
+    CudaCode,
     DataFile,
     DeployedApp,
+    DeployedLaunch,
     DeployedPort,
     DeployedTask,
     DeployedWorker,
     Deployment,
+    EngineCode,
     Entry,
     MovingCode,
     OnnxCode,
@@ -45,11 +49,15 @@ RESERVED = (
     "Fire",
     "Front",
     "HOME",
+    "Kernels",
+    "Launch",
     "Network",
+    "OnnxCuda",
     "Port",
     "Process",
     "Program",
     "Python",
+    "TensorRT",
     "main",
     "os",
     "p",
@@ -64,13 +72,18 @@ def emit(deployed: Deployed) -> Plan:
     jinja = _jinja()
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
-    networks = any(isinstance(t.code, OnnxCode | MovingCode) for a in deployment.apps for t in a.tasks)
-    needs = "numpy, onnxruntime" if networks else "numpy"
+    needs = _needs(deployment)
     plan["main.py"] = _main(jinja, deployment, needs)
     plan["deployment.json"] = deployment.to_json().encode()
     plan["README.md"] = (
         jinja.get_template("python/README.md.j2")
-        .render(deployment=deployment, needs=needs, c_sources=deployed.c_tasks)
+        .render(
+            deployment=deployment,
+            needs=needs,
+            c_sources=deployed.c_tasks,
+            on_device=_on_device(deployment),
+            tensorrt=_tensorrt_stages(deployment),
+        )
         .encode()
     )
     classes = identifiers([a.name for a in deployment.apps], ())
@@ -78,8 +91,9 @@ def emit(deployed: Deployed) -> Plan:
         name = classes[app.name]
         text = jinja.get_template("python/test_app.py.j2").render(app=app.name, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
-    for file in sorted(RUNTIME.glob("*.py")):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "external.py"):
         plan[f"runtime/{file.name}"] = file.read_bytes()
+    plan |= _tensorrt(jinja, deployment)
     if deployed.c_tasks:
         units = []
         for source, tasks in sorted(deployed.c_tasks.items()):
@@ -88,6 +102,72 @@ def emit(deployed: Deployed) -> Plan:
             units.append(" ".join(_shell(word) for word in compile_command(source)))
         plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
     return dict(sorted(plan.items()))
+
+
+def _codes(deployment: Deployment) -> list[Code | MovingCode]:
+    return [t.code for a in deployment.apps for t in a.tasks]
+
+
+def _needs(deployment: Deployment) -> str:
+    """The libraries of a program, in words."""
+    codes = _codes(deployment)
+    words = ["numpy"]
+    if any(isinstance(c, EngineCode) and c.engine == "onnxruntime" for c in codes):
+        words.append("onnxruntime-gpu")
+    elif any(isinstance(c, OnnxCode | MovingCode) for c in codes):
+        words.append("onnxruntime")
+    if _tensorrt_stages(deployment):
+        words.append(f"TensorRT {_version(deployment)}")
+    if _on_device(deployment):
+        words.append("cuda-python or PyCUDA")
+    return ", ".join(words)
+
+
+def _on_device(deployment: Deployment) -> bool:
+    return any(isinstance(c, CudaCode | EngineCode) for c in _codes(deployment))
+
+
+# -- TensorRT ----------------------------------------------------------------------------------------------------------
+def dialect(version: tuple[int, ...]) -> str:
+    """Which of the three generations of TensorRT's interface a version has."""
+    return "trt8" if version < (10,) else "trt10" if version < (11,) else "trt11"
+
+
+def _version(deployment: Deployment) -> str:
+    return ".".join(map(str, deployment.tensorrt))
+
+
+def _tensorrt_stages(deployment: Deployment) -> list[str]:
+    """What build_engines.py builds: each model once for each kind of processor."""
+    found: dict[str, None] = {}
+    for task in (t for a in deployment.apps for t in a.tasks):
+        code = task.code
+        if not isinstance(code, EngineCode) or code.engine != "tensorrt":
+            continue
+        shapes = {
+            name: (code.batch * p.shape[0], *p.shape[1:]) if code.batch > 1 else p.shape
+            for name, p in zip(code.inputs, task.inputs, strict=True)
+        }
+        for device in sorted({device for _, device, _ in code.on}):
+            fallback = ", fallback=True" if code.fallback and device == "dla" else ""
+            words = [literal(code.file), literal(device), literal(code.precision), str(code.batch), literal(shapes)]
+            found[", ".join(words) + fallback] = None
+    return list(found)
+
+
+def _tensorrt(jinja: Environment, deployment: Deployment) -> Plan:
+    """The two files that know TensorRT; they differ between its generations."""
+    stages = _tensorrt_stages(deployment)
+    if not stages:
+        return {}
+    words = {
+        "name": deployment.name,
+        "version": _version(deployment),
+        "dialect": dialect(deployment.tensorrt),
+        "stages": stages,
+    }
+    return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
+            for file in ("engines", "build_engines")}  # fmt: skip
 
 
 def digest(plan: Plan) -> str:
@@ -147,10 +227,23 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
-    codes = [t.code for a in deployment.apps for t in a.tasks]
-    words = {"C", "Fire", "Network", "Port", "Program", "Python", "main"}
-    words |= {"Process"} if any(isinstance(c, PythonCode) and c.process for c in codes) else set()
-    words |= {"Back", "Cut", "Front", "Variant"} if any(isinstance(c, MovingCode) for c in codes) else set()
+    codes = _codes(deployment)
+    words = {"Fire", "Port", "Program", "main"}
+    twins = [c.twin for c in codes if isinstance(c, CudaCode) and c.twin is not None]
+    for code in (*codes, *twins):
+        match code:
+            case PythonCode():
+                words |= {"Python", "Process"} if code.process else {"Python"}
+            case CCode():
+                words.add("C")
+            case OnnxCode():
+                words.add("Network")
+            case CudaCode():
+                words |= {"Kernels", "Launch"}
+            case EngineCode():
+                words.add("TensorRT" if code.engine == "tensorrt" else "OnnxCuda")
+            case MovingCode():
+                words |= {"Back", "Cut", "Front", "Variant"}
     return sorted(words)
 
 
@@ -228,7 +321,7 @@ def _side(side: Side) -> str:
     return f"({literal(side[0])}, {_names(side[1])}, {_names(side[2])})"
 
 
-def _code(code: PythonCode | CCode | OnnxCode | MovingCode, task_ids: dict[str, str]) -> str:
+def _code(code: Code | MovingCode, task_ids: dict[str, str]) -> str:
     if isinstance(code, MovingCode):
         side = "Front" if code.side == "front" else "Back"
         return f"{side}({_cut_id(code, task_ids)}, {_names(code.tensors)})"
@@ -251,10 +344,37 @@ def _code(code: PythonCode | CCode | OnnxCode | MovingCode, task_ids: dict[str, 
         if code.state:
             text += f", state={literal(list(code.state))}"
         return text + ")"
+    if isinstance(code, CudaCode):
+        return _kernels(code, task_ids)
     batch = f", batch={code.batch}" if code.batch > 1 else ""
+    if isinstance(code, EngineCode):
+        words = f"{literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}"
+        if code.engine == "onnxruntime":
+            return f"OnnxCuda({words}{batch})"
+        places = ", ".join(f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in code.on)
+        return f"TensorRT({words}, on={{{places}}}, precision={literal(code.precision)}{batch})"
     threads = f", threads={code.threads}" if code.threads > 1 else ""
     threads += ", spin=True" if code.spin else ""
     return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch}{threads})"
+
+
+def _kernels(code: CudaCode, task_ids: dict[str, str]) -> str:
+    """The kernels of a task, one to a line."""
+    indent = " " * 12
+    lines = [f"Kernels({literal(code.file)}, ["]
+    lines += [f"{indent}{_launch(x)}," for x in code.launches]
+    rest = "]"
+    rest += f", scratch={literal(list(code.scratch))}" if code.scratch else ""
+    rest += f", state={literal(list(code.state))}" if code.state else ""
+    rest += ", graph=True" if code.graph else ""
+    rest += f", twin={_code(code.twin, task_ids)}" if code.twin is not None else ""
+    return "\n".join([*lines, f"{indent[4:]}{rest})"])
+
+
+def _launch(launch: DeployedLaunch) -> str:
+    shared = f", shared={launch.shared}" if launch.shared else ""
+    arguments = ", ".join(literal(a) for a in launch.arguments)
+    return f"Launch({literal(launch.kernel)}, [{arguments}], grid={launch.grid}, block={launch.block}{shared})"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -24,6 +24,8 @@ from .sources import Plan
 
 MANIFEST = ".flowc-manifest.json"
 STAGE = ".flowc-new-"
+#: Folders that a program makes beside itself: compiled Python, and plans of TensorRT.
+MADE_THERE = ("__pycache__", "engines")
 
 
 class CannotWrite(Exception):
@@ -113,7 +115,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
-        folders[:] = [f for f in folders if f != "__pycache__" and not f.startswith(STAGE)]
+        folders[:] = [f for f in folders if f not in MADE_THERE and not f.startswith(STAGE)]
         foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
     others = sorted(f for f in foreign if f not in own)
     if others:

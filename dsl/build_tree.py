@@ -88,6 +88,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def binary(self, meta: Any, left: s.Expr, operator: Token, right: s.Expr) -> s.Expr:
         return s.Binary(str(operator), left, right, self._span(meta))
 
+    def call(self, meta: Any, function: Token, argument: s.Expr) -> s.Expr:
+        return s.Call(self._word(function), argument, self._span(meta))
+
+    def extent(self, meta: Any, port: Token, what: s.Word, index: s.Expr) -> s.Expr:
+        return s.Extent(self._word(port), what, index, self._span(meta))
+
     def word(self, meta: Any, token: Token) -> s.Word:
         return self._word(token)
 
@@ -117,9 +123,39 @@ class TreeBuilder(Transformer[Token, Any]):
     def port(self, meta: Any, way: Any, name: s.Word, kind: s.TypeExpr | None, rate: Any) -> s.PortDecl:
         return s.PortDecl("in" if way == "in" else "out", name, kind, rate, self._span(meta))
 
-    def implementation(self, meta: Any, kind: Token | None, language: Token, code: Token) -> s.ImplementationDecl:
+    def implementation(
+        self, meta: Any, kind: Token | None, language: Token, code: Token, arguments: Any, *options: tuple[str, Any]
+    ) -> s.ImplementationDecl:
         where = self._word(kind) if kind is not None else None
-        return s.ImplementationDecl(where, self._word(language), self._text(code), self._span(meta))
+        given = dict(options)
+        return s.ImplementationDecl(
+            where,
+            self._word(language),
+            self._text(code),
+            arguments,
+            given.get("grid"),
+            given.get("block"),
+            given.get("shared"),
+            self._span(meta),
+        )
+
+    def arguments(self, meta: Any, *values: s.Expr | None) -> tuple[s.Expr, ...]:
+        return _flat(values)
+
+    def grid(self, meta: Any, sizes: Any) -> tuple[str, Any]:
+        return "grid", sizes if isinstance(sizes, tuple) else (sizes,)
+
+    def block(self, meta: Any, sizes: Any) -> tuple[str, Any]:
+        return "block", sizes if isinstance(sizes, tuple) else (sizes,)
+
+    def shared(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "shared", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
+    def reference(self, meta: Any, language: Token, code: Token, tolerance: s.Expr | None) -> s.ReferenceDecl:
+        return s.ReferenceDecl(self._word(language), self._text(code), tolerance, self._span(meta))
+
+    def scratch(self, meta: Any, name: s.Word, kind: s.TypeExpr) -> s.ScratchDecl:
+        return s.ScratchDecl(name, kind, self._span(meta))
 
     def state(self, meta: Any, name: s.Word, kind: s.TypeExpr) -> s.StateDecl:
         return s.StateDecl(name, kind, self._span(meta))
@@ -226,6 +262,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def memory(self, meta: Any, amount: s.Expr, unit: Token) -> s.PoolOption:
         return self._option("memory", meta, (amount,), unit)
 
+    def compute(self, meta: Any, capability: s.Expr) -> s.PoolOption:
+        return s.PoolOption("compute", (capability,), s.Word("compute", self._span(meta)), self._span(meta))
+
+    def tensorrt(self, meta: Any, version: Token) -> s.TensorRTDecl:
+        return s.TensorRTDecl(self._text(version), self._span(meta))
+
     def pool(self, meta: Any, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption) -> s.PoolDecl:
         return s.PoolDecl(self._word(kind), self._word(name), count, options, self._span(meta))
 
@@ -256,6 +298,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def process(self, meta: Any) -> tuple[str, Any]:
         return "process", True
 
+    def graph_capture(self, meta: Any) -> tuple[str, Any]:
+        return "graph", True
+
+    def fallback(self, meta: Any, kind: Token) -> tuple[str, Any]:
+        return "fallback", self._word(kind)
+
     def stage(self, meta: Any, *children: Any) -> s.StageDecl:
         options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
         processors = tuple(c for c in children if isinstance(c, s.Element))
@@ -265,6 +313,8 @@ class TreeBuilder(Transformer[Token, Any]):
             options.get("streams"),
             options.get("threads"),
             "process" in options,
+            "graph" in options,
+            options.get("fallback"),
             self._span(meta),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from . import syntax as s
 from .code import Callable, PythonSymbol, c_functions, read_python
 from .context import Context
 from .evaluate import Evaluator, Scope, shown
+from .kernels import LaunchBuilder
 from .network_templates import NetworkBuilder
 from .template import Template, beside, is_file
 
@@ -111,7 +113,9 @@ class Components:
             elif param.default is not None:
                 self._argument(param, param.default, {})
 
-    def _unique(self, word: s.Word, seen: Mapping[str, s.Param | s.StateDecl | Port], what: str) -> bool:
+    def _unique(
+        self, word: s.Word, seen: Mapping[str, s.Param | s.StateDecl | s.ScratchDecl | Port], what: str
+    ) -> bool:
         if word.text not in seen:
             return True
         first = seen[word.text]
@@ -136,7 +140,9 @@ class Components:
         ports: dict[str, Port] = {}
         implementations: list[Implementation] = []
         state: list[StateField] = []
-        variables: dict[str, s.StateDecl] = {}
+        scratch: list[StateField] = []
+        variables: dict[str, s.StateDecl | s.ScratchDecl] = {}
+        reference: s.ReferenceDecl | None = None
         stateless: s.StatelessDecl | None = None
         good = True
         wcet: s.WcetDecl | None = None
@@ -156,6 +162,17 @@ class Components:
                     variables.setdefault(item.name.text, item)
                     if kind is not None:
                         state.append(StateField(item.name.text, kind))
+                case s.ScratchDecl():
+                    kind = self._evaluate.type(item.type, arguments)
+                    self._unique(item.name, variables, "scratch memory")
+                    variables.setdefault(item.name.text, item)
+                    if kind is not None:
+                        scratch.append(StateField(item.name.text, kind))
+                case s.ReferenceDecl():
+                    if reference is not None:
+                        note = Note("the first one", reference.span)
+                        self._context.fault("F115", "`reference` is given twice", item.span, "", [note])
+                    reference = item
                 case s.StatelessDecl():
                     stateless = item
                 case s.WcetDecl():
@@ -167,10 +184,14 @@ class Components:
                     pass
         inputs = tuple(p for p in ports.values() if p.direction == "in")
         outputs = tuple(p for p in ports.values() if p.direction == "out")
+        launches = LaunchBuilder(self._context, self._evaluate, declaration, ports, (*state, *scratch), arguments)
         for item in declaration.items:
             if isinstance(item, s.ImplementationDecl):
-                made = self._implementation(item, declaration, inputs, tuple(arguments), bool(state), implementations)
+                made = self._implementation(
+                    item, declaration, inputs, tuple(arguments), bool(state), implementations, launches
+                )
                 if made is not None:
+                    implementations = [i for i in implementations if (i.kind, i.language) != (made.kind, made.language)]
                     implementations.append(made)
         times = self._wcet(wcet, arguments)
         if len(set(lists.values())) > 1:
@@ -185,11 +206,17 @@ class Components:
         if stateless is not None and state:
             help_text = "remove one of the two"
             self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, "", (), help_text)
-        functions = bool(implementations) and all(i.language == "python" and not i.is_class for i in implementations)
+        twin = None if reference is None else self._reference(reference, declaration, inputs, tuple(arguments))
+        tolerance = None
+        if reference is not None and reference.tolerance is not None:
+            tolerance = self._evaluate.number(reference.tolerance, arguments, "a tolerance", 0)
+        functions = bool(implementations) and all(
+            i.language == "cuda" or (i.language == "python" and not i.is_class) for i in implementations
+        )
         is_stateless = (stateless is not None or functions) and not state
         task = Task(
             "", declaration.name.text, inputs, outputs, tuple(arguments.items()), tuple(implementations), tuple(state),
-            is_stateless, times, None, declaration.doc, declaration.name.span,
+            is_stateless, times, None, declaration.doc, declaration.name.span, tuple(scratch), twin, tolerance,
         )  # fmt: skip
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
 
@@ -234,6 +261,7 @@ class Components:
         parameters: tuple[str, ...],
         has_state: bool,
         earlier: Iterable[Implementation],
+        launches: LaunchBuilder,
     ) -> Implementation | None:
         language = item.language.text
         if language not in LANGUAGES:
@@ -250,6 +278,14 @@ class Components:
             help_text = f"write `on {LANGUAGES[language]} {language} ...`"
             self._context.fault("F114", f"{language} code does not run on a {kind}", where, "", (), help_text)
             return None
+        if language == "cuda":
+            return self._kernel(item, kind, list(earlier), launches)
+        for given, what in ((item.arguments, "arguments"), (item.grid, "a grid"), (item.block, "a block"),
+                            (item.shared, "shared memory")):  # fmt: skip
+            if given is not None:
+                message = f"{language} code has no {what.removeprefix('a ')}: only a kernel of CUDA is launched"
+                self._context.fault("F114", message, item.span, "", (), "leave it out")
+                return None
         for other in earlier:
             if (other.kind, other.language) == (kind, language):
                 note = Note("the first one", other.span)
@@ -269,6 +305,46 @@ class Components:
                 (), "make it a class: state set in `__init__`, one firing in `__call__`",
             )  # fmt: skip
         return Implementation(kind, language, file, path, symbol, item.span, is_class or python.kind == "other", passes)
+
+    def _kernel(
+        self, item: s.ImplementationDecl, kind: str, earlier: list[Implementation], launches: LaunchBuilder
+    ) -> Implementation | None:
+        """One kernel more of a CUDA implementation."""
+        found = self.code(item.code, "cuda")
+        if found is None:
+            return None
+        file, path, symbol, _ = found
+        launch = launches.launch(item, Path(path), symbol)
+        if launch is None:
+            return None
+        first = next((i for i in earlier if i.language == "cuda"), None)
+        if first is None:
+            return Implementation(kind, "cuda", file, path, symbol, item.span, launches=(launch,))
+        if first.path != path:
+            note = Note("the first one", first.span)
+            self._context.fault(
+                "F115", "the kernels of a task come from one file", item.code.span, "", [note],
+                "`#include` the other file in one of them",
+            )  # fmt: skip
+            return None
+        return replace(first, launches=(*first.launches, launch))
+
+    def _reference(
+        self, item: s.ReferenceDecl, task: s.TaskDecl, inputs: tuple[Port, ...], parameters: tuple[str, ...]
+    ) -> Implementation | None:
+        """What does the same on a CPU; always Python."""
+        if item.language.text != "python":
+            message = f"a reference is python, not {item.language.text}"
+            help_text = 'write `reference python "file.py:function"`; C code is an implementation: `on cpu c ...`'
+            self._context.fault("F114", message, item.language.span, "", (), help_text)
+            return None
+        found = self.code(item.code, "python")
+        if found is None:
+            return None
+        file, path, symbol, python = found
+        assert python is not None
+        passes = self._signature(item, task, python, symbol, inputs, parameters)
+        return Implementation("cpu", "python", file, path, symbol, item.span, python.kind != "function", passes)
 
     def code(self, code: s.Text, language: str) -> tuple[str, str, str, PythonSymbol | None] | None:
         """Resolve `"file.py:name"` to (file as written, its path, symbol, what is known of it)."""
@@ -290,8 +366,8 @@ class Components:
         if language == "python":
             python = self._python_symbol(code, file, place, symbol)
             return None if python is None else (file, str(place), symbol, python)
-        known = c_functions(place)
-        if symbol not in known:
+        known = c_functions(place) if language == "c" else ()  # kernels are looked up with their parameters
+        if language == "c" and symbol not in known:
             self._missing(code, file, symbol, known)
         return file, str(place), symbol, None
 
@@ -313,7 +389,7 @@ class Components:
 
     def _signature(
         self,
-        item: s.ImplementationDecl,
+        item: s.ImplementationDecl | s.ReferenceDecl,
         task: s.TaskDecl,
         python: PythonSymbol,
         symbol: str,
@@ -337,7 +413,7 @@ class Components:
 
     def _call(
         self,
-        item: s.ImplementationDecl,
+        item: s.ImplementationDecl | s.ReferenceDecl,
         name: str,
         target: Callable,
         inputs: tuple[Port, ...],

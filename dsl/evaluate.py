@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import ceil
 
 from ..model.application import Parameter
 from ..model.diagnostic import did_you_mean, one_of
@@ -46,6 +47,8 @@ class Evaluator:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        #: Shapes of ports, where an expression may ask for them.
+        self.shapes: Mapping[str, tuple[int, ...]] = {}
         self._constants: dict[str, Parameter | None] = {}
         self._open: list[str] = []
 
@@ -64,6 +67,10 @@ class Evaluator:
                 return None if inner is None else _normal(-inner if operator == "-" else inner)
             case s.Binary():
                 return self._binary(expr, scope)
+            case s.Call():
+                return self._call(expr, scope)
+            case s.Extent():
+                return self._extent(expr, scope)
 
     def _name(self, expr: s.Name, scope: Scope) -> Parameter | None:
         if expr.text in scope:
@@ -123,6 +130,32 @@ class Evaluator:
             "/": lambda: Fraction(left) / right,
         }[expr.operator]()
         return self._sane(result, expr)
+
+    def _call(self, expr: s.Call, scope: Scope) -> int | None:
+        argument = self._operand(expr.argument, scope)
+        if expr.function.text != "ceil":
+            self._context.fault(
+                "F101", f"there is no function `{expr.function.text}`", expr.function.span, "", (),
+                "the one function is `ceil(a / b)`: division, rounded up",
+            )  # fmt: skip
+            return None
+        return None if argument is None else ceil(argument)
+
+    def _extent(self, expr: s.Extent, scope: Scope) -> int | None:
+        shape = self.shapes.get(expr.port.text)
+        if expr.what.text != "shape" or shape is None:
+            help_text = did_you_mean(expr.port.text, self.shapes) if expr.what.text == "shape" else "write `shape[0]`"
+            self._context.fault(
+                "F101", f"`{expr.port.text}.{expr.what.text}` is no dimension known here", expr.span,
+                "a port with a type is needed", (), help_text,
+            )  # fmt: skip
+            return None
+        index = self.integer(expr.index, scope, "the number of a dimension", 0)
+        if index is not None and index >= len(shape):
+            message = f"`{expr.port.text}` has {len(shape)} dimensions, counted from 0"
+            self._context.fault("F105", message, expr.index.span)
+            return None
+        return None if index is None else shape[index]
 
     def _sane(self, value: Fraction | None, expr: s.Expr) -> Fraction | int | None:
         if value is None or max(abs(value.numerator), value.denominator) > LARGEST:

@@ -5,6 +5,7 @@ Pins are checked against the apps, and against the platform where it is known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -17,6 +18,10 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
 
+#: The first version with the calls that generated programs use.
+OLDEST_TENSORRT = (8, 5)
+#: From the first of these versions on until the second, TensorRT cannot use a DLA.
+NO_DLA = (10, 8), (11, 4, 1)
 DEFAULT_SCHEDULER = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
 
 
@@ -48,8 +53,36 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
             "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text
         )
     return Platform(
-        declaration.name.text, tuple(pools.values()), tuple(contention), declaration.doc, declaration.name.span
+        declaration.name.text,
+        tuple(pools.values()),
+        tuple(contention),
+        declaration.doc,
+        declaration.name.span,
+        _tensorrt(declaration, context, any(p.kind == "dla" for p in pools.values())),
     )
+
+
+def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
+    """The version of TensorRT that the board has; versions without the DLAs that it declares are a fault."""
+    found = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
+    if not found:
+        return ()
+    if len(found) > 1:
+        context.fault("F115", "`tensorrt` is given twice", found[1].span, "", [Note("the first one", found[0].span)])
+    version = found[0].version
+    if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
+        context.fault("F105", f"`{version.value}` is no version", version.span, "", (), 'write it as `"10.3"`')
+        return ()
+    numbers = tuple(int(n) for n in version.value.split("."))
+    if numbers < OLDEST_TENSORRT:
+        help_text = f'write for `"{".".join(map(str, OLDEST_TENSORRT))}"` or later'
+        context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, "", (), help_text)
+        return ()
+    if dla and NO_DLA[0] <= numbers < NO_DLA[1]:
+        message = f"TensorRT {version.value} has no DLA"
+        help_text = "versions up to 10.7 have it, and again 11.4.1 and later"
+        context.fault("F510", message, version.span, "", (), help_text)
+    return numbers
 
 
 def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | None:
@@ -60,7 +93,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         return None
     count = 1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1)
     scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
-    engines, total, memory = None, False, 0
+    engines, total, memory, compute = None, False, 0, None
     seen: dict[str, Span] = {}
     for option in item.options:
         if option.key in seen:
@@ -94,12 +127,28 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                         (),
                         help_text,
                     )
+            case "compute":
+                compute = _capability(option, kind, context, evaluate)
             case _:
                 size = evaluate.quantity(option.values[0], option.word, "memory", "a memory size", {})
                 memory = int(size or 0)
     if count is None:
         return None
-    return Pool(item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory)
+    return Pool(
+        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory, compute
+    )
+
+
+def _capability(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator) -> tuple[int, int] | None:
+    """`compute 8.7` as (8, 7)."""
+    value = evaluate.number(option.values[0], {}, "a compute capability", 1)
+    if value is None:
+        return None
+    if kind != "gpu" or (10 * value).denominator != 1:
+        message = f"`compute {float(value):g}` is no compute capability of a {kind}"
+        context.fault("F105", message, option.span, "", (), "a GPU has one, such as `compute 8.7`")
+        return None
+    return int(10 * value) // 10, int(10 * value) % 10
 
 
 def pins(
@@ -163,4 +212,8 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
     streams = _count(stage.streams, evaluate, "the number of streams")
     threads = _count(stage.threads, evaluate, "the number of threads")
     until = stage.until.value if stage.until else None
-    return PinStage(tuple(processors), until, streams, stage.span, threads, stage.process)
+    if stage.fallback is not None and stage.fallback.text != "gpu":
+        context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, "", (), "write `fallback gpu`")
+    return PinStage(
+        tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None
+    )

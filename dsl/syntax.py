@@ -55,7 +55,26 @@ class Binary:
     span: Span
 
 
-Expr = Number | Name | Text | Sign | Binary
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`ceil(expr)`."""
+
+    function: Word
+    argument: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`port.shape[k]`: a dimension of what travels through a port."""
+
+    port: Word
+    what: Word
+    index: Expr
+    span: Span
+
+
+Expr = Number | Name | Text | Sign | Binary | Call | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +128,30 @@ class PortDecl:
 
 @dataclass(frozen=True, slots=True)
 class ImplementationDecl:
+    """`arguments`, `grid`, `block` and `shared` are for kernels; None = not given."""
+
     kind: Word | None
     language: Word
     code: Text
+    arguments: tuple[Expr, ...] | None
+    grid: tuple[Expr, ...] | None
+    block: tuple[Expr, ...] | None
+    shared: Quantity | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceDecl:
+    language: Word
+    code: Text
+    tolerance: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchDecl:
+    name: Word
+    type: TypeExpr
     span: Span
 
 
@@ -138,7 +178,9 @@ class WcetDecl:
 class TaskDecl:
     name: Word
     params: tuple[Param, ...]
-    items: tuple[PortDecl | ImplementationDecl | StateDecl | StatelessDecl | WcetDecl, ...]
+    items: tuple[
+        PortDecl | ImplementationDecl | ReferenceDecl | StateDecl | ScratchDecl | StatelessDecl | WcetDecl, ...
+    ]
     doc: str
     span: Span
 
@@ -263,7 +305,7 @@ class AppDecl:
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`."""
+    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key)."""
 
     key: str
     values: tuple[Expr, ...]
@@ -289,9 +331,15 @@ class ContentionDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorRTDecl:
+    version: Text
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformDecl:
     name: Word
-    items: tuple[PoolDecl | ContentionDecl, ...]
+    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl, ...]
     doc: str
     span: Span
 
@@ -303,6 +351,8 @@ class StageDecl:
     streams: Expr | None
     threads: Expr | None
     process: bool
+    graph: bool
+    fallback: Word | None
     span: Span
 
 

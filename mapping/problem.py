@@ -12,6 +12,7 @@ from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Mapping, Pin, PinStage, Placement
 from ..model.platform import Platform
 from .exact import Costs
+from .targets import too_many_engines, unfit_for
 
 #: A token that changes processors costs its receiver a wake-up (measured: 20-30 us).
 HOP_NS = 30_000.0
@@ -93,10 +94,7 @@ class Problem:
 def pinned(
     apps: tuple[Application, ...], platform: Platform, pins: tuple[Pin, ...]
 ) -> tuple[dict[str, Placement], tuple[Diagnostic, ...]]:
-    """The pins for one platform as placements, and what is wrong with them.
-
-    What is only not supported yet (F505, F603) has a placement as well.
-    """
+    """The pins for one platform as placements, and what is wrong with them."""
     tasks = {t.name: t for a in apps for t in a.tasks}
     placements: dict[str, Placement] = {}
     faults: list[Diagnostic] = []
@@ -112,10 +110,16 @@ def pinned(
         fault = _unfit(task, stage, platform)
         if fault:
             faults.append(Diagnostic(fault[0], fault[1], stage.span, "", (), fault[2]))
-        if fault is None or fault[0] == "F603":
+        else:
             placements[pin.task] = Placement(
-                pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers
-            )
+                pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers,
+                stage.graph, stage.fallback,
+            )  # fmt: skip
+    engines = {t: p.processors for t, p in placements.items() if tasks[t].network is not None}
+    too_many = too_many_engines(platform, engines)
+    if too_many:
+        spans = [p.span for p in pins if p.platform == platform.name]
+        faults.append(Diagnostic(too_many[0], too_many[1], spans[-1], "", (), too_many[2]))
     for pin in (p for p in pins if p.platform == platform.name):
         for wanted, neighbours in ((pin.pre, _feeders), (pin.post, _readers)):
             for neighbour in neighbours(pin.task, apps) if wanted > 1 else ():
@@ -162,15 +166,13 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
                 f"platform `{platform.name}` has no processor `{name}`",
                 f"it has {one_of(platform.processors)}",
             )
-        kind = platform.pool_of(name).kind
-        if task.network is None and not task.implementations:
-            continue  # code for any processor may be added
-        if task.network is None and not any(i.kind == kind for i in task.implementations):
-            kinds = sorted({i.kind for i in task.implementations})
-            have = f"it has code for {one_of(kinds)}" if kinds else "it has no code"
-            return "F503", f"`{task.name}` cannot run on `{name}`: no implementation for a {kind}", have
-        if kind != "cpu":
-            return "F603", f"code for a {kind} cannot be generated yet", "pin it to a cpu"
+        reason = unfit_for(task, platform.pool_of(name).kind, platform, fallback=stage.fallback)
+        if reason is not None:
+            return reason
+    kinds = {platform.pool_of(name).kind for name in processors}
+    if "cpu" in kinds and len(kinds) > 1:
+        message = f"`{task.name}` is pinned to a cpu and a {max(kinds)}: they cannot share its firings"
+        return "F504", message, "pin it to one of them"
     if len(set(processors)) < len(processors):
         return "F504", f"`{task.name}` is pinned to one processor twice", "name each processor once"
     if len(processors) > 1 and not task.replicable:
@@ -179,11 +181,18 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
             f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot share its firings",
             "pin it to one processor; a C task without state may say `stateless`",
         )
-    return _unfit_for(task, stage)
+    return _unfit_option(task, stage, kinds)
 
 
-def _unfit_for(task: Task, stage: PinStage) -> tuple[str, str, str] | None:
-    """Threads, streams and processes that a task cannot use."""
+def _unfit_option(task: Task, stage: PinStage, kinds: set[str]) -> tuple[str, str, str] | None:
+    """Threads, streams, processes, graphs and help that a task cannot use."""
+    if stage.graph and (task.network is not None or kinds != {"gpu"}):
+        return "F504", f"`{task.name}` starts no kernels that could be recorded", "leave `graph` out"
+    if stage.fallback and "dla" not in kinds:
+        return "F504", f"`{task.name}` runs on no DLA that a GPU could help out", "leave `fallback` out"
+    if "cpu" not in kinds and (stage.threads > 1 or stage.process):
+        word = "threads" if stage.threads > 1 else "process"
+        return "F504", f"`{task.name}` does not run on a CPU: `{word}` means nothing there", f"leave `{word}` out"
     if stage.streams > 1 and not task.replicable:
         message = f"`{task.name}` keeps state or ends the graph: {stage.streams} streams cannot share its firings"
         return "F504", message, "leave `streams` out; a C task without state may say `stateless`"

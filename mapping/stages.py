@@ -209,6 +209,7 @@ class _Chain:
             external=(),
             content_hash=hashlib.sha256(stage.model).hexdigest(),
             model=stage.model,
+            cut_from=whole,
         )
         return replace(
             self._task,

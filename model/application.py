@@ -47,8 +47,25 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with its arguments: the name of a port, of scratch memory or of state, or (dtype, value).
+
+    `grid` is in blocks, `block` in threads, `shared` in bytes.
+    """
+
+    kernel: str
+    arguments: tuple[str | tuple[str, Value], ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
 class Implementation:
-    """Code for one kind of processor. `passes` names the parameters the code accepts, None = all of them."""
+    """Code for one kind of processor. `passes` names the parameters the code accepts, None = all of them.
+
+    `launches` are the kernels of a firing, in order, where the language is CUDA.
+    """
 
     kind: str
     language: str
@@ -58,6 +75,7 @@ class Implementation:
     span: Span
     is_class: bool = False
     passes: tuple[str, ...] | None = None
+    launches: tuple[Launch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +136,8 @@ class Network:
     `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
     `batch` is the number of firings grouped into one inference (1 = none). `calibrate` is a pattern of files below the
     folder `path`, for `precision` int8. `content_hash` covers the file and
-    its external data. `model` is the model itself where it is no file: a stage that was cut from one. `moving` is set
-    for a stage whose cut may move at run time.
+    its external data. `model` is the model itself where it is no file: a stage that was cut from `cut_from`. `moving`
+    is set for a stage whose cut may move at run time.
     """
 
     definition: str
@@ -135,6 +153,7 @@ class Network:
     opset: int
     model: bytes = field(default=b"", repr=False)
     moving: Moving | None = None
+    cut_from: Network | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +161,9 @@ class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
     `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when the task is an
-    inference. Tasks without implementation and ports without type are legal (abstract graphs).
+    inference. Tasks without implementation and ports without type are legal (abstract graphs). `scratch` is memory that
+    the kernels of one firing share; `reference` does the same on a CPU, up to `tolerance` (absolute, and relative for
+    floating point), where the task itself runs elsewhere.
     """
 
     name: str
@@ -157,6 +178,9 @@ class Task:
     network: Network | None
     doc: str
     span: Span
+    scratch: tuple[StateField, ...] = ()
+    reference: Implementation | None = None
+    tolerance: Fraction | None = None
 
     @property
     def phases(self) -> int:

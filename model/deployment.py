@@ -60,6 +60,52 @@ class OnnxCode:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedLaunch:
+    """A kernel of a firing; see `Launch` of the runtime."""
+
+    kernel: str
+    arguments: tuple[str | tuple[str, Plain], ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCode:
+    """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the same on a CPU."""
+
+    file: str
+    launches: tuple[DeployedLaunch, ...]
+    scratch: tuple[tuple[str, str, tuple[int, ...]], ...]
+    state: tuple[tuple[str, str, tuple[int, ...]], ...]
+    graph: bool
+    twin: PythonCode | CCode | None
+    tolerance: float | None
+    kind: str = "cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCode:
+    """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
+
+    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`.
+    """
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    batch: int
+    engine: str
+    on: tuple[tuple[str, str, int], ...]
+    precision: str
+    fallback: bool
+    kind: str = "engine"
+
+
+Code = PythonCode | CCode | OnnxCode | CudaCode | EngineCode
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedVariant:
     """A cut of a network that may move, after `layer`, and what both sides take (ns, or anything in proportion)."""
 
@@ -102,7 +148,7 @@ class DeployedTask:
 
     name: str
     doc: str
-    code: PythonCode | CCode | OnnxCode | MovingCode
+    code: Code | MovingCode
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int
@@ -159,7 +205,7 @@ class DeployedWorker:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """`name` is the text's stem."""
+    """`name` is the text's stem. `tensorrt` is the version of the platform, () = none."""
 
     name: str
     source: str
@@ -167,6 +213,7 @@ class Deployment:
     search: str
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
+    tensorrt: tuple[int, ...] = ()
 
     def to_json(self) -> str:
         """The text of deployment.json; deterministic for equal contents."""

@@ -17,7 +17,8 @@ class PinStage:
     """One stage of a pin: `processors` share its firings; `until` names its last layer (None = to the end).
 
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
-    processor itself); `process`: Python code runs in a process of its own.
+    processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
+    started together; `fallback`: what a DLA cannot run of it, its GPU runs.
     """
 
     processors: tuple[str, ...]
@@ -26,6 +27,8 @@ class PinStage:
     span: Span
     threads: int = 1
     process: bool = False
+    graph: bool = False
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,8 @@ class Pin:
 class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel.
 
-    `streams`, `threads` and `process` as in `PinStage`. `buffers` is the least capacity of the task's channels in
-    iterations (None: what the order of firings needs).
+    `streams`, `threads`, `process`, `graph` and `fallback` as in `PinStage`. `buffers` is the least capacity of the
+    task's channels in iterations (None: what the order of firings needs).
     """
 
     task: str
@@ -61,6 +64,8 @@ class Placement:
     threads: int = 1
     process: bool = False
     buffers: int | None = None
+    graph: bool = False
+    fallback: bool = False
 
     @property
     def lanes(self) -> tuple[str, ...]:

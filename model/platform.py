@@ -16,7 +16,7 @@ class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
-    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown.
+    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Pool:
     engines: int | None = None
     engines_total: bool = False
     memory_bytes: int = 0
+    compute: tuple[int, int] | None = None
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -46,13 +47,14 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host."""
+    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none."""
 
     name: str
     pools: tuple[Pool, ...]
     contention: tuple[Contention, ...]
     doc: str
     span: Span | None
+    tensorrt: tuple[int, ...] = ()
 
     def pool_of(self, processor: str) -> Pool:
         """The pool that a processor belongs to. Raises KeyError."""

@@ -39,6 +39,9 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
     if task.network is not None:
         network = task.network
         add(network.content_hash, network.batch, network.precision, network.inputs, network.outputs)
+    kernels = implementation_on(task, "gpu")
+    if kernels is not None:
+        add(kernels.launches, task.scratch, Path(kernels.path).read_bytes())
     code = implementation_on(task, kind)
     if code is not None:
         add(code.language, code.symbol, Path(code.path).read_bytes(), *(p.read_bytes() for p in helpers))

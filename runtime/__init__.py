@@ -13,10 +13,13 @@ from .adapt import Back, Cut, Front, Variant
 from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
+from .cuda import CudaError, Memory, open_cuda
+from .device import Kernels, Launch
+from .engines import OnnxCuda, TensorRT
 from .graph import App, Fire, Task
 from .process import Process
 from .program import Program
-from .tokens import Port
+from .tokens import Port, TaskError
 
 __all__ = [
     "App",
@@ -24,15 +27,23 @@ __all__ = [
     "C",
     "Channel",
     "Code",
+    "CudaError",
     "Cut",
     "Fire",
     "Front",
+    "Kernels",
+    "Launch",
+    "Memory",
     "Network",
+    "OnnxCuda",
     "Port",
     "Process",
     "Program",
     "Python",
     "Task",
+    "TaskError",
+    "TensorRT",
     "Variant",
     "main",
+    "open_cuda",
 ]

@@ -1,4 +1,4 @@
-"""Bounded FIFO channels that pass references.
+"""Bounded FIFO channels that pass references: to arrays, or to what lies in the memory of a device.
 
 A token is never copied unless a firing needs several that were produced apart. Space is claimed when a firing starts
 and freed when it ends; that is what the analyses assume.
@@ -11,6 +11,8 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
 import numpy as np
+
+from .device import Pieces
 
 _NOTHING = np.zeros((0,))
 
@@ -94,10 +96,10 @@ class Channel(Place):
         if initial is not None:
             self._segments.append([initial, 0])
         self._turn = 0
-        self._early: Dict[int, Tuple[int, np.ndarray, int, bool]] = {}
+        self._early: Dict[int, Tuple[int, Any, int, bool]] = {}
 
     # -- consumer --------------------------------------------------------------------------------------------------
-    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> np.ndarray:
+    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         """Wait for `count` tokens and take them; their space stays occupied until `release`."""
         with self._changed:
             while self.filled < count:
@@ -119,7 +121,7 @@ class Channel(Place):
             self.free -= count
             self.least_free = min(self.least_free, self.free)
 
-    def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         """Append `count` tokens. A replicated producer gives its `turn` (firing, number of firings): order is kept."""
         with self._changed:
             if turn is None:
@@ -133,16 +135,16 @@ class Channel(Place):
             self._changed.notify_all()
 
     # -- tokens ---------------------------------------------------------------------------------------------------
-    def _append(self, block: np.ndarray, count: int, stacked: bool) -> None:
+    def _append(self, block: Any, count: int, stacked: bool) -> None:
         if count:
             self._segments.append([block, 0 if stacked else -1])
             self.filled += count
 
-    def _take(self, count: int, stacked: bool) -> np.ndarray:
+    def _take(self, count: int, stacked: bool) -> Any:
         self.filled -= count
         if not stacked:
             return self._one()
-        pieces: List[np.ndarray] = []
+        pieces: List[Any] = []
         left = count
         while left:
             block, start = self._segments[0]
@@ -162,27 +164,29 @@ class Channel(Place):
             return pieces[0]
         if not pieces:
             return self.empty
+        if not all(isinstance(p, np.ndarray) for p in pieces):
+            return Pieces(pieces)
         joined = np.concatenate(pieces)
         joined.setflags(write=False)
         return joined
 
-    def _one(self) -> np.ndarray:
+    def _one(self) -> Any:
         head = self._segments[0]
         block, start = head
         if start < 0:
             self._segments.popleft()
-            return block  # type: ignore[no-any-return]
+            return block
         if start + 1 == len(block):
             self._segments.popleft()
         else:
             head[1] = start + 1
-        return block[start, ...]  # type: ignore[no-any-return]
+        return block[start, ...]
 
 
 class LocalChannel(Channel):
     """Both ends belong to one worker: its static order guarantees tokens and space, so that nothing is locked."""
 
-    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> np.ndarray:
+    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         if self.filled < count:
             raise AssertionError("order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled))
         return self._take(count, stacked)
@@ -196,7 +200,7 @@ class LocalChannel(Channel):
         self.free -= count
         self.least_free = min(self.least_free, self.free)
 
-    def commit(self, block: np.ndarray, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         self._append(block, count, stacked)
 
     def wake(self) -> None:

@@ -17,6 +17,7 @@ from .adapt import Front
 from .code import Network
 from .program import Program
 from .report import report, table
+from .tokens import TaskError
 from .trace import Tracer
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -31,6 +32,12 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     """
     options = _parser().parse_args(arguments)
     program = build()
+    if options.twin:
+        try:
+            program.twin()
+        except TaskError as error:
+            print("flowc: %s" % error, file=sys.stderr)
+            return 1
     if arguments is None and any(isinstance(t.code, (Network, Front)) for a in program.apps for t in a.tasks):
         _with_huge_pages()
     program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr)
@@ -100,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--frames", type=_count, metavar="N", help="stop after N iterations of each app")
     parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
     parser.add_argument("--strict", action="store_true", help="check what tasks return at every firing")
+    parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")

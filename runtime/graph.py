@@ -63,6 +63,8 @@ class Task:
         self.starts_frame = self.ends_frame = False
         #: Outputs that are checked at every firing, because C code reads them.
         self.guarded = [False for _ in outputs]
+        #: Some input comes from a task on a device.
+        self.from_device = False
         self.turnstile: Optional[Turnstile] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0

@@ -18,9 +18,11 @@ import numpy as np
 from .adapt import Front
 from .channel import Channel, LocalChannel, Turnstile
 from .code import C
+from .cuda import CudaError
+from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .process import Process
-from .tokens import initial_tokens
+from .tokens import TaskError, initial_tokens
 from .watch import Watch
 from .worker import Worker
 
@@ -78,7 +80,21 @@ class Program:
         self.orders.append((name, list(order)))
         self.priorities.append(fixed_priority)
 
+    def twin(self) -> None:
+        """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels. Raises TaskError."""
+        for task in (t for app in self.apps for t in app.tasks):
+            if isinstance(task.code, OnDevice):
+                if task.code.twin is None:
+                    raise TaskError(
+                        "%s has code for a GPU only: a twin needs `reference` or `on cpu` in its .flow" % task.name
+                    )
+                task.code = task.code.twin
+
     def _wire(self) -> None:
+        for task in (t for app in self.apps for t in app.tasks):
+            if isinstance(task.code, OnDevice):
+                task.code.name, task.code.strict = task.name, self.strict
+                task.code.mirrored = [False] * len(task.outputs)
         where: Dict[int, List[int]] = {}
         for number, (_, order) in enumerate(self.orders):
             for entry in order:
@@ -110,6 +126,9 @@ class Program:
             source.guarded[out] |= isinstance(destination.code, (C, Process))
             destination.feeders[inn] = made
             self.channels.append(made)
+            destination.from_device |= isinstance(source.code, OnDevice)
+            if isinstance(source.code, OnDevice):
+                source.code.mirrored[out] |= not isinstance(destination.code, OnDevice)
 
     # -- running ---------------------------------------------------------------------------------------------------
     def run(
@@ -189,6 +208,10 @@ class Program:
                 task.code.close()
             except Exception as error:
                 self.fail(Failure(task.app.name, task.name, None, "close: " + describe(error), details_of(error)))
+        try:
+            end_lanes()
+        except CudaError as error:
+            self.fail(Failure("", "", None, describe(error)))
 
     def wait_for_release(self, worker: Worker, task: Task, firing: int) -> Optional[int]:
         """Sleep until that firing of a source is released; its release time, or None at full speed."""

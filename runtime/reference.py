@@ -15,7 +15,7 @@ import numpy as np
 
 from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
-from .tokens import Port, initial_tokens, split_outputs
+from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
 
@@ -29,6 +29,10 @@ def load_deployment(home: str) -> Dict[str, Any]:
 def make_code(document: Dict[str, Any], home: str) -> Code:
     """The code of one task of deployment.json."""
     kind = document["kind"]
+    if kind == "cuda":
+        if document["twin"] is None:
+            raise TaskError("it has code for a GPU only, and no `reference` in its .flow to compare with")
+        return make_code(document["twin"], home)
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
         return Python(document["file"], document["name"], **parameters)

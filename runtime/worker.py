@@ -10,12 +10,14 @@ import os
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
+from .cuda import CudaError
+from .device import OnDevice, begin_lane, leave, on_host, settle
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .tokens import Port, TaskError, split_outputs
 
@@ -54,13 +56,29 @@ class Worker(threading.Thread, Waiter):
     def run(self) -> None:
         if self._fixed_priority is not None:
             self._ask_for_priority(*self._fixed_priority)
+        begin_lane(self.processor, [e.task.code for e in self.order])
         try:
             while self._one_round():
                 self.round += 1
+            self._flush()
         except Stopped:
-            pass
+            settle()
         except BaseException as error:  # our own mistake: report it rather than hang
             self.program.fail(Failure("", "", None, "internal error: %s" % error, traceback.format_exc()))
+        finally:
+            if any(e.task.from_device or isinstance(e.task.code, OnDevice) for e in self.order):
+                leave()
+
+    def _flush(self) -> None:
+        """Wait for what a device still does for this worker."""
+        for task in {id(e.task): e.task for e in self.order}.values():
+            if isinstance(task.code, OnDevice):
+                try:
+                    task.code.flush()
+                except CudaError as error:
+                    self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
+                    raise Stopped from None
+                self._collect(task, task.code)
 
     def _ask_for_priority(self, core: int, priority: int) -> None:
         """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""
@@ -101,6 +119,8 @@ class Worker(threading.Thread, Waiter):
         except EndOfStream:
             return
         if entry.first + entry.times == task.per_iteration and task.ends_frame:
+            if isinstance(task.code, OnDevice):
+                self._flush()
             task.app.ended(iteration, time.perf_counter_ns())
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
@@ -123,7 +143,12 @@ class Worker(threading.Thread, Waiter):
         if task.starts_frame and firing == iteration * task.per_iteration:
             app.started(iteration, release if release is not None else start)
         try:
+            if task.from_device and not isinstance(task.code, OnDevice):
+                arrays = [on_host(a) for a in arrays]
+                start = time.perf_counter_ns()  # waiting for a device is no work
             results = self._call(task, arrays, firing, group)
+            if program.recorder is not None:
+                program.recorder(task, firing, group, [on_host(a) for a in arrays], [on_host(r) for r in results])
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
@@ -134,8 +159,6 @@ class Worker(threading.Thread, Waiter):
             self.firing = None
         end = time.perf_counter_ns()
         turn = (firing, group) if task.turnstile is not None else None
-        if program.recorder is not None:
-            program.recorder(task, firing, group, arrays, results)
         for port, channels, block in zip(task.outputs, task.readers, results):
             _freeze(block)
             for channel in channels:
@@ -144,8 +167,10 @@ class Worker(threading.Thread, Waiter):
             feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
         self._account(task, firing, group, start, end)
 
-    def _call(self, task: Task, arrays: List[np.ndarray], firing: int, group: int) -> Sequence[np.ndarray]:
+    def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
         code = task.code
+        if isinstance(code, OnDevice):
+            return code.fire(arrays, firing)  # type: ignore[no-any-return]
         if code.batch > 1:
             assert isinstance(code, Network)
             return code.fire_batch(arrays)
@@ -167,17 +192,27 @@ class Worker(threading.Thread, Waiter):
         ]
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
-        spent = end - start
-        self.busy += spent
         self.progress += 1
-        task.busy += spent  # replicas may lose an update to each other: these are statistics
         task.firings += group
-        if spent > task.longest:
-            task.longest = spent
+        if isinstance(task.code, OnDevice):
+            self._collect(task, task.code)
+        else:
+            self._spend(task, end - start)
         if self.program.tracer is not None:
             self.program.tracer.firing(self.name, task.name, firing, group, start, end)
             for channel in task.feeders + [c for group_ in task.readers for c in group_]:
                 self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
+
+    def _spend(self, task: Task, spent: int) -> None:
+        self.busy += spent
+        task.busy += spent  # replicas may lose an update to each other: these are statistics
+        if spent > task.longest:
+            task.longest = spent
+
+    def _collect(self, task: Task, code: OnDevice) -> None:
+        """A firing on a device has only been started: what it took is known later."""
+        while code.spent:
+            self._spend(task, code.spent.popleft())
 
 
 def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
@@ -185,8 +220,10 @@ def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
     return not port.stacked or array.shape[:1] == (port.rate(firing),)
 
 
-def _freeze(block: np.ndarray) -> None:
+def _freeze(block: Any) -> None:
     """What lies on a channel may not change any more: neither the array, nor the buffer that it is a view of."""
+    if not isinstance(block, np.ndarray):
+        return
     block.setflags(write=False)
     base = block.base
     if isinstance(base, np.ndarray) and base.flags.writeable:

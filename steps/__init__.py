@@ -19,10 +19,12 @@ from ..analysis.check import measured_too_slow
 from ..analysis.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing, sequential
 from ..codegen.emit import digest, emit
+from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl import load as dsl
 from ..dsl.modules import local_modules
 from ..mapping import greedy
+from ..mapping.accelerate import on_gpu
 from ..mapping.moving import calibrated
 from ..mapping.problem import Problem, pinned
 from ..mapping.stages import with_stages
@@ -36,7 +38,8 @@ from ..model.system import System
 from ..model.verdict import AppVerdicts
 from ..networks.quantise import Loss
 from ..profiling.host import host_hash, host_platform
-from .precision import quantise_network, with_precision
+from ..profiling.identity import implementation_on
+from .precision import convert_network, with_precision
 from .stored import task_hashes, with_stored_mapping
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 #: What cannot be built yet is still a faultless text.
 BUILD_ONLY = ("F505", "F603")
+#: Boards whose descriptions come with flowc, by name.
+SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))}
 #: Seconds that a build without a stored profile measures the application for.
 SHORT = 1.5
 
@@ -54,7 +59,7 @@ class Checked:
     """A loaded text with everything that could be found out without running anything.
 
     `mapping` is the stored one, if it speaks for this text: its networks are cut and its places are pinned already.
-    `unquantised` has a task of each network that is still to be brought to 8 bits, `losses` what the others lose by it.
+    `unquantised` has a task of each network that is still to be brought to 8 or 16 bits, `losses` what 8 bits cost.
     """
 
     system: System
@@ -91,15 +96,19 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
     beside the text counts like pins (unless not `mapped`), where the text has none.
     """
     with no_garbage_collection():
+        platform = _file_of(platform)
         also = [platform] if platform.endswith(".flow") else []
         loaded = dsl.load(path, builtin=[host_platform()], also=also)
+        if platform in SHIPPED and all(p.name != platform for p in loaded.system.platforms):
+            platform = str(SHIPPED[platform])
+            loaded = dsl.load(path, builtin=[host_platform()], also=[platform])
         diagnostics = list(loaded.diagnostics)
         verdicts = {}
         broken = has_errors(diagnostics)
         chosen, fault = _platform(loaded.system, platform)
         pins = [p for p in loaded.system.pins if chosen is not None and p.platform == chosen.name]
         pinned_ns = {p.task: p.wcet_ns for p in pins if p.wcet_ns is not None}
-        system, unquantised, losses = with_precision(loaded.system)
+        system, unquantised, losses = with_precision(loaded.system, () if chosen is None else chosen.tensorrt)
         stored = None
         if chosen is not None and not broken:
             staged = with_stages(system.apps, chosen.name, system.pins)
@@ -121,6 +130,14 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
             wishes = pinned(system.apps, chosen, system.pins)[1]
             diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
         return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)), stored, unquantised, losses)
+
+
+def _file_of(platform: str) -> str:
+    """A platform's file, where it is one: the user's, else the one of that name that comes with flowc."""
+    name = Path(platform).stem
+    if platform.endswith(".flow") and not Path(platform).exists() and platform == f"{name}.flow" and name in SHIPPED:
+        return str(SHIPPED[name])
+    return platform
 
 
 def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -146,7 +163,8 @@ def _platform(system: System, wanted: str) -> tuple[Platform | None, Diagnostic 
         )
     if wanted in declared:
         return declared[wanted], None
-    help_text = did_you_mean(wanted, declared) or f"there is {one_of(declared)}; another one is given as a .flow file"
+    known = [*declared, *SHIPPED]
+    help_text = did_you_mean(wanted, known) or f"there is {one_of(known)}; another one is given as a .flow file"
     return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, "", (), help_text)
 
 
@@ -155,14 +173,14 @@ def _same_file(a: str, b: str) -> bool:
 
 
 def prepared(path: str | Path, *, platform: str, mapped: bool = True, report: Report | None = None) -> Checked:
-    """As `check`, with networks of 8 bits quantised; those that are ready are left alone. Raises Faults."""
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Faults."""
     checked = check(path, platform=platform, mapped=mapped)
     if not checked.ok or not checked.unquantised:
         return checked
     for task in checked.unquantised:
         if report is not None:
-            report(f"quantising {task.definition}")
-        quantise_network(checked.system, task)
+            report(f"converting {task.definition}")
+        convert_network(checked.system, task)
     return check(path, platform=platform, mapped=mapped)
 
 
@@ -210,6 +228,7 @@ def measure(checked: Checked, *, seconds: float = SHORT, report: Report | None =
 
     assert checked.platform is not None
     _require_buildable(checked)
+    _require_twins(checked)
     if report is not None:
         report(f"measuring {checked.system.stem} for {seconds:g} s")
     host = host_platform()
@@ -295,14 +314,14 @@ def save_profile(checked: Checked, profile: Profile) -> Diagnostic | None:
 
 
 # -- mapping and building ----------------------------------------------------------------------------------------------
-def _unhonoured(system: System) -> tuple[Diagnostic, ...]:
+def _unhonoured(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
     """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
     found = {}
+    kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
     for task in (t for a in system.apps for t in a.tasks):
-        if task.network is not None and task.network.precision == "fp16":
-            message = (
-                f"`{task.definition}` runs in the precision of its file: {task.network.precision} is not supported yet"
-            )
+        halves = platform.tensorrt and kinds[mapping.of(task.name)[0]] != "cpu"
+        if task.network is not None and task.network.precision == "fp16" and not halves:
+            message = f"`{task.definition}` runs in the precision of its file: only TensorRT computes in fp16"
             found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
     return tuple(found.values())
 
@@ -313,29 +332,78 @@ def _require_buildable(checked: Checked) -> None:
     if not checked.system.apps:
         help_text = "add `app Name { ... }`"
         raise Faults([Diagnostic("F215", "there is no app to build", None, "", (), help_text)])
-    faults = missing(checked.system)
-    if faults:
+    faults = [*missing(checked.system), *_without_gpu(checked)]
+    if has_errors(faults):
         raise Faults([*checked.diagnostics, *faults])
 
 
-def firing_times(checked: Checked, profile: Profile | None) -> dict[str, float]:
-    """Mean time of one firing in ns by task: what was pinned, measured, declared or predicted (in this order)."""
-    assert checked.platform is not None
-    times: dict[str, float] = {}
-    measured = {e.subject: float(e.mean_ns) for e in profile.entries if e.processor == "cpu"} if profile else {}
-    pins = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == checked.platform.name}
+def _without_gpu(checked: Checked) -> list[Diagnostic]:
+    """Tasks that need a GPU, on a platform that has none: as errors, or warnings where a reference stands in."""
+    platform = checked.platform
+    if platform is None or any(pool.kind == "gpu" for pool in platform.pools):
+        return []
+    found = {}
     for task in (t for a in checked.system.apps for t in a.tasks):
-        pin = pins.get(task.name)
-        if pin is not None:
-            times[task.name] = float(pin)
-        elif task.name in measured:
-            times[task.name] = measured[task.name]
-        elif task.wcet_ns:
-            times[task.name] = float(sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns))
+        if task.network is not None or not task.implementations or implementation_on(task) is not None:
+            continue
+        message = f"`{task.definition}` has code for a GPU only, and `{platform.name}` has none"
+        if task.reference is None:
+            help_text = 'add `reference python "file.py:function"`, or build for another `--platform`'
+            found[task.definition] = Diagnostic("F503", message, task.span, "", (), help_text)
+        else:
+            found[task.definition] = Diagnostic(
+                "F610", f"{message}: it runs as its reference", task.span, severity="warning"
+            )
+    return list(found.values())
+
+
+def _require_twins(checked: Checked) -> None:
+    """Measuring here runs everything on a CPU. Raises Faults for what has code for a GPU only."""
+    faults = []
+    for task in (t for a in checked.system.apps for t in a.tasks):
+        if task.network is None and implementation_on(task) is None and task.reference is None:
+            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor tried here"
+            help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
+            faults.append(Diagnostic("F610", message, task.span, "", (), help_text))
+    if faults:
+        raise Faults(list(dict.fromkeys(faults)))
+
+
+def firing_times(checked: Checked, profile: Profile | None, mapping: Mapping | None = None) -> dict[str, float]:
+    """Mean time of one firing in ns by task: what was pinned, measured, declared or predicted (in this order).
+
+    On the processor that a mapping gives it, where its time there is known; else on a CPU.
+    """
+    assert checked.platform is not None
+    where = (
+        {} if mapping is None else {p.task: checked.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
+    )
+    times: dict[str, float] = {}
+    for name, known in _times_on(checked, profile).items():
+        found = known.get(where.get(name, "cpu"), known.get("cpu"))
+        if found is not None:
+            times[name] = found
     for network in checked.mapping.networks if checked.mapping is not None else ():
         for number, stage in enumerate(network.stages, 1):
             name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
             times.setdefault(name, stage.predicted_ns)
+    return times
+
+
+def _times_on(checked: Checked, profile: Profile | None) -> dict[str, dict[str, float]]:
+    """Mean times of a firing in ns by task and kind of processor: pinned, measured or declared."""
+    assert checked.platform is not None
+    kinds = [pool.kind for pool in checked.platform.pools]
+    pins = {p.task: p.wcet_ns for p in checked.system.pins if p.platform == checked.platform.name}
+    times: dict[str, dict[str, float]] = {}
+    for task in (t for a in checked.system.apps for t in a.tasks):
+        pin = pins.get(task.name)
+        own = {e.processor: float(e.mean_ns) for e in profile.entries if e.subject == task.name} if profile else {}
+        if pin is not None:
+            own = dict.fromkeys(kinds, float(pin))
+        elif not own and task.wcet_ns:
+            own = {"cpu": float(sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns))}
+        times[task.name] = own
     return times
 
 
@@ -346,15 +414,14 @@ def map_system(checked: Checked, profile: Profile | None, *, seed: int = 0, repo
     pins, faults = pinned(apps, checked.platform, checked.system.pins)
     if faults:
         raise Faults(faults)
-    times = firing_times(checked, profile)
-    problem_times = {t.name: {"cpu": times.get(t.name, 1.0)} for a in apps for t in a.tasks}
+    times, known = firing_times(checked, profile), _times_on(checked, profile)
+    problem_times = {t.name: known[t.name] or {"cpu": times.get(t.name, 1.0)} for a in apps for t in a.tasks}
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     problem = Problem(apps, checked.platform, repetition, problem_times, pins)
     if not problem.cpus:
-        message = (
-            f"platform `{checked.platform.name}` has no cpu, and code for other processors cannot be generated yet"
-        )
+        message = f"platform `{checked.platform.name}` has no cpu: something has to feed its other processors"
         raise Faults([Diagnostic("F603", message, checked.platform.span, "", (), "add `cpu core[4]`")])
+    problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
     found = greedy.search(problem, seed=seed, progress=report)
     return found if checked.mapping is None else replace(checked.mapping, placements=found.placements)
 
@@ -362,7 +429,7 @@ def map_system(checked: Checked, profile: Profile | None, *, seed: int = 0, repo
 def plan(checked: Checked, profile: Profile | None, mapping: Mapping) -> Deployed:
     """The deployment of a mapping."""
     assert checked.platform is not None
-    times = firing_times(checked, profile)
+    times = firing_times(checked, profile, mapping)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     system = replace(checked.system, apps=tuple(calibrated(a, mapping, times) for a in checked.system.apps))
     try:
@@ -400,21 +467,33 @@ def build(
     if impossible:
         raise Faults(impossible)
     profile, warnings = stored_profile(checked)
-    extra = [*warnings, *_unhonoured(checked.system)]
+    extra = [*warnings, *_without_gpu(checked)]
     if profile is None:
         profile = measure(checked, report=report)
         unsaved = save_profile(checked, profile)
         extra += [unsaved] if unsaved else []
     mapping = map_system(checked, profile)
-    assert checked.platform is not None
+    extra += _unhonoured(checked.system, checked.platform, mapping)
     cores = sum(pool.count for pool in checked.platform.pools if pool.kind == "cpu")
-    times = firing_times(checked, profile)
+    times = firing_times(checked, profile, mapping)
     for app in checked.system.apps:
         extra += measured_too_slow(app, checked.verdicts[app.name].repetition, times, cores)
     deployed = plan(checked, profile, mapping)
+    _require_kernels(checked)
     files = emit(deployed)
     fresh = _write(files, directory, deployed, force=force)
     return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh, checked.losses)
+
+
+def _require_kernels(checked: Checked) -> None:
+    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Faults."""
+    assert checked.platform is not None
+    targets = {pool.compute for pool in checked.platform.pools if pool.compute is not None}
+    codes = {i.path: i for a in checked.system.apps for t in a.tasks for i in t.implementations if i.language == "cuda"}
+    found = [cuda_faults(Path(path), code.file, compute) for path, code in codes.items() for compute in sorted(targets)]
+    broken = [f for f in found if f is not None]
+    if broken:
+        raise Faults(broken)
 
 
 def _write(files: dict[str, bytes | Path], directory: Path, deployed: Deployed, *, force: bool) -> bool:

@@ -1,7 +1,7 @@
-"""Networks in 8 bits: quantised once per network and calibration data, kept beside the text.
+"""Networks in 8 bits, or in fp16 for a TensorRT that computes in a model's types: converted once, kept beside the text.
 
-In: a system as it was loaded. Out: the same with the quantised files in place of the original ones, as far as they are
-there; making them is a step of its own, because it runs the network.
+In: a system as it was loaded. Out: the same with the converted files in place of the original ones, as far as they are
+there; making them is a step of its own, because it may run the network.
 """
 
 from __future__ import annotations
@@ -13,32 +13,40 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import onnx
+
 from ..codegen.sources import KEPT
 from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Faults
 from ..model.system import System
 from ..networks.calibration import calibration
+from ..networks.half import in_half
 from ..networks.onnx_import import Border, NetworkFault
 from ..networks.quantise import Loss, loss, quantise
 from ..profiling.host import version_of
 
 #: Changes when the same network and data would be quantised differently.
 RULES = 1
+#: From this version on TensorRT computes in the types of a model, and is told no precision.
+STRONGLY_TYPED = (11,)
 
 
-def with_precision(system: System) -> tuple[System, tuple[Task, ...], dict[str, tuple[Loss, ...]]]:
-    """The system with networks in 8 bits as far as they are ready, a task of each other one, and losses by network."""
+def with_precision(
+    system: System, tensorrt: tuple[int, ...] = ()
+) -> tuple[System, tuple[Task, ...], dict[str, tuple[Loss, ...]]]:
+    """The system with converted networks as far as they are ready, a task of each other one, and losses by network."""
     waiting: dict[str, Task] = {}
     losses: dict[str, tuple[Loss, ...]] = {}
 
     def ready(task: Task) -> Task:
         network = task.network
-        if network is None or network.precision != "int8" or network.calibrate is None:
+        if network is None or not _converts(network, tensorrt):
             return task
         place = _place(system, network)
         file = place / _name(network, place)
         try:
-            losses[network.definition] = tuple(Loss(**x) for x in json.loads((place / "loss.json").read_text()))
+            if network.precision == "int8":
+                losses[network.definition] = tuple(Loss(**x) for x in json.loads((place / "loss.json").read_text()))
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
         except (OSError, ValueError, TypeError):
             waiting.setdefault(network.definition, task)
@@ -53,13 +61,21 @@ def _each(app: Application, change: Callable[[Task], Task]) -> Application:
     return replace(app, tasks=tuple(change(t) for t in app.tasks))
 
 
+def _converts(network: Network, tensorrt: tuple[int, ...]) -> bool:
+    if network.precision == "fp16":
+        return tensorrt >= STRONGLY_TYPED
+    return network.precision == "int8" and network.calibrate is not None
+
+
 def _name(network: Network, place: Path) -> str:
-    return f"{Path(network.path).stem}.int8-{place.name[:6]}.onnx"
+    return f"{Path(network.path).stem}.{network.precision}-{place.name[:6]}.onnx"
 
 
 def _place(system: System, network: Network) -> Path:
-    """The folder of a quantised network: by its content, that of its calibration data, and who quantised it."""
-    assert network.calibrate is not None
+    """The folder of a converted network: by its content, that of its calibration data, and who converted it."""
+    if network.calibrate is None or network.precision == "fp16":
+        words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
+        return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
     root, pattern = Path(network.calibrate.path), network.calibrate.text
     digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern)).encode())
     for file in _files(root, pattern):
@@ -74,10 +90,14 @@ def _files(root: Path, pattern: str) -> Iterable[Path]:
         return ()
 
 
-def quantise_network(system: System, task: Task) -> tuple[Loss, ...]:
-    """Quantise the network of a task and keep it with its loss. Raises Faults."""
+def convert_network(system: System, task: Task) -> None:
+    """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Faults."""
     network = task.network
-    assert network is not None and network.calibrate is not None
+    assert network is not None
+    if network.precision == "fp16":
+        place = _place(system, network)
+        return _keep(place, {_name(network, place): in_half(onnx.load(network.path))})
+    assert network.calibrate is not None
     borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
     try:
         samples = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
@@ -86,15 +106,15 @@ def quantise_network(system: System, task: Task) -> tuple[Loss, ...]:
     except NetworkFault as fault:
         raise Faults([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault
     place = _place(system, network)
+    _keep(place, {_name(network, place): model, "loss.json": json.dumps([asdict(x) for x in found]).encode()})
+
+
+def _keep(place: Path, files: dict[str, bytes]) -> None:
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for name, content in (
-            (_name(network, place), model),
-            ("loss.json", json.dumps([asdict(x) for x in found]).encode()),
-        ):
+        for name, content in files.items():
             temporary = place / f".{name}.new"
             temporary.write_bytes(content)
             os.replace(temporary, place / name)
     except OSError as error:
         raise Faults([Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]) from error
-    return found

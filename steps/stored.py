@@ -48,7 +48,7 @@ def _helpers(task: Task) -> tuple[Path, ...]:
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """What a mapping is for: its tasks as they are, and the pins of the text."""
     pins = [
-        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process) for s in p.stages],
+        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback) for s in p.stages],
          p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
         for p in system.pins if p.platform == platform.name
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     for p in mapping.placements:
         if p.task in tasks:
             span = tasks[p.task].span
-            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process)
+            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback)
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
     pins = [p for p in pins if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)

@@ -379,7 +379,7 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     plain = run(out, "--frames", "9", "--quiet")
     main = out / "main.py"
     text, count = re.subn(r"^( +)(Python\(.*\)),$", r"\1Process(\2),", main.read_text(), flags=re.MULTILINE)
-    assert count == 4 and "import C, Fire, Network, Port, Program" in text
+    assert count == 4 and "import Fire, Port, Program" in text
     main.write_text(text.replace("Port, Program", "Port, Process, Program"))
     done = run(out, "--frames", "9", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")

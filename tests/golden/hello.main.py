@@ -7,7 +7,7 @@ import sys
 HOME = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HOME)
 
-from runtime import C, Fire, Network, Port, Program, Python, main
+from runtime import C, Fire, Port, Program, Python, main
 
 
 def program() -> Program:

@@ -52,6 +52,12 @@ def tanh() -> onnx.ModelProto:
     )
 
 
+def exp() -> onnx.ModelProto:
+    """Layers of which a DLA has the first one only."""
+    nodes = [helper.make_node("Relu", ["input"], ["positive"]), helper.make_node("Exp", ["positive"], ["output"])]
+    return model(nodes, [tensor("input", [1, 4])], [tensor("output", [1, 4])])
+
+
 def external(location: str) -> onnx.ModelProto:
     """A layer whose weights are kept in another file."""
     net = linear()
@@ -108,6 +114,7 @@ def main() -> None:
     networks = {
         "linear": linear(),
         "tanh": tanh(),
+        "exp": exp(),
         "dynamic": relu(["batch", 4]),
         "any_size": relu([1, 3, "height", "width"], "image"),
         "branch": branch(),

@@ -1,0 +1,197 @@
+"""The networks of an application as a C library, for programs that are generated elsewhere: HOPES' external tasks.
+
+In: a text as its author wrote it, the same with its networks cut as they were mapped, and where those stages run. Out:
+a plan {path: content} with a header, a shim that a script compiles on the target, the networks, and the runtime. The
+rest of the application, `pre` and `post` of networks among it, is left to whoever calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from ..model.application import Application, Task, Tensor
+from ..model.diagnostic import Diagnostic
+from ..model.external import External, ExternalNetwork, ExternalPort, ExternalStage, ExternalTensor
+from ..model.mapping import Placement
+from ..model.system import System
+from ..model.types import DTYPES, TensorType
+from ..templates import environment
+from .emit import RUNTIME
+from .names import identifiers, literal, one_line
+from .sources import Plan, Sources
+
+#: What C and C++ do not take for an argument, in small letters, as `identifiers` makes them.
+_WORDS = """
+    alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class co_await co_return co_yield
+    compl complex concept const const_cast consteval constexpr constinit continue decltype default delete do double
+    dynamic_cast else enum errno explicit export extern false float for friend goto i386 if inline int linux long major
+    minor mutable namespace new noexcept not not_eq null nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast stderr stdin stdout
+    struct switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix
+    unsigned using virtual void volatile wchar_t while xor xor_eq
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+"""
+RESERVED = frozenset(_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What is exported, and the files of it except compiled objects."""
+
+    external: External
+    files: Plan
+
+
+def none_to_export(system: System) -> Diagnostic | None:
+    """The fault of a text in which no app has a network."""
+    if any(t.network is not None for a in system.apps for t in a.tasks):
+        return None
+    message = f"no app of `{Path(system.path).name}` has a network, and nothing else becomes a library"
+    help_text = 'add `network Name from "file.onnx"` and an instance of it, or build a program: leave `--target` out'
+    return Diagnostic("F611", message, system.apps[0].span if system.apps else None, "", (), help_text)
+
+
+def external(whole: System, cut: System, placements: MappingABC[str, Placement], platform: str) -> Exported:
+    """The library of a text without faults that has a network.
+
+    `whole` is the text before anything was cut: it decides what the C functions look like, so that callers need not
+    change when the mapping does. `cut` has the stages, `placements` what is known of where they run.
+    """
+    sources = Sources(Path(cut.path).parent)
+    found = [(t, a) for a in whole.apps for t in a.tasks if t.network is not None]
+    functions = identifiers([t.name for t, _ in found], RESERVED)
+    apps = {a.name: a for a in cut.apps}
+    networks = tuple(_network(t, functions[t.name], _stages(t, apps[a.name], placements, sources)) for t, a in found)
+    # With a word behind it: a text may be called `m`, and -lm is taken; another `complex`, as a header of C is.
+    library = f"{identifiers([whole.stem], ())[whole.stem].rstrip('_')}_external"
+    described = External(whole.stem, Path(whole.path).name, platform, library, networks)
+    return Exported(described, _files(described, sources.plan))
+
+
+def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> ExternalNetwork:
+    assert task.network is not None
+    ports = [
+        tuple(ExternalPort(p.name, _tensor(t)) for p, t in zip(of_task, of_network, strict=True))
+        for of_task, of_network in ((task.inputs, task.network.inputs), (task.outputs, task.network.outputs))
+    ]
+    return ExternalNetwork(task.name, function, task.doc, ports[0], ports[1], stages)
+
+
+def _tensor(tensor: Tensor) -> ExternalTensor:
+    return ExternalTensor(tensor.name, tensor.type.dtype, tensor.type.shape)
+
+
+def _stages(
+    whole: Task, app: Application, placements: MappingABC[str, Placement], sources: Sources
+) -> tuple[ExternalStage, ...]:
+    """The tasks that a network has become, from front to back: itself, or its stages."""
+    prefix = f"{whole.name}.stage"
+    parts = [t for t in app.tasks if t.name == whole.name or t.name.removeprefix(prefix).isdecimal()]
+    return tuple(_stage(p, placements.get(p.name), sources) for p in parts)
+
+
+def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalStage:
+    network = task.network
+    assert network is not None
+    threads = place.threads if place is not None else 1
+    path = Path(network.path)
+    if network.moving is not None:
+        # Nobody could gain from another cut where one side waits for the other: the pinned one stays.
+        variant = network.moving.variants[network.moving.start]
+        part = variant.front if network.moving.side == "front" else variant.back
+        own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task.name}{path.suffix}"))
+        return ExternalStage(task.name, sources.place("networks", own, part.model), part.inputs, part.outputs, threads)
+    file = sources.place("networks", path, network.model or None)
+    for name in network.external:
+        sources.place("networks", path.parent / name)
+    tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
+    return ExternalStage(task.name, file, *tensors, threads)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+def _files(described: External, networks: Plan) -> Plan:
+    jinja = _jinja()
+    shown = _in_c(described)
+    values = {
+        "external": described,
+        "module": f"_{described.library}",
+        "guard": f"FLOWC_{described.library.upper()}_H",
+        "networks": shown,
+    }
+    plan: Plan = dict(networks)
+    plan["external.json"] = described.to_json().encode()
+    for path, template in (
+        (f"{described.library}.h", "header.h.j2"),
+        ("build_shim.py", "build_shim.py.j2"),
+        ("shim.c", "shim.c.j2"),
+        ("shim.py", "shim.py.j2"),
+        ("example.c", "example.c.j2"),
+        ("README.md", "README.md.j2"),
+    ):
+        plan[path] = jinja.get_template(f"hopes/{template}").render(values).encode()
+    for network in shown:
+        text = jinja.get_template("hopes/task.cic.j2").render(values, network=network)
+        plan[f"cic/{network['function']}.cic"] = text.encode()
+    for file in sorted(RUNTIME.glob("*.py")):
+        plan[f"runtime/{file.name}"] = file.read_bytes()
+    return dict(sorted(plan.items()))
+
+
+def _in_c(described: External) -> list[dict[str, Any]]:
+    """Networks as the templates print them; all names are identifiers of C, but for those in comments."""
+    # Two networks and ports may run into one name: `a` with a port `b_c`, and `a_b` with a port `c`.
+    counts = identifiers([f"{n.function} {key} count" for n in described.networks for key in _keys(n)], ())
+    shown = []
+    for network in described.networks:
+        arguments = identifiers(_keys(network), RESERVED)
+        inputs = len(network.inputs)
+        in_c = [
+            {
+                "name": p.name,
+                "argument": arguments[key],
+                "ctype": "bool" if p.tensor.dtype == "bool" else DTYPES[p.tensor.dtype][0],
+                "const": "const " if i < inputs else "",
+                "count": counts[f"{network.function} {key} count"].upper(),
+                "elements": prod(p.tensor.shape),
+                "type": str(TensorType(p.tensor.dtype, p.tensor.shape)),
+                "bits": ", as its bits" if p.tensor.dtype == "float16" else "",
+                "direction": "in" if i < inputs else "out",
+            }
+            for i, (key, p) in enumerate(zip(_keys(network), (*network.inputs, *network.outputs), strict=True))
+        ]
+        shown.append(
+            {
+                "name": network.name,
+                "function": network.function,
+                "doc": network.doc,
+                "stages": network.stages,
+                "inputs": in_c[:inputs],
+                "outputs": in_c[inputs:],
+                "ports": in_c,
+                "signature": ", ".join(f"{p['const']}{p['ctype']} *{p['argument']}" for p in in_c),
+                "arguments": ", ".join(str(p["argument"]) for p in in_c),
+            }
+        )
+    return shown
+
+
+def _keys(network: ExternalNetwork) -> list[str]:
+    """A name for each port, inputs first; a tensor that goes straight through is both."""
+    names = [p.name for p in network.inputs]
+    return names + [f"{p.name} out" if p.name in names else p.name for p in network.outputs]
+
+
+def _jinja() -> Environment:
+    jinja = environment()
+    jinja.filters["py"] = literal
+    jinja.filters["line"] = one_line
+    jinja.filters["cell"] = lambda text: one_line(str(text)).replace("|", "\\|")
+    jinja.filters["comment"] = lambda text: one_line(str(text)).replace("*/", "* /").replace("/*", "/ *")
+    return jinja

@@ -1,0 +1,286 @@
+"""Kernels of CUDA tasks: what a `.cu` file says of them, and launches that fit it.
+
+In: the clause of the text (`on gpu cuda "f.cu:name" (arguments) grid [..] block [..] shared ..`), ports, memory and
+parameters of the task. Out: launches with numbers, checked against the kernel's own parameter list. Nothing is compiled
+here; what cannot be judged from the text (templates, other types) is left to the compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+
+from ..model.application import FilePath, Launch, Parameter, Port, StateField, Value
+from ..model.diagnostic import did_you_mean, one_of
+from ..model.types import TensorType
+from . import syntax as s
+from .context import Context
+from .evaluate import Evaluator
+
+#: Not said: enough for analyses, not for a program.
+UNKNOWN = (0, 0, 0)
+#: Limits that hold on every GPU (CUDA programming guide, technical specifications per compute capability).
+MOST_THREADS, MOST_BLOCK, MOST_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)
+#: Dynamic shared memory of a block: 227 KiB on the largest of them (compute capability 9.0).
+MOST_SHARED = 227 << 10
+
+#: What a pointer to a C type points to, and what a value of it is (dtypes).
+_TYPES = {
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "unsigned long": "uint64",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "cuFloatComplex": "complex64",
+    "cuDoubleComplex": "complex128",
+    **{f"{u}int{n}_t": f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)},
+}
+#: Vectors of these have their elements' dtype.
+_VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|float|double)[1-4]")
+_ELEMENT = {"uchar": "uint8", "ushort": "uint16", "uint": "uint32", **{k: _TYPES[k] for k in ("char", "short", "int")}}
+_ELEMENT |= {"float": "float32", "double": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParameter:
+    """`dtype` is None when the type is not known here."""
+
+    name: str
+    text: str
+    dtype: str | None
+    pointer: bool
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A `__global__` function as its file has it. `plain`: it has C linkage, so that it is found by its name."""
+
+    name: str
+    parameters: tuple[KernelParameter, ...]
+    plain: bool
+    line: int
+
+
+def kernels(path: Path) -> dict[str, KernelText]:
+    """The `__global__` functions of a file, by name."""
+    return _kernels(str(path), path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _kernels(path: str, modified: int) -> dict[str, KernelText]:
+    text = Path(path).read_text(errors="replace")
+    bare = re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    found = {}
+    pattern = r"__global__\s+(?:(?:static|inline|void|__launch_bounds__\s*\([^)]*\))\s+)*?void\s+" \
+              r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^)]*)\)"  # fmt: skip
+    for match in re.finditer(pattern, bare):
+        before = bare[: match.start()].rstrip()
+        plain = re.search(r'extern\s+"C"$', before) is not None or _in_block(bare, match.start())
+        line = bare.count("\n", 0, match.start(1)) + 1
+        given = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
+        found[match[1]] = KernelText(match[1], tuple(_parameter(p) for p in given), plain, line)
+    return found
+
+
+def _in_block(text: str, position: int) -> bool:
+    """Is this inside `extern "C" { ... }`?"""
+    for match in re.finditer(r'extern\s+"C"\s*\{', text[:position]):
+        depth = 1 + text[match.end() : position].count("{") - text[match.end() : position].count("}")
+        if depth > 0:
+            return True
+    return False
+
+
+def _parameter(text: str) -> KernelParameter:
+    pointer = "*" in text
+    words = re.findall(r"\w+", re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct)\b", " ", text))
+    name = words[-1] if words else ""
+    kind = " ".join(words[:-1])
+    vector = _VECTOR.fullmatch(kind)
+    dtype = _ELEMENT[vector[1]] if vector else _TYPES.get(kind)
+    if vector and not pointer:
+        dtype = None
+    constant = re.search(r"\bconst\b", text.split("*")[0]) is not None
+    return KernelParameter(name, " ".join(text.split()), dtype, pointer, constant)
+
+
+class LaunchBuilder:
+    """Makes the launches of one task; faults go to the context."""
+
+    def __init__(
+        self,
+        context: Context,
+        evaluate: Evaluator,
+        task: s.TaskDecl,
+        ports: dict[str, Port],
+        memory: Iterable[StateField],
+        parameters: dict[str, Parameter],
+    ) -> None:
+        self._context, self._evaluate, self._task = context, evaluate, task
+        self._ports, self._memory, self._parameters = ports, {f.name: f for f in memory}, parameters
+
+    def launch(self, item: s.ImplementationDecl, path: Path, symbol: str) -> Launch | None:
+        """The launch that one clause asks for."""
+        kernel = kernels(path).get(symbol)
+        if kernel is None:
+            names = list(kernels(path))
+            help_text = did_you_mean(symbol, names) or (f"it has {one_of(names)}" if names else "")
+            message = f"`{path.name}` has no kernel `{symbol}`"
+            self._context.fault("F302", message, item.code.span, "", (), help_text)
+            return None
+        if not kernel.plain:
+            help_text = f'write `extern "C" __global__ void {symbol}(...)`'
+            message = f"kernel `{symbol}` cannot be found by its name: C++ changes it"
+            self._context.fault("F309", message, item.code.span, f"line {kernel.line} of its file", (), help_text)
+            return None
+        self._evaluate.shapes = {n: p.type.shape for n, p in self._ports.items() if p.type is not None}
+        try:
+            grid = self._sizes(item, item.grid, "grid", MOST_GRID)
+            block = self._sizes(item, item.block, "block", MOST_BLOCK)
+            arguments = self._arguments(item, kernel)
+        finally:
+            self._evaluate.shapes = {}
+        shared = self._shared(item)
+        if block is not None and prod(block) > MOST_THREADS:
+            message = f"a block of {prod(block)} threads: a GPU takes at most {MOST_THREADS}"
+            assert item.block is not None
+            span = item.block[0].span.to(item.block[-1].span)
+            self._context.fault("F309", message, span, "", (), "make the block smaller and the grid larger")
+            return None
+        if grid is None or block is None or arguments is None or shared is None:
+            return None
+        return Launch(symbol, arguments, grid, block, shared)
+
+    def _shared(self, item: s.ImplementationDecl) -> int | None:
+        if item.shared is None:
+            return 0
+        size = self._evaluate.quantity(
+            item.shared.amount, item.shared.unit, "memory", "shared memory", self._parameters
+        )
+        if size is not None and size > MOST_SHARED:
+            message = f"{int(size)} bytes of shared memory: the largest GPU has {MOST_SHARED} for a block"
+            self._context.fault("F309", message, item.shared.span)
+            return None
+        return None if size is None else int(size)
+
+    def _sizes(
+        self, item: s.ImplementationDecl, given: tuple[s.Expr, ...] | None, what: str, most: tuple[int, ...]
+    ) -> tuple[int, int, int] | None:
+        if given is None:
+            return UNKNOWN
+        if len(given) > 3:
+            self._context.fault("F309", f"a {what} has at most 3 dimensions", given[3].span)
+            return None
+        sizes = []
+        for expr, limit in zip(given, most, strict=False):
+            n = self._evaluate.integer(expr, self._parameters, f"a dimension of the {what}", 1)
+            if n is not None and n > limit:
+                self._context.fault("F309", f"a dimension of the {what} is {n}: at most {limit}", expr.span)
+                n = None
+            sizes.append(n)
+        if any(n is None for n in sizes):
+            return None
+        x, y, z = [n or 1 for n in sizes] + [1] * (3 - len(sizes))
+        return x, y, z
+
+    # -- arguments -------------------------------------------------------------------------------------------------
+    def _arguments(self, item: s.ImplementationDecl, kernel: KernelText) -> tuple[str | tuple[str, Value], ...] | None:
+        given = item.arguments
+        if given is None:  # as a C task has them: inputs, outputs, parameters
+            inputs = [p.name for p in self._ports.values() if p.direction == "in"]
+            outputs = [p.name for p in self._ports.values() if p.direction == "out"]
+            given = tuple(s.Name(n, item.code.span) for n in (*inputs, *outputs, *self._parameters))
+        if len(given) != len(kernel.parameters):
+            takes = ", ".join(p.text for p in kernel.parameters)
+            gets = ", ".join(_shown(e) for e in given)
+            message = (
+                f"`{kernel.name}({takes})` takes {len(kernel.parameters)} arguments, and gets {len(given)}: {gets}"
+            )
+            help_text = f'name them: `cuda "..." ({", ".join(p.name for p in kernel.parameters)})`'
+            self._context.fault(
+                "F309", message, item.code.span, f"defined in line {kernel.line} of its file", (), help_text
+            )
+            return None
+        found = [self._argument(e, p, kernel, item) for e, p in zip(given, kernel.parameters, strict=True)]
+        if any(f is None for f in found):
+            return None
+        return tuple(f for f in found if f is not None)
+
+    def _argument(
+        self, expr: s.Expr, wanted: KernelParameter, kernel: KernelText, item: s.ImplementationDecl
+    ) -> str | tuple[str, Value] | None:
+        if isinstance(expr, s.Name) and (expr.text in self._ports or expr.text in self._memory):
+            port = self._ports.get(expr.text)
+            kind = port.type if port is not None else self._memory[expr.text].type
+            return self._pointer(expr, kind, port, wanted, kernel)
+        value = self._evaluate.value(expr, self._parameters)
+        if value is None:
+            return None
+        return self._value(expr, value, wanted, kernel)
+
+    def _pointer(
+        self, expr: s.Name, kind: TensorType | None, port: Port | None, wanted: KernelParameter, kernel: KernelText
+    ) -> str | None:
+        if not wanted.pointer:
+            self._mismatch(expr, f"`{expr.text}` is an array", wanted, kernel)
+            return None
+        if kind is not None and wanted.dtype is not None and wanted.dtype != kind.dtype:
+            self._mismatch(expr, f"`{expr.text}` is {kind}", wanted, kernel)
+            return None
+        if port is not None and port.direction == "in" and not wanted.constant and wanted.dtype is not None:
+            message = f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
+            help_text = f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
+            self._context.fault("F309", message, expr.span, "", (), help_text)
+            return None
+        return expr.text
+
+    def _value(
+        self, expr: s.Expr, value: Parameter, wanted: KernelParameter, kernel: KernelText
+    ) -> tuple[str, Value] | None:
+        if isinstance(value, (str, FilePath)) or wanted.pointer:
+            self._mismatch(expr, f"{_shown(expr)} is no array", wanted, kernel)
+            return None
+        if wanted.dtype is None:
+            dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
+            return dtype, value
+        whole = wanted.dtype.startswith(("int", "uint"))
+        if whole:
+            bits = int(wanted.dtype.lstrip("uint"))
+            low, high = (0, 2**bits) if wanted.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+            if isinstance(value, Fraction) or not low <= int(value) < high:
+                self._mismatch(expr, f"{_shown(expr)} is {value}", wanted, kernel)
+                return None
+        return wanted.dtype, value
+
+    def _mismatch(self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText) -> None:
+        message = f"{what}, and `{kernel.name}` takes `{wanted.text}` there"
+        self._context.fault("F309", message, expr.span, f"line {kernel.line} of its file")
+
+
+def _shown(expr: s.Expr) -> str:
+    match expr:
+        case s.Name(text=text):
+            return f"`{text}`"
+        case s.Number(value=value):
+            return f"`{value}`"
+        case _:
+            return "the argument"

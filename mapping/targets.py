@@ -1,0 +1,116 @@
+"""What a generated program can run on which kind of processor of a platform, and what stands in the way.
+
+In: a task with its network, a kind of processor, the platform. Out: the reason why not, with what to do. Layers are
+held against the rules of the platform's DLA (networks/dla_rules.py).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import onnx
+
+from ..model.application import Network, Task
+from ..model.diagnostic import one_of
+from ..model.platform import Platform
+from ..networks.dla_limits import GENERATIONS, Generation
+from ..networks.dla_rules import Breach, breaches
+
+#: (code, message, help) of a diagnostic.
+Reason = tuple[str, str, str]
+#: Compute capability of the GPU beside the DLA, and which one that is.
+_BESIDE = {(7, 2): "xavier", (8, 7): "orin"}
+#: Layers that a message names; `flowc show --platform` has all of them.
+SHOWN = 3
+
+
+def generation(platform: Platform) -> Generation:
+    """The DLA of a platform: told by the GPU beside it, else by its TensorRT."""
+    for pool in platform.pools:
+        if pool.compute in _BESIDE:
+            return GENERATIONS[_BESIDE[pool.compute]]
+    return GENERATIONS["xavier" if platform.tensorrt < (8, 6) else "orin"]
+
+
+def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
+    """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
+    if task.network is None:
+        if not task.implementations or any(i.kind == kind for i in task.implementations):
+            return None  # code for any processor may be added to an abstract task
+        have = f"it has code for {one_of(sorted({i.kind for i in task.implementations}))}"
+        return "F503", f"`{task.name}` cannot run on a {kind}: it has no code for one", have
+    if kind == "cpu":
+        return None
+    if task.network.moving is not None:
+        return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
+    if sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and kind == "gpu":
+        return "F603", "a program uses one GPU, and the platform has more", "declare one"
+    return _unfit_for_dla(task, task.network, platform, fallback) if kind == "dla" else None
+
+
+def _unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bool) -> Reason | None:
+    if not platform.tensorrt:
+        message = f"platform `{platform.name}` does not say which TensorRT it has: nothing else knows its DLA"
+        return "F603", message, 'add for example `tensorrt "10.3"` to the platform'
+    dla, version = generation(platform), ".".join(map(str, platform.tensorrt))
+    if not dla.works_with(platform.tensorrt):
+        return "F510", f"TensorRT {version} cannot use the DLA of `{platform.name}`", "pin it to the GPU"
+    if network.precision not in ("fp16", "int8"):
+        message = f"`{task.name}` computes in {network.precision}, and a DLA in fp16 or int8 only"
+        return "F510", message, "write `precision fp16` in the network"
+    if network.precision == "int8" and platform.tensorrt < (11,):
+        message = f"TensorRT {version} does not take the scales of 8 bits from a model for a DLA"
+        return "F510", message, "write `precision fp16` in the network, or pin it to the GPU"
+    own = None if not network.model else _layers_of(network.content_hash, network.model)
+    broken = [b for b in broken_rules(network, platform) if own is None or b.layer in own]
+    if not broken or fallback:
+        return None
+    first = broken[0]
+    more = len({b.layer for b in broken}) - 1
+    message = f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule} ({first.detail})"
+    message += f", and {more} more layer{'' if more == 1 else 's'}" if more else ""
+    return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
+
+
+def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:
+    """What of a network breaks rules of the platform's DLA; of a stage, everything that the whole network breaks.
+
+    Raises NetworkFault for a network that cannot be read.
+    """
+    whole = network.cut_from or network
+    path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
+    precision = network.precision if network.precision in ("fp16", "int8") else "fp16"
+    return _broken(str(path), path.stat().st_mtime_ns, shapes, generation(platform).name, platform.tensorrt, precision)
+
+
+@lru_cache(maxsize=16)
+def _broken(
+    path: str,
+    modified: int,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dla: str,
+    tensorrt: tuple[int, ...],
+    precision: str,
+) -> tuple[Breach, ...]:
+    return breaches(Path(path), dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
+
+
+@lru_cache(maxsize=64)
+def _layers_of(content_hash: str, model: bytes) -> frozenset[str]:
+    """The layers of a stage, called after their first outputs."""
+    return frozenset(node.output[0] for node in onnx.load_model_from_string(model).graph.node if node.output)
+
+
+def too_many_engines(platform: Platform, places: dict[str, tuple[str, ...]]) -> Reason | None:
+    """More engines than DLAs hold? `places` has the processors of each network or stage."""
+    for pool in platform.pools:
+        if pool.engines is None:
+            continue
+        held = {p: [t for t, where in places.items() if p in where] for p in pool.processors}
+        most = sum(map(len, held.values())) if pool.engines_total else max(map(len, held.values()))
+        if most > pool.engines:
+            where = f"`{pool.name}`" if pool.engines_total else f"one `{pool.name}`"
+            message = f"{most} engines on {where}, which can hold {pool.engines}"
+            return "F510", message, "make fewer stages, or run some of them on the GPU"
+    return None

@@ -1,0 +1,19 @@
+"""Networks in 16-bit floating point, for engines that compute in the types of a model (TensorRT 11)."""
+
+from __future__ import annotations
+
+import onnx
+
+
+def in_half(model: onnx.ModelProto) -> bytes:
+    """The model with weights and layers in fp16; what goes in and out keeps its type.
+
+    Operators without fp16 keep fp32, between casts (the list is ONNX Runtime's).
+    """
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
+
+    converted = OnnxModel(convert_float_to_float16(model, keep_io_types=True))
+    converted.topological_sort()  # casts of inputs come last otherwise
+    content: bytes = converted.model.SerializeToString()
+    return content

@@ -1,0 +1,140 @@
+"""Networks on a GPU or DLA: through ONNX Runtime, the engine of any NVIDIA PC, or through TensorRT.
+
+What differs between versions of TensorRT is generated beside main.py, as engines.py.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Dict, Mapping, Sequence, Tuple
+
+from .code import Network
+from .cuda import CudaError, Stream
+from .device import OnDevice, lane
+from .tokens import Port, TaskError
+
+
+class OnnxCuda(OnDevice):
+    """Inference with ONNX Runtime's CUDA provider, on device tensors and in the stream of the worker."""
+
+    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
+        OnDevice.__init__(self)
+        self.file, self.batch = file, batch
+        self._names, self._wanted = list(inputs), list(outputs)
+        self.twin = Network(file, inputs, outputs, batch)
+        self._path = ""
+
+    def words(self) -> str:
+        return "network %s" % self.file
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        OnDevice.open(self, home, inputs, outputs)
+        self._path = os.path.realpath(os.path.join(home, self.file))
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise TaskError("onnxruntime is missing: pip install onnxruntime-gpu") from error
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            raise TaskError(
+                "this onnxruntime has no CUDA provider: pip install onnxruntime-gpu; "
+                "--twin runs this program without a GPU"
+            )
+
+    def _session(self, stream: Stream) -> Any:
+        """One for each worker, because a session is bound to its stream."""
+        own = self._own.__dict__
+        if "session" not in own:
+            import onnxruntime
+
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1
+            options.log_severity_level = 3
+            cuda = ("CUDAExecutionProvider", {"device_id": 0, "user_compute_stream": str(stream.handle)})
+            try:
+                own["session"] = onnxruntime.InferenceSession(
+                    self._path, options, providers=[cuda, "CPUExecutionProvider"]
+                )
+            except Exception as error:
+                raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(self._path), error)) from error
+            if "CUDAExecutionProvider" not in own["session"].get_providers():
+                raise TaskError("ONNX Runtime's CUDA provider does not work here: see what it says on standard error")
+            own["binding"] = own["session"].io_binding()
+            own["options"] = onnxruntime.RunOptions()
+            # who reads the result waits for the event behind it
+            own["options"].add_run_config_entry("disable_synchronize_execution_providers", "1")
+        return own["session"]
+
+    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+        session = self._session(stream)
+        binding, options = self._own.__dict__["binding"], self._own.__dict__["options"]
+        for name, port, pointer in zip(self._names, self.inputs, inputs):
+            binding.bind_input(name, "cuda", 0, port.dtype, self._tensor(port), pointer)
+        for name, port, pointer in zip(self._wanted, self.outputs, outputs):
+            binding.bind_output(name, "cuda", 0, port.dtype, self._tensor(port), pointer)
+        try:
+            session.run_with_iobinding(binding, options)
+        except Exception as error:
+            raise CudaError("ONNX Runtime: %s" % error) from error
+
+    def _tensor(self, port: Port) -> Tuple[int, ...]:
+        return _tensor(port, self.batch)
+
+
+class TensorRT(OnDevice):
+    """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and which DLA core."""
+
+    def __init__(
+        self,
+        file: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        on: Mapping[str, Tuple[str, int]],
+        precision: str = "fp32",
+        batch: int = 1,
+    ) -> None:
+        OnDevice.__init__(self)
+        self.file, self.on, self.precision, self.batch = file, on, precision, batch
+        self._tensors = list(inputs) + list(outputs)
+        self.twin = Network(file, inputs, outputs, batch)
+        self._engines: Dict[str, Any] = {}
+
+    def words(self) -> str:
+        return "engine of %s on %s" % (self.file, lane().processor)
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        OnDevice.open(self, home, inputs, outputs)
+        try:
+            from engines import Engine  # type: ignore[import-not-found]
+        except ImportError as error:
+            raise TaskError(
+                "%s: TensorRT comes with JetPack, or with pip install tensorrt; "
+                "--twin runs this program without it" % error
+            ) from error
+        for processor, (device, core) in self.on.items():
+            engine = Engine(home, self.file, device, core, self.precision, self.batch)
+            for name, port in zip(self._tensors, list(inputs) + list(outputs)):
+                engine.check(name, _tensor(port, self.batch), port.dtype)
+            self.arena_bytes = max(self.arena_bytes, engine.arena_bytes)
+            self._engines[processor] = engine
+
+    def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
+        own = self._own.__dict__
+        if "context" not in own:  # one for each worker, which never runs two at once: they share its arena
+            own["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
+        context = own["context"]
+        for name, pointer in zip(self._tensors, list(inputs) + list(outputs)):
+            if not context.set_tensor_address(name, pointer):
+                raise CudaError("TensorRT refuses the address of %s" % name)
+        if not context.execute_async_v3(stream.handle):
+            raise CudaError("TensorRT could not start the engine")
+
+    def close(self) -> None:
+        self._own = threading.local()  # contexts first, then the engines behind them
+        self._engines.clear()
+        OnDevice.close(self)
+
+
+def _tensor(port: Port, batch: int) -> Tuple[int, ...]:
+    """The shape of the tensor behind a port: a batch groups firings along the first dimension."""
+    return (batch * port.shape[0],) + port.shape[1:] if batch > 1 else port.shape

@@ -1,0 +1,301 @@
+"""Programs for GPUs and DLAs, without either: compiled by NVRTC, checked against TensorRT's bindings, run on stand-ins.
+
+What these tests cannot show is said in docs/gpu.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flowc import steps
+from flowc.codegen.nvrtc import compiled, libraries
+from flowc.model.diagnostic import Faults
+
+from builds import ROOT, Write, build, harness, run, store_profile
+from tensorrt_api import stubs, type_faults
+
+#: A board for each generation of TensorRT, and the version that stands in for it.
+BOARDS = {"trt8": ("xavier", "8.5.2"), "trt10": ("orin", "10.3.0"), "trt11": ("strong", "11.4.1")}
+STRONG = """use "detector.flow"
+platform strong { tensorrt "11.4.1"  cpu core[4]  gpu ampere compute 8.7  dla nvdla[2] engines 16 each }
+mapping on strong { Detect.find -> ampere until "entry" | nvdla[0], nvdla[1] until "neck" | ampere }
+"""
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples, since profiles are written beside them."""
+    folder = tmp_path_factory.mktemp("gpu") / "examples"
+    shutil.copytree(
+        ROOT / "examples", folder, ignore=shutil.ignore_patterns("*.profile.json", "*.mapping.json", "build")
+    )
+    (folder / "detector" / "strong.flow").write_text(STRONG)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def detectors(copies: Path) -> dict[str, Path]:
+    """The example `detector`, built for each generation of TensorRT."""
+    made = {}
+    for dialect, (board, _) in BOARDS.items():
+        text = copies / "detector" / ("strong.flow" if board == "strong" else "detector.flow")
+        steps.prepared(text, platform=board)
+        made[dialect] = build(text, copies.parent / dialect, platform=board)
+    return made
+
+
+def on_stand_in(directory: Path, script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), str(directory), script, *arguments]
+    environment = dict(os.environ, FLOWC_STAND_IN=json.dumps(options))
+    return subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+
+
+def first_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[0]
+
+
+# -- kernels, compiled for boards --------------------------------------------------------------------------------------
+@pytest.mark.skipif(not libraries(), reason="no compiler for CUDA: install the extra `cuda`")
+@pytest.mark.parametrize("compute", [(7, 2), (8, 7), (9, 0)])
+@pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/*.cu")), ids=lambda f: f.name)
+def test_kernels_of_the_examples_compile(file: Path, compute: tuple[int, int]) -> None:
+    found = compiled(file, compute)
+    assert found is not None, f"no NVRTC here knows sm_{compute[0]}{compute[1]}"
+    code, said = found
+    assert code[:4] == b"\x7fELF", said
+    for kernel in re.findall(r"__global__ void (\w+)", file.read_text()):
+        assert b".text." + kernel.encode() in code
+
+
+# -- TensorRT, against its bindings ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dialect", BOARDS)
+def test_programs_for_tensorrt_fit_its_bindings(
+    dialect: str, detectors: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    there = stubs(dialect, tmp_path_factory.getbasetemp() / f"stubs-{dialect}")
+    for script in ("engines.py", "build_engines.py"):
+        assert type_faults(detectors[dialect] / script, there) == []
+    broken = detectors[dialect] / "build_engines.py"
+    wrong = tmp_path_factory.mktemp("wrong") / "build_engines.py"
+    wrong.write_text(broken.read_text().replace("build_serialized_network", "build_serialised_network"))
+    assert type_faults(wrong, there)
+
+
+@pytest.mark.parametrize("dialect", BOARDS)
+def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[str, Path]) -> None:
+    """Plans are built once; the program gives the twin's results; its harness passes; nothing is out of order."""
+    directory, version = detectors[dialect], BOARDS[dialect][1]
+    missing = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version)
+    assert missing.returncode == 1 and "run python3 build_engines.py" in missing.stderr
+    built = on_stand_in(directory, "build_engines.py", tensorrt=version)
+    assert built.returncode == 0 and built.stdout.count("built in") == 3, built.stderr
+    again = on_stand_in(directory, "build_engines.py", tensorrt=version)
+    assert again.stdout.count("is there") == 3
+    for shared in (False, True):
+        done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version, integrated=shared)
+        assert "0 violations" in done.stderr
+        assert first_line(done) == first_line(run(directory, "--frames", "6", "--twin"))
+    tested = on_stand_in(directory, "tests/test_detect.py", tensorrt=version)
+    assert "OK" in tested.stderr and "0 violations" in tested.stderr, tested.stderr
+
+
+def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
+    directory = detectors["trt10"]
+    on_stand_in(directory, "build_engines.py", tensorrt="10.3.0")
+    done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt="10.7.0")
+    assert done.returncode == 1
+    assert re.search(
+        r"was built by TensorRT 10\.3\.0\S*, and this is 10\.7\.0\S*: run python3 build_engines", done.stderr
+    )
+    model = next((directory / "networks").glob("*stage1*"))
+    content = model.read_bytes()
+    model.write_bytes(content + b"\x72\x00")
+    try:
+        done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt="10.3.0")
+    finally:
+        model.write_bytes(content)
+    assert "was built from another version of the model" in done.stderr
+
+
+def test_a_stage_that_the_dla_refuses_is_not_built(detectors: dict[str, Path]) -> None:
+    done = on_stand_in(
+        detectors["trt8"], "build_engines.py", "--force", tensorrt="8.5.2", machine={"on_dla": ["CONVOLUTION"]}
+    )
+    assert done.returncode == 1
+    assert "the DLA cannot run:" in done.stderr and "Traceback" not in done.stderr
+
+
+# -- kernels on stand-ins ----------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def denoise(copies: Path) -> Path:
+    return build(copies / "denoise" / "denoise.flow", copies.parent / "denoise", platform="xavier")
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own memory", "shared memory"])
+def test_kernels_give_the_results_of_their_twins(denoise: Path, shared: bool) -> None:
+    done = on_stand_in(denoise, "main.py", "--frames", "3", integrated=shared)
+    assert "0 violations" in done.stderr
+    assert first_line(done).split("mean")[0] == first_line(run(denoise, "--frames", "3", "--twin")).split("mean")[0]
+
+
+def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
+    text = copies / "denoise" / "graphs.flow"
+    text.write_text('use "denoise.flow"\nmapping on xavier { Clean.edges -> volta graph }')
+    directory = build(text, tmp_path / "graphs", platform="xavier")
+    assert "graph=True" in (directory / "main.py").read_text()
+    done = on_stand_in(directory, "main.py", "--frames", "3")
+    assert "0 violations" in done.stderr
+    assert first_line(done) == first_line(on_stand_in(directory, "main.py", "--frames", "3", graphs=False))
+
+
+def test_a_failing_kernel_is_named(denoise: Path) -> None:
+    later = on_stand_in(denoise, "main.py", "--frames", "5", fail=["soften", 2])
+    assert later.returncode != 0 and "Clean.edges at firing" in later.stderr
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in later.stderr and "--strict" in later.stderr
+    strict = on_stand_in(denoise, "main.py", "--frames", "5", "--strict", fail=["soften", 2])
+    assert re.search(r"task Clean\.edges failed at firing 1: CUDA_ERROR_ILLEGAL_ADDRESS.*kernel soften", strict.stderr)
+    at_once = on_stand_in(
+        denoise, "main.py", "--frames", "5", fail=["gradient", 3, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", True]
+    )
+    assert re.search(r"task Clean\.edges failed at firing 2: CUDA_ERROR_LAUNCH_OUT_OF.*kernel gradient", at_once.stderr)
+
+
+# -- twins -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("board", ["xavier", "orin"])
+@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "denoise", "detector"])
+def test_twins_give_the_results_of_the_reference(copies: Path, tmp_path: Path, name: str, board: str) -> None:
+    directory = build(copies / name / f"{name}.flow", tmp_path / "out", platform=board)
+    environment = dict(os.environ, FLOWC_TWIN="1")
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    gpu = {"xavier": "volta", "orin": "ampere"}[board]
+    assert (f'p.processor("{gpu}"' in (directory / "main.py").read_text()) == (name != "hello")
+
+
+def test_without_a_gpu_the_way_out_is_named(denoise: Path) -> None:
+    done = run(denoise, "--frames", "1")
+    assert done.returncode == 1 and "--twin" in done.stderr and "Traceback" not in done.stderr
+    tested = harness(denoise)
+    assert tested.returncode != 0 and "--twin" in tested.stderr
+
+
+def test_run_compares_the_twin_first(copies: Path, tmp_path: Path) -> None:
+    text = copies / "denoise" / "denoise.flow"
+    store_profile(text, platform="orin")
+    command = [sys.executable, "-m", "flowc", "run", str(text), "--platform", "orin", "--twin", "--frames", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "the twin gives the results of the sequential reference" in done.stderr
+    assert done.stdout.startswith("2 frames, checksum")
+
+
+def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:
+    """The harness on the stand-in compares kernels with their reference, up to the tolerance of the text."""
+    folder = tmp_path / "denoise"
+    shutil.copytree(copies / "denoise", folder)
+    tasks = folder / "pictures.py"
+    tasks.write_text(tasks.read_text().replace("np.sqrt(across**2 + down**2)", "np.sqrt(across**2 + down**2) + 3"))
+    directory = build(folder / "denoise.flow", tmp_path / "out", platform="xavier")
+    done = on_stand_in(directory, "tests/test_clean.py")
+    assert "FAILED" in done.stderr and "input edges of Clean.show" in done.stderr
+    right = build(copies / "denoise" / "denoise.flow", tmp_path / "right", platform="xavier")
+    assert "OK" in on_stand_in(right, "tests/test_clean.py").stderr
+
+
+# -- placing -----------------------------------------------------------------------------------------------------------
+def test_times_decide_between_a_cpu_and_a_gpu(copies: Path) -> None:
+    text = copies / "denoise" / "denoise.flow"
+    checked = steps.check(text, platform="xavier")
+    store_profile(text, platform="xavier")
+    profile, _ = steps.stored_profile(checked)
+    assert profile is not None and checked.platform is not None
+    from dataclasses import replace
+
+    for gpu_ns, expected in ((100, "volta"), (10**9, "carmel[0]")):
+        entry = next(e for e in profile.entries if e.subject == "Clean.denoise")
+        faster = replace(profile, entries=(*profile.entries, replace(entry, processor="gpu", mean_ns=gpu_ns)))
+        mapping = steps.map_system(checked, faster)
+        assert mapping.of("Clean.denoise") == (expected,)
+        assert mapping.of("Clean.edges") == ("volta",)  # it has code for nothing else
+
+
+@pytest.mark.parametrize(
+    ("pin", "said"),
+    [
+        ("A.k -> core[0], cuda", "a cpu and a gpu"),
+        ("A.k -> cuda streams 2 threads 2", "`threads` means nothing there"),
+        ("A.k -> core[0] graph", "starts no kernels"),
+        ("A.k -> cuda fallback gpu", "runs on no DLA"),
+        ("A.k -> cuda graph", ""),
+        ("A.k -> cuda streams 2", ""),
+    ],
+)
+def test_pins_of_kernels(write: Write, tmp_path: Path, pin: str, said: str) -> None:
+    flow = write(
+        'task S { out x: float32[4]  python "t.py:source" }\n'
+        'task K { in x: float32[4]  out y: float32[4]  python "t.py:twice"\n'
+        '    on gpu cuda "k.cu:twice"  grid 1  block 4 }\n'
+        'task P { in x: float32[4]  python "t.py:sink" }\n'
+        "app A { s: S  k: K  p: P  s -> k -> p }\n"
+        f"platform pc {{ cpu core[2]  gpu cuda }}\nmapping on pc {{ {pin} }}",
+        t_py="import numpy as np\ndef source():\n    return np.ones(4, 'f')\ndef twice(x):\n    return 2 * x\n"
+        "def sink(x):\n    assert x.sum() == 8\n",
+        k_cu='extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n',
+    )
+    found = [d.message for d in steps.check(flow, platform="pc").diagnostics]
+    assert any(said in m for m in found) if said else not found
+    if not said:
+        directory = build(flow, tmp_path / "out", platform="pc")
+        assert "0 violations" in on_stand_in(directory, "main.py", "--frames", "9").stderr
+
+
+def test_headers_of_kernels_come_along(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task S { out x: float32[4]  python "t.py:source" }\n'
+        'task K { in x: float32[4]  state sum: float32[4]  out y: float32[4]  cuda "k.cu:add" (x, sum, y)\n'
+        '    grid 1  block 4  reference python "t.py:Add" }\n'
+        'task P { in x: float32[4]  python "t.py:sink" }\n'
+        "app A { s: S  k: K  p: P  s -> k -> p }\nplatform pc { cpu core[2]  gpu cuda compute 8.7 }\n",
+        t_py="import numpy as np\ndef source():\n    return np.ones(4, 'f')\n"
+        "class Add:\n    def __init__(self):\n        self.sum = np.zeros(4, 'f')\n"
+        "    def __call__(self, x):\n        self.sum = self.sum + x\n        return self.sum\n"
+        "def sink(x):\n    print(x.sum())\n",
+        k_cu='#include "more.cuh"\nextern "C" __global__ void add(const float *x, float *sum, float *y)\n'
+        "{ y[threadIdx.x] = sum[threadIdx.x] = plus(sum[threadIdx.x], x[threadIdx.x]); }\n",
+        more_cuh="__device__ static float plus(float a, float b) { return a + b; }\n",
+    )
+    directory = build(flow, tmp_path / "out", platform="pc")
+    assert (directory / "tasks" / "more.cuh").exists()
+    done = on_stand_in(directory, "main.py", "--frames", "3", "--quiet")
+    assert done.stdout.split() == ["4.0", "8.0", "12.0"], done.stderr
+    assert run(directory, "--frames", "3", "--quiet", "--twin").stdout == done.stdout
+
+
+def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task S { out x: float32[4]  python "t.py:source" }\n'
+        'task K { in x: float32[4]  out y: float32[4]  cuda "k.cu:twice"  grid 1  block 4 }\n'
+        'task P { in x: float32[4]  python "t.py:sink" }\n'
+        "app A { s: S  k: K  p: P  s -> k -> p }\nplatform pc { cpu core[2]  gpu cuda }\n",
+        t_py="import numpy as np\ndef source():\n    return np.ones(4, 'f')\ndef sink(x):\n    pass\n",
+        k_cu='extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n',
+    )
+    with pytest.raises(Faults, match="code for a GPU only"):
+        steps.build(flow, tmp_path / "none", platform="pc")
+    directory = build(flow, tmp_path / "out", platform="pc")
+    done = run(directory, "--frames", "1", "--twin")
+    assert done.returncode == 1 and "A.k has code for a GPU only" in done.stderr
+    assert on_stand_in(directory, "main.py", "--frames", "1").returncode == 0
