@@ -15,6 +15,7 @@ from ..model.deployment import (
     DeployedTask,
     DeployedWorker,
     Deployment,
+    EngineCode,
     MovingCode,
     OnnxCode,
 )
@@ -41,8 +42,10 @@ SCHEDULER: dict[str, Scheduler] = {
 }
 
 
-def timed_program(deployment: Deployment, platform: Platform, wcet_ns: Mapping[str, Time]) -> TimedSystem:
-    """The system to bound or simulate.
+def timed_program(
+    deployment: Deployment, platform: Platform, wcet_ns: Mapping[str, Time | tuple[Time, ...]]
+) -> TimedSystem:
+    """The system to bound or simulate; several times of a task are those of its kernels, in order.
 
     Raises Refused where there is more to a program than firings one by one: no period, iterations that alternate,
     batches, cuts that move.
@@ -51,7 +54,7 @@ def timed_program(deployment: Deployment, platform: Platform, wcet_ns: Mapping[s
     for task in (t for a in deployment.apps for t in a.tasks):
         if isinstance(task.code, MovingCode):
             wrong.append(f"the cut of `{task.name}` moves")
-        elif isinstance(task.code, OnnxCode) and task.code.batch > 1 and task.firings > 1:
+        elif isinstance(task.code, OnnxCode | EngineCode) and task.code.batch > 1 and task.firings > 1:
             wrong.append(f"`{task.name}` collects frames until it has a batch")
     if wrong:
         raise Refused(wrong)
@@ -66,13 +69,14 @@ def timed_program(deployment: Deployment, platform: Platform, wcet_ns: Mapping[s
     return TimedSystem(groups, processors, slow, workers)
 
 
-def _group(app: DeployedApp, home: Mapping[str, str], wcet_ns: Mapping[str, Time]) -> Group:
+def _group(app: DeployedApp, home: Mapping[str, str], wcet_ns: Mapping[str, Time | tuple[Time, ...]]) -> Group:
     assert app.period_ns is not None
     tasks = {t.name: t for t in app.tasks}
+    kernels = {name: ns if isinstance(ns, tuple) else (ns,) for name, ns in wcet_ns.items()}
     return Group(
         app.name,
         Fraction(app.period_ns),
-        tuple(TimedTask(t.name, home[t.name], (wcet_ns[t.name],), (), t.firings) for t in app.tasks),
+        tuple(TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings) for t in app.tasks),
         tuple(_channel(c, tasks) for c in app.channels),
         None if app.deadline_ns is None else Fraction(app.deadline_ns),
         app.priority,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
+from .wording import on_dla
 
 if TYPE_CHECKING:
     from ..analysis.analyze import Analysis
@@ -20,6 +22,7 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
     """Check a text without running anything: names, types, code, networks, rates, deadlock."""
     from .. import steps
     from ..render import as_data
+    from ..steps.dla import dla_reports
 
     checked = steps.check(file, platform=platform)
     if as_json:
@@ -32,10 +35,14 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
             }
             for name, v in checked.verdicts.items()
         }
-        print_json({"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": apps})
+        document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": apps}
+        reports = {r.network: asdict(r) for r in dla_reports(checked)} if checked.ok else {}
+        print_json({**document, "dla": reports} if reports else document)
     show_diagnostics(checked.diagnostics, checked.system.sources)
     if not as_json:
         _print_verdicts(checked)
+        for report in dla_reports(checked) if checked.ok else ():
+            print(f"\n{on_dla(report)}")
     elif not checked.ok:
         say(_count(checked))
     return 0 if checked.ok else 1
@@ -84,6 +91,7 @@ def show(
     from ..report import gantt as chart
     from ..report.graph import TooLarge, draw
     from ..steps import analyses
+    from ..steps.dla import dla_reports
 
     checked = steps.check(file, platform=platform)
     if not checked.ok:
@@ -101,7 +109,8 @@ def show(
         if gantt:
             chart.draw(analyses.charts(checked, profile, iterations=iterations), target)
         else:
-            draw(checked.system, target, places, _critical(analyses.critical_cycles(checked, profile)))
+            notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in dla_reports(checked)}
+            draw(checked.system, target, places, _critical(analyses.critical_cycles(checked, profile)), notes)
     except TooLarge as error:
         raise Faults([Diagnostic("F605", str(error), None, "", (), "draw a smaller app")]) from error
     except OSError as error:
@@ -110,6 +119,8 @@ def show(
         print_json({"picture": str(target), "tasks": {t: list(p) for t, p in places.items()}})
     else:
         print(target)
+        for report in dla_reports(checked):
+            print(f"\n{on_dla(report)}")
     return 0
 
 

@@ -14,9 +14,25 @@ if TYPE_CHECKING:
     from ..model.application import Application
     from ..networks.quantise import Loss
     from ..steps.analyses import CutPoint, NetworkMemory
+    from ..steps.dla import OnDla
 
 #: Longer schedules and cycles are cut in the table; `--json` has them whole.
 WIDEST = 300
+
+
+def on_dla(report: OnDla) -> str:
+    """Which layers of a network a DLA can run, as the table of rules that the others break."""
+    from ..runtime.report import columns
+
+    lines = [f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run there"]
+    if report.rows:
+        rows = [["op", "count", "rule", "layers"], *([r.op, str(r.count), r.rule, r.layers] for r in report.rows)]
+        shown = columns(rows, left=4).splitlines()
+        lines += [f"  {line}" for line in shown]
+    runs = [f"{number(r.count, 'layer')} from {r.first} to {r.last}" for r in report.runs]
+    if runs and report.rows:
+        lines.append(f"  longest runs without a cut: {'; '.join(runs)}")
+    return "\n".join(lines)
 
 
 def impossible(app: Application, a: Analysis) -> bool:

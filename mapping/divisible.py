@@ -20,14 +20,24 @@ CALL_NS = 20_000
 UNKNOWN_NS_PER_BYTE = 0.2
 
 
-def divisible(chain: Chain, entries: Mapping[str, ProfileEntry], transfers: Iterable[Transfer]) -> Divisible:
-    """The network with its times (and energies) per kind of processor; cuts inside fused groups are left out."""
+def divisible(
+    chain: Chain,
+    entries: Mapping[str, ProfileEntry],
+    transfers: Iterable[Transfer],
+    barred: Callable[[str], bool] = lambda layer: False,
+) -> Divisible:
+    """The network with its times (and energies) per kind of processor; cuts inside fused groups are left out.
+
+    `barred` layers cannot run on a DLA.
+    """
     names = tuple(x.name for x in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
     cuts = tuple((c.after + 1, c.bytes) for c in points)
     layers, overhead = {}, {}
     for kind, entry in entries.items():
         layers[kind], overhead[kind] = _times(chain, entry)
+        if kind == "dla":
+            layers[kind] = [inf if barred(x.name) else ns for x, ns in zip(chain.layers, layers[kind], strict=True)]
     transfer = transfer_model(transfers)
     energies = {kind: _energies(layers[kind], entry) for kind, entry in entries.items()}
     known = {kind: values for kind, values in energies.items() if values is not None}

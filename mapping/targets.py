@@ -6,6 +6,7 @@ held against the rules of the platform's DLA (networks/dla_rules.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -50,6 +51,22 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
 
 
 def _unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bool) -> Reason | None:
+    reason = _unfit_as_a_whole(task, network, platform)
+    if reason is not None:
+        return reason
+    own = None if not network.model else _layers_of(network.content_hash, network.model)
+    broken = [b for b in broken_rules(network, platform) if own is None or b.layer in own]
+    if not broken or fallback:
+        return None
+    first = broken[0]
+    more = len({b.layer for b in broken}) - 1
+    message = f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule} ({first.detail})"
+    message += f", and {more} more layer{'' if more == 1 else 's'}" if more else ""
+    return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
+
+
+def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reason | None:
+    """Why no layer of a network can run on a DLA."""
     if not platform.tensorrt:
         message = f"platform `{platform.name}` does not say which TensorRT it has: nothing else knows its DLA"
         return "F603", message, 'add for example `tensorrt "10.3"` to the platform'
@@ -62,15 +79,20 @@ def _unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: b
     if network.precision == "int8" and platform.tensorrt < (11,):
         message = f"TensorRT {version} does not take the scales of 8 bits from a model for a DLA"
         return "F510", message, "write `precision fp16` in the network, or pin it to the GPU"
-    own = None if not network.model else _layers_of(network.content_hash, network.model)
-    broken = [b for b in broken_rules(network, platform) if own is None or b.layer in own]
-    if not broken or fallback:
-        return None
-    first = broken[0]
-    more = len({b.layer for b in broken}) - 1
-    message = f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule} ({first.detail})"
-    message += f", and {more} more layer{'' if more == 1 else 's'}" if more else ""
-    return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
+    return None
+
+
+def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
+    """Tells of a layer whether searches have to keep it off the DLA.
+
+    A platform that does not say which TensorRT it has is for analyses only: there everything is allowed.
+    """
+    if task.network is None or not platform.tensorrt or all(p.kind != "dla" for p in platform.pools):
+        return lambda layer: False
+    if _unfit_as_a_whole(task, task.network, platform) is not None:
+        return lambda layer: True
+    illegal = {b.layer for b in broken_rules(task.network, platform)}
+    return lambda layer: layer in illegal
 
 
 def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:

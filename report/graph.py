@@ -46,11 +46,12 @@ def draw(
     target: Path,
     processors: Mapping[str, tuple[str, ...]],
     critical: Mapping[str, Critical] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf).
 
     `processors[task]` colours a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
-    limits the speed. Raises TooLarge.
+    limits the speed; `notes[definition]` stands below the names of its instances. Raises TooLarge.
     """
     import matplotlib
 
@@ -61,7 +62,7 @@ def draw(
     count = sum(len(a.tasks) for a in system.apps)
     if count > MOST_TASKS:
         raise TooLarge(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
-    layouts = [_Layout(app, (critical or {}).get(app.name)) for app in system.apps]
+    layouts = [_Layout(app, (critical or {}).get(app.name), notes or {}) for app in system.apps]
     width = max(layout.width for layout in layouts)
     height = sum(layout.height for layout in layouts)
     figure = Figure(figsize=(max(4.0, 0.62 * width + 0.6), max(1.6, 0.72 * height + 0.7)))
@@ -93,7 +94,7 @@ def _legend(axes: Axes, colours: Mapping[str, str], top: float) -> None:
 class _Layout:
     """Places the tasks of one app: a column per level, rows ordered by their neighbours (barycentre)."""
 
-    def __init__(self, app: Application, critical: Critical | None) -> None:
+    def __init__(self, app: Application, critical: Critical | None, notes: Mapping[str, str]) -> None:
         self._app = app
         self._critical = critical or Critical(frozenset(), frozenset(), "")
         depth = levels(app)
@@ -105,10 +106,10 @@ class _Layout:
         self._routes = self._pass_through()
         self._sort()
         self._short = {t.name: t.name.partition(".")[2] for t in app.tasks}
+        self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in app.tasks}
         self._labelled = len(app.tasks) <= MOST_LABELLED
-        self._box = max(
-            1.5, 0.135 * max(len(s) for s in [*self._short.values(), *(t.definition for t in app.tasks)]) + 0.5
-        )
+        widest = max(max(map(len, self._short.values())), 0.8 * max(map(len, self._below.values())))
+        self._box = max(1.5, 0.135 * widest + 0.5)
         gap = 2.3 if self._labelled else 1.0
         self._step = self._box + gap
         self._rows = max(len(c) for c in self._columns.values())
@@ -207,7 +208,7 @@ class _Layout:
             axes.text(
                 x + self._box / 2,
                 y - 0.15,
-                task.definition,
+                self._below[task.name],
                 ha="center",
                 va="center",
                 fontsize=6.5,

@@ -17,13 +17,14 @@ from ..analysis.check import check as check_app
 from ..analysis.program import timed_program
 from ..analysis.response_time import Term, bounds, response_times
 from ..analysis.simulate import Choices, simulate
-from ..analysis.timing import Refused, TimedChannel, TimedSystem, utilisation
+from ..analysis.timing import Refused, Time, TimedChannel, TimedSystem, utilisation
 from ..codegen.deploy import missing
 from ..mapping.joint.auto import Outcome
 from ..mapping.joint.auto import search as run
 from ..mapping.joint.candidates import Kernels, front
 from ..mapping.joint.problem import Assignment, Item, JointProblem, Net, Team, Verdict, slowed, timed, with_responses
 from ..mapping.problem import pinned
+from ..mapping.targets import barred_from_dla
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
 from ..model.mapping import GroupBound, Mapping, NetworkPlan, Placement, StagePlan
@@ -113,21 +114,20 @@ def program(
     """
     assert checked.platform is not None
     found = joint.outcome.assignment
-    kind = {p: pool.kind for pool in checked.platform.pools for p in pool.processors}
-    if found is None or missing(checked.system) or any(kind[p] != "cpu" for p, _ in joint.mapping.utilization):
+    if found is None or missing(checked.system):
         return None
     system, faults = carried_out(checked.system, checked.platform, joint.mapping)
     if has_errors(faults):
         return None
     verdicts = {a.name: check_app(a, {})[0] for a in system.apps}
     staged = replace(checked, system=system, verdicts=verdicts, mapping=joint.mapping)
-    times: dict[str, Fraction | int] = {}
+    times: dict[str, Time | tuple[Time, ...]] = {}
     for item, place in zip(joint.problem.items, found.items, strict=True):
         times[item.name] = item.wcet_ns[joint.problem.kind[place]]
     for net, choice in zip(joint.problem.nets, found.choice, strict=True):
         steps = net.candidates[choice].steps
         for k, step in enumerate(steps, 1):
-            times[net.name if len(steps) == 1 else f"{net.name}.stage{k}"] = step.work
+            times[net.name if len(steps) == 1 else f"{net.name}.stage{k}"] = tuple(step.kernels)
     deployed = plan(staged, profile, map_system(staged, profile))
     planned = timed_program(deployed.deployment, checked.platform, times)
     if checked.platform.name != "host" or not run_here:
@@ -138,7 +138,8 @@ def program(
         report(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(staged, deployed, seconds)
     # The first firings count as well: they have deadlines too.
-    paced = {n: max(times[n], worst_case(kept), *kept) for n, kept in seen.samples.items() if n in times}
+    whole = {n: sum(ns) if isinstance(ns, tuple) else ns for n, ns in times.items()}
+    paced = {n: max(whole[n], worst_case(kept), *kept) for n, kept in seen.samples.items() if n in times}
     return timed_program(deployed.deployment, checked.platform, {**times, **paced})
 
 
@@ -229,12 +230,13 @@ def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform)
         except NetworkFault:
             cuts = ()
     times: dict[str, list[float]] = {}
+    barred = barred_from_dla(task, platform)
     for kind, e in own.items():
         known = {x.layer: x.mean_ns for x in e.layers}
         total = sum(known.values()) or 1.0
         # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
         factor = max(1.0, e.wcet_ns / total) * (MARGIN if e.estimated else 1.0)
-        times[kind] = [known.get(n, inf) * factor for n in names]
+        times[kind] = [inf if kind == "dla" and barred(n) else known.get(n, inf) * factor for n in names]
     guessed = frozenset(kind for kind, e in own.items() if e.estimated)
     found = front(Kernels(names, times, cuts, estimated=guessed), platform)
     return Net(task.name, app, found.candidates, found.exact)

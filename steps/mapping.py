@@ -20,9 +20,11 @@ from ..mapping.exact import Costs, Objective
 from ..mapping.joint.auto import SEARCHES as JOINT
 from ..mapping.problem import Divisible, Measurement, Problem, pinned
 from ..mapping.searches import SEARCHES
+from ..mapping.targets import barred_from_dla
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
 from ..model.mapping import Mapping
+from ..model.platform import Platform
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..networks.cuts import read_chain
 from ..networks.onnx_import import NetworkFault
@@ -253,7 +255,7 @@ def problem_of(checked: Checked, profile: Profile | None) -> Problem:
             own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds}
             times[task.name] = _times(task, own, wcets.get(task.name), kinds)
             if task.network is not None and task.name not in (*pins, *cyclic) and wcets.get(task.name) is None:
-                networks[task.name] = _divisible(task, own, times[task.name], profile)
+                networks[task.name] = _divisible(task, own, times[task.name], profile, checked.platform)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
     return Problem(apps, checked.platform, repetition, times, pins, networks, held=held)
@@ -269,7 +271,9 @@ def _times(task: Task, own: dict[str, ProfileEntry], pin: object, kinds: set[str
     return dict.fromkeys(code or {"cpu"}, declared)
 
 
-def _divisible(task: Task, own: dict[str, ProfileEntry], times: dict[str, float], profile: Profile | None) -> Divisible:
+def _divisible(
+    task: Task, own: dict[str, ProfileEntry], times: dict[str, float], profile: Profile | None, platform: Platform
+) -> Divisible:
     whole = Divisible(
         (task.name,),
         Costs({k: [ns] for k, ns in times.items()}, dict.fromkeys(times, 0.0), (), lambda a, b, count: 0.0),
@@ -278,7 +282,8 @@ def _divisible(task: Task, own: dict[str, ProfileEntry], times: dict[str, float]
         return whole
     assert task.network is not None
     try:
-        return divisible(read_chain(Path(task.network.path), _fixed(task)), own, profile.transfers)
+        barred = barred_from_dla(task, platform)
+        return divisible(read_chain(Path(task.network.path), _fixed(task)), own, profile.transfers, barred)
     except NetworkFault:
         return whole
 

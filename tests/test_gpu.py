@@ -5,6 +5,7 @@ What these tests cannot show is said in docs/gpu.md.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -168,6 +169,33 @@ def test_a_failing_kernel_is_named(denoise: Path) -> None:
         denoise, "main.py", "--frames", "5", fail=["gradient", 3, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", True]
     )
     assert re.search(r"task Clean\.edges failed at firing 2: CUDA_ERROR_LAUNCH_OUT_OF.*kernel gradient", at_once.stderr)
+
+
+# -- networks through ONNX Runtime -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("pin", ["cuda", "cuda streams 3", 'cuda until "entry" | cuda until "neck" streams 2 | cuda'])
+def test_networks_run_through_the_cuda_provider(copies: Path, tmp_path: Path, pin: str) -> None:
+    text = copies / "detector" / "pc.flow"
+    text.write_text(f'use "detector.flow"\nmapping on desktop {{ Detect.find -> {pin} }}')
+    directory = build(text, tmp_path / "pc", platform="desktop")
+    done = on_stand_in(directory, "main.py", "--frames", "6")
+    assert "0 violations" in done.stderr, done.stderr
+    assert first_line(done) == first_line(run(directory, "--frames", "6", "--twin"))
+    assert "OK" in on_stand_in(directory, "tests/test_detect.py").stderr
+
+
+def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sides run, and what stays on the device needs no way through the host."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    gpu = importlib.import_module("gpu")
+    monkeypatch.setattr(gpu, "STREAMS", range(2, 3))
+    monkeypatch.setattr(steps, "SHORT", 0.1)
+    gpu.prepare(tmp_path / "gpu")
+    copied = {}
+    for name in ("streams2", "device", "host", "launches", "graph"):
+        done = on_stand_in(tmp_path / "gpu" / name, "main.py", "--frames", "4")
+        assert "0 violations" in done.stderr, done.stderr
+        copied[name] = int(re.search(r"(\d+) operations", done.stderr).group(1))  # type: ignore[union-attr]
+    assert copied["device"] < copied["host"]
 
 
 # -- twins -------------------------------------------------------------------------------------------------------------

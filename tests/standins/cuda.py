@@ -825,7 +825,7 @@ def _library(
     source = [f"#define FLOWC_ARCH {capability[0]}{capability[1]}0", shim, f'#line 1 "{name}"', body, ""]
     source += [f"FLOWC_KERNEL({n})" for n in names]
     whole = "\n".join(source)
-    options = ["-x", "c++", "-std=c++14", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off"]
+    options = ["-x", "c++", "-std=c++14", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-ffp-contract=off"]
     options += ["-isystem", str(_FOLDER / "include"), *(f"-I{f}" for f in folders)]
     digest = hashlib.sha256("\0".join([whole, *texts[1:], *options]).encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / f"flowc-stand-in-{os.getuid()}"

@@ -24,7 +24,7 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     sys.path[0] = str(build)
     sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
     importlib.import_module("runtime.cuda")  # the copy of the program, before the stand-in looks for it
-    from standins import cuda, tensorrt
+    from standins import cuda, onnx_cuda, tensorrt
 
     options: dict[str, Any] = json.loads(os.environ.get("FLOWC_STAND_IN", "{}"))
     version, failures = options.pop("tensorrt", "10.3.0"), options.pop("fail", None)
@@ -35,6 +35,7 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     if failures:
         gpu.fail(*failures)
     cuda.adopt(gpu, "runtime", setattr)
+    onnx_cuda.install(gpu, setattr)
     sys.modules["tensorrt"] = tensorrt.module(gpu, version, machine)
     os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
     sys.argv = [str(build / script), *arguments]
