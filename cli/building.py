@@ -24,11 +24,13 @@ def profile(
 ) -> int:
     """Measure every task and network of the application on this machine and store the times.
 
+    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
     Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.
     """
     from .. import steps
     from ..model.diagnostic import Faults
     from ..profiling import machine
+    from ..steps import device
     from ..steps.mapping import with_layers
 
     if file.suffix == ".onnx":
@@ -37,6 +39,8 @@ def profile(
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
     measured = steps.measure(checked, seconds=seconds, report=progress)
+    if any(pool.kind != "cpu" for pool in checked.platform.pools) and device.has_gpu():
+        measured = device.measure_devices(checked, measured, seconds, progress)
     unsaved = steps.save_profile(checked, measured)
     stored, _ = steps.stored_profile(checked)  # with the layers that are known
     if platform == "host":

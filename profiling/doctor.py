@@ -42,5 +42,20 @@ def examine() -> tuple[Finding, ...]:
             "nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"
         ),
         Finding("cuda", nvcc, "compiling CUDA tasks", "NVIDIA's CUDA toolkit (part of JetPack on a Jetson)"),
+        Finding(
+            "cuda python",
+            version_of("cuda-bindings") or version_of("cuda-python") or version_of("pycuda") or "",
+            "running programs for a GPU",
+            "pip install cuda-python, or pycuda",
+        ),
+        Finding(
+            "nvrtc",
+            version_of("nvidia-cuda-nvrtc")
+            or version_of("nvidia-cuda-nvrtc-cu12")
+            or ctypes.util.find_library("nvrtc")
+            or "",
+            "checking CUDA tasks when a program is built",
+            "pip install 'flowc[cuda]'",
+        ),
         Finding("tensorrt", tensorrt, "networks on GPU and DLA", "NVIDIA's TensorRT (part of JetPack on a Jetson)"),
     )

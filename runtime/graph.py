@@ -70,6 +70,7 @@ class Task:
         self.firings = 0
         self.busy = 0
         self.longest = 0
+        self.squares = 0
 
     @property
     def is_source(self) -> bool:

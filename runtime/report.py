@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Optional, Sequence
 
-from .graph import App
+from .graph import App, Task
 from .program import Program
 
 
@@ -24,6 +25,7 @@ def report(program: Program) -> Dict[str, Any]:
                 "processor": ", ".join(where[task.name]),
                 "firings": task.firings,
                 "mean_us": round(task.busy / 1e3 / task.firings, 3) if task.firings else None,
+                "std_us": _deviation(task) if task.firings else None,
                 "max_us": round(task.longest / 1e3, 3),
                 "share": round(task.busy / 1e9 / seconds, 4),
             }
@@ -35,6 +37,12 @@ def report(program: Program) -> Dict[str, Any]:
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
     }
+
+
+def _deviation(task: Task) -> float:
+    mean = task.busy / task.firings
+    variance: float = max(0.0, task.squares / task.firings - mean * mean)
+    return round(math.sqrt(variance) / 1e3, 3)
 
 
 def _app(app: App) -> Dict[str, Any]:

@@ -205,6 +205,7 @@ class Worker(threading.Thread, Waiter):
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent
+        task.squares += spent * spent
         task.busy += spent  # replicas may lose an update to each other: these are statistics
         if spent > task.longest:
             task.longest = spent

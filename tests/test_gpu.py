@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -16,8 +17,14 @@ from pathlib import Path
 
 import pytest
 from flowc import steps
+from flowc.cli import app
 from flowc.codegen.nvrtc import compiled, libraries
 from flowc.model.diagnostic import Faults
+from flowc.model.profile import LayerTime, Profile, ProfileEntry
+from flowc.networks.cuts import read_chain
+from flowc.steps import device
+from flowc.steps.mapping import problem_of
+from typer.testing import CliRunner
 
 from builds import ROOT, Write, build, harness, run, store_profile
 from tensorrt_api import stubs, type_faults
@@ -31,12 +38,11 @@ mapping on strong { Detect.find -> ampere until "entry" | nvdla[0], nvdla[1] unt
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The examples, since profiles are written beside them."""
+def copies(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples with all their networks, since profiles are written beside them."""
     folder = tmp_path_factory.mktemp("gpu") / "examples"
-    shutil.copytree(
-        ROOT / "examples", folder, ignore=shutil.ignore_patterns("*.profile.json", "*.mapping.json", "build")
-    )
+    ignored = shutil.ignore_patterns("*.profile.json", "*.mapping.json", "build", ".flowc")
+    shutil.copytree(examples, folder, ignore=ignored)
     (folder / "detector" / "strong.flow").write_text(STRONG)
     return folder
 
@@ -54,7 +60,7 @@ def detectors(copies: Path) -> dict[str, Path]:
 
 def on_stand_in(directory: Path, script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), str(directory), script, *arguments]
-    environment = dict(os.environ, FLOWC_STAND_IN=json.dumps(options))
+    environment = dict(os.environ, FLOWC_STAND_IN=json.dumps(options), FLOWC_TEST_FRAMES="5")
     return subprocess.run(
         command, cwd=directory, capture_output=True, text=True, timeout=120, check=False, env=environment
     )
@@ -188,7 +194,13 @@ def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "STREAMS", range(2, 3))
-    monkeypatch.setattr(steps, "SHORT", 0.1)
+    unmeasured = steps.build
+
+    def built(text: Path, output: Path, platform: str) -> object:
+        store_profile(text, platform=platform)
+        return unmeasured(text, output, platform=platform)
+
+    monkeypatch.setattr(steps, "build", built)
     gpu.prepare(tmp_path / "gpu")
     copied = {}
     for name in ("streams2", "device", "host", "launches", "graph"):
@@ -241,6 +253,64 @@ def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:
     assert "FAILED" in done.stderr and "input edges of Clean.show" in done.stderr
     right = build(copies / "denoise" / "denoise.flow", tmp_path / "right", platform="xavier")
     assert "OK" in on_stand_in(right, "tests/test_clean.py").stderr
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+def test_tasks_are_measured_on_their_devices(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
+    monkeypatch.setattr(device, "FEWEST", 4)
+    monkeypatch.setattr(device, "MOST", 4)
+    text = copies / "detector" / "whole.flow"
+    text.write_text('use "detector.flow"\nplatform board { tensorrt "10.3"  cpu core[2]  gpu ampere  dla nvdla }')
+    checked = steps.check(text, platform="board")
+    store_profile(text, platform="board")
+    profile, _ = steps.stored_profile(checked)
+    assert profile is not None
+    found = device.measure_devices(checked, profile, 1.0)
+    kinds = {e.processor: e for e in found.entries if e.subject == "Detect.find"}
+    assert set(kinds) == {"cpu", "gpu", "dla"} and len(found.entries) == len(profile.entries) + 2
+    for kind in ("gpu", "dla"):
+        assert kinds[kind].wcet_ns >= kinds[kind].max_ns >= kinds[kind].mean_ns > 0 and kinds[kind].samples == 4
+        assert kinds[kind].content_hash == kinds["cpu"].content_hash
+    assert not device.has_gpu()
+
+
+# -- DLAs --------------------------------------------------------------------------------------------------------------
+def test_check_tells_what_a_dla_can_run(examples: Path, tmp_path: Path) -> None:
+    text = str(examples / "detect" / "detect.flow")
+    said = CliRunner().invoke(app, ["check", text, "--platform", "orin"]).stdout
+    assert "Ssd on a DLA: 142 of 152 layers can run there" in said
+    assert re.search(r"Reshape +8 +4 dimensions +reshape_113, .* and 5 more", said)
+    assert "longest runs without a cut: 113 layers from conv_0 to transpose_112" in said
+    document = json.loads(CliRunner().invoke(app, ["check", text, "--platform", "orin", "--json"]).stdout)
+    assert document["dla"]["Ssd"]["legal"] == 142
+    shown = CliRunner().invoke(app, ["show", text, "--platform", "orin", "-o", str(tmp_path / "detect.svg")])
+    assert "142 of 152 layers" in shown.stdout
+    assert "dla" not in json.loads(CliRunner().invoke(app, ["check", text, "--platform", "desktop", "--json"]).stdout)
+
+
+@pytest.mark.parametrize(("precision", "allowed"), [("fp16", True), ("fp32", False)])
+def test_searches_keep_to_the_rules_of_a_dla(examples: Path, precision: str, allowed: bool) -> None:
+    """Layers that cannot run on the DLA are in no stage there, however fast a profile says they are."""
+    folder = examples / "detect"
+    text = folder / f"{precision}.flow"
+    text.write_text(
+        (folder / "detect.flow")
+        .read_text()
+        .replace("out scores: Scores }", f"out scores: Scores precision {precision} }}")
+    )
+    checked = steps.check(text, platform="orin")
+    assert checked.ok and checked.platform is not None
+    digest = steps.content_hashes(checked)["Detect.find"]
+    layers = tuple(LayerTime(x.name, 1000.0) for x in read_chain(folder / "ssd.onnx").layers)
+    entries = tuple(
+        ProfileEntry(kind, "Detect.find", "", digest, "", 9, 152 * ns, 0, 152 * ns, 152 * ns, layers=layers)
+        for kind, ns in (("gpu", 1000), ("dla", 10), ("cpu", 10**6))
+    )
+    network = problem_of(checked, Profile("orin", "", entries)).networks["Detect.find"]
+    barred = {x for x, ns in zip(network.layers, network.costs.layers["dla"], strict=True) if ns == math.inf}
+    assert len(barred) == (10 if allowed else 152)
+    assert math.inf not in network.costs.layers["gpu"]
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------

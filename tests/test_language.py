@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from flowc import steps
 from flowc.dsl.format import format_text
+from flowc.dsl.parse import Parser
 from flowc.model.application import Application
 from flowc.model.diagnostic import Faults
 from hypothesis import given, settings
@@ -200,13 +202,16 @@ def test_format_leaves_a_faulty_text_alone() -> None:
         format_text("t", "task { }")
 
 
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    return Parser()
+
+
 def _tokens(text: str) -> list[str]:
-    from flowc.dsl.parse import Parser
-
-    return [str(t) for t in Parser().tokens_and_comments(text)]
+    return [str(t) for t in _parser().tokens_and_comments(text)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(EXAMPLES))
 def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Path) -> None:
     """Whatever the spacing was: same tokens, and formatting again changes nothing."""
