@@ -360,15 +360,12 @@ def _code(code: Code | MovingCode, task_ids: dict[str, str]) -> str:
 
 def _kernels(code: CudaCode, task_ids: dict[str, str]) -> str:
     """The kernels of a task, one to a line."""
-    indent = " " * 12
-    lines = [f"Kernels({literal(code.file)}, ["]
-    lines += [f"{indent}{_launch(x)}," for x in code.launches]
-    rest = "]"
-    rest += f", scratch={literal(list(code.scratch))}" if code.scratch else ""
-    rest += f", state={literal(list(code.state))}" if code.state else ""
-    rest += ", graph=True" if code.graph else ""
-    rest += f", twin={_code(code.twin, task_ids)}" if code.twin is not None else ""
-    return "\n".join([*lines, f"{indent[4:]}{rest})"])
+    lines = [f"{literal(code.file)},", "[", *(f"    {_launch(x)}," for x in code.launches), "],"]
+    lines += [f"scratch={literal(list(code.scratch))},"] if code.scratch else []
+    lines += [f"state={literal(list(code.state))},"] if code.state else []
+    lines += ["graph=True,"] if code.graph else []
+    lines += [f"twin={_code(code.twin, task_ids)},"] if code.twin is not None else []
+    return "\n".join(["Kernels(", *(" " * 12 + line for line in lines), " " * 8 + ")"])
 
 
 def _launch(launch: DeployedLaunch) -> str:

@@ -99,6 +99,26 @@ def test_programs_for_tensorrt_fit_its_bindings(
 
 
 @pytest.mark.parametrize("dialect", BOARDS)
+def test_programs_for_tensorrt_are_as_expected(dialect: str, detectors: dict[str, Path]) -> None:
+    """Golden programs; FLOWC_REWRITE_GOLDEN=1 rewrites them."""
+    scripts = ("main.py", "engines.py", "build_engines.py") if dialect == "trt8" else ("engines.py", "build_engines.py")
+    for script in scripts:
+        # what a model was converted to is called after the version of ONNX Runtime that did it
+        text = re.sub(r"fp16-[0-9a-f]{6}", "fp16-012345", (detectors[dialect] / script).read_text())
+        golden = ROOT / "tests" / "golden" / f"detector.{dialect}.{script}"
+        if os.environ.get("FLOWC_REWRITE_GOLDEN"):
+            golden.write_text(text)
+        assert text == golden.read_text()
+
+
+def test_a_program_with_kernels_is_as_expected(denoise: Path) -> None:
+    golden = ROOT / "tests" / "golden" / "denoise.main.py"
+    if os.environ.get("FLOWC_REWRITE_GOLDEN"):
+        golden.write_text((denoise / "main.py").read_text())
+    assert (denoise / "main.py").read_text() == golden.read_text()
+
+
+@pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[str, Path]) -> None:
     """Plans are built once; the program gives the twin's results; its harness passes; nothing is out of order."""
     directory, version = detectors[dialect], BOARDS[dialect][1]

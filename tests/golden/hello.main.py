@@ -42,7 +42,7 @@ def program() -> Program:
     # A first-order low pass, one sample per firing; its state is the last output.
     smooth = app_hello.task(
         "Hello.smooth",
-        C("c/smooth.so", "smooth", parameters=[("weight", "float", 0.5)], state=[('last', 'float32', ())]),
+        C("c/smooth.so", "smooth", parameters=[("weight", "float", 0.5)], state=[("last", "float32", ())]),
         inputs=[Port("x", "float32")],
         outputs=[Port("y", "float32")],
     )
