@@ -38,7 +38,8 @@ class Progress(trt.IProgressMonitor):
 
     def __init__(self, stage: Stage) -> None:
         trt.IProgressMonitor.__init__(self)
-        self.stage, self.steps, self.interrupted = stage, {}, False  # type: ignore[var-annotated]
+        self.stage = stage
+        self.steps: Dict[str, int] = {}
 
     def phase_start(self, phase_name: str, parent_phase: Optional[str], num_steps: int) -> None:
         self.steps[phase_name] = num_steps
