@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as MappingABC
@@ -269,7 +270,10 @@ class _Files:
                 for p, pool in zip(place.processors, pools, strict=True)
             )
             engine = "tensorrt" if self._platform.tensorrt else "onnxruntime"
-            return EngineCode(file, *names, batch, engine, on, network.precision, place.fallback)
+            shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
+            words = repr((network.content_hash, shapes, place.fallback)).encode()
+            digest = hashlib.sha256(words).hexdigest()[:12]
+            return EngineCode(file, *names, batch, engine, on, network.precision, place.fallback, digest)
         if elsewhere:
             return self._kernels(task, place)
         code = implementation_on(task) or task.reference

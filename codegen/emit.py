@@ -150,7 +150,8 @@ def _tensorrt_stages(deployment: Deployment) -> list[str]:
         }
         for device in sorted({device for _, device, _ in code.on}):
             fallback = ", fallback=True" if code.fallback and device == "dla" else ""
-            words = [literal(code.file), literal(device), literal(code.precision), str(code.batch), literal(shapes)]
+            words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
+            words += [literal(code.digest), literal(shapes)]
             found[", ".join(words) + fallback] = None
     return list(found)
 
@@ -352,7 +353,8 @@ def _code(code: Code | MovingCode, task_ids: dict[str, str]) -> str:
         if code.engine == "onnxruntime":
             return f"OnnxCuda({words}{batch})"
         places = ", ".join(f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in code.on)
-        return f"TensorRT({words}, on={{{places}}}, precision={literal(code.precision)}{batch})"
+        rest = f"digest={literal(code.digest)}, precision={literal(code.precision)}{batch}"
+        return f"TensorRT({words}, on={{{places}}}, {rest})"
     threads = f", threads={code.threads}" if code.threads > 1 else ""
     threads += ", spin=True" if code.spin else ""
     return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch}{threads})"

@@ -113,5 +113,10 @@ def faults(path: Path, file: str, compute: tuple[int, int]) -> Diagnostic | None
         line = min(int(place[1]), max(len(lines), 1))
         text = lines[line - 1] if lines else ""
         span = Span(str(path), line, len(text) - len(text.lstrip()) + 1, line, len(text.rstrip()) + 1)
+    missing = re.search(r'cannot open source file "([^"]+)"', said)
+    if missing is not None and not (path.parent / missing[1]).exists():  # of a toolkit that the target has
+        help_text = "it is looked for again on the target, in CUDA's own folders"
+        message = f"`{file}` is not checked: `{missing[1]}` is not here"
+        return Diagnostic("F310", message, span, "", (), help_text, "warning")
     message = f"`{file}` does not compile for sm_{compute[0]}{compute[1]}\n{said}"
     return Diagnostic("F310", message, span)

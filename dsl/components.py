@@ -164,7 +164,7 @@ class Components:
                         state.append(StateField(item.name.text, kind))
                 case s.ScratchDecl():
                     kind = self._evaluate.type(item.type, arguments)
-                    self._unique(item.name, variables, "scratch memory")
+                    self._unique(item.name, {**ports, **variables}, "array")
                     variables.setdefault(item.name.text, item)
                     if kind is not None:
                         scratch.append(StateField(item.name.text, kind))
@@ -206,6 +206,7 @@ class Components:
         if stateless is not None and state:
             help_text = "remove one of the two"
             self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, "", (), help_text)
+        self._kernel_memory(declaration, implementations, outputs, scratch)
         twin = None if reference is None else self._reference(reference, declaration, inputs, tuple(arguments))
         tolerance = None
         if reference is not None and reference.tolerance is not None:
@@ -219,6 +220,29 @@ class Components:
             is_stateless, times, None, declaration.doc, declaration.name.span, tuple(scratch), twin, tolerance,
         )  # fmt: skip
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
+
+    def _kernel_memory(
+        self,
+        declaration: s.TaskDecl,
+        implementations: list[Implementation],
+        outputs: tuple[Port, ...],
+        scratch: list[StateField],
+    ) -> None:
+        """Every output is an argument of some kernel, and only kernels have scratch memory."""
+        kernels = next((i for i in implementations if i.language == "cuda"), None)
+        items = {i.name.text: i for i in declaration.items if isinstance(i, s.PortDecl | s.ScratchDecl)}
+        if kernels is None:
+            for f in scratch if all(i.language.text != "cuda" for i in _codes(declaration)) else ():
+                message = f"`{f.name}` is scratch memory, and task `{declaration.name.text}` has no kernels"
+                self._context.fault("F309", message, items[f.name].span, "", (), "remove it")
+            return
+        written = {a for launch in kernels.launches for a in launch.arguments if isinstance(a, str)}
+        for port in outputs:
+            if port.name not in written and len(kernels.launches) == sum(
+                i.language.text == "cuda" for i in _codes(declaration)
+            ):
+                message = f"no kernel of `{declaration.name.text}` gets its output `{port.name}`"
+                self._context.fault("F309", message, items[port.name].span, "", (), "name it among the arguments")
 
     def _rate_lists(self, declaration: s.TaskDecl, lists: dict[str, int]) -> None:
         items = {i.name.text: i for i in declaration.items if isinstance(i, s.PortDecl)}
@@ -447,6 +471,10 @@ class Components:
                 message = f"{called} does not take parameter `{parameter}`, but `{near}`"
                 self._context.fault("F303", message, item.code.span, "", (), help_text)
         return tuple(p for p in parameters if p in names)
+
+
+def _codes(declaration: s.TaskDecl) -> list[s.ImplementationDecl]:
+    return [i for i in declaration.items if isinstance(i, s.ImplementationDecl)]
 
 
 def _count(inputs: int) -> str:

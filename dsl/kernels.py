@@ -45,6 +45,14 @@ _TYPES = {
     "long long": "int64",
     "unsigned long long": "uint64",
     "size_t": "uint64",
+    "ssize_t": "int64",
+    "ptrdiff_t": "int64",
+    "intptr_t": "int64",
+    "uintptr_t": "uint64",
+    "uchar": "uint8",
+    "ushort": "uint16",
+    "uint": "uint32",
+    "ulong": "uint64",
     "float": "float32",
     "double": "float64",
     "half": "float16",
@@ -61,13 +69,14 @@ _ELEMENT |= {"float": "float32", "double": "float64"}
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """`dtype` is None when the type is not known here."""
+    """`dtype` is None when the type is not known here; `nested`: a pointer to pointers."""
 
     name: str
     text: str
     dtype: str | None
     pointer: bool
     constant: bool
+    nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +97,22 @@ def kernels(path: Path) -> dict[str, KernelText]:
 @lru_cache(maxsize=64)
 def _kernels(path: str, modified: int) -> dict[str, KernelText]:
     text = Path(path).read_text(errors="replace")
-    bare = re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
-    found = {}
-    pattern = r"__global__\s+(?:(?:static|inline|void|__launch_bounds__\s*\([^)]*\))\s+)*?void\s+" \
-              r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^)]*)\)"  # fmt: skip
-    for match in re.finditer(pattern, bare):
-        before = bare[: match.start()].rstrip()
-        plain = re.search(r'extern\s+"C"$', before) is not None or _in_block(bare, match.start())
+    bare = re.sub(r"/\*.*?\*/|//[^\n]*", _blank, text, flags=re.DOTALL)
+    bare = re.sub(r"__launch_bounds__\s*\([^)]*\)", _blank, bare)
+    found: dict[str, KernelText] = {}
+    for match in re.finditer(r"\b__global__\b[\w\s]*?\b(\w+)\s*\(([^)]*)\)", bare):
+        start = max(bare.rfind(end, 0, match.start()) for end in (";", "}", "{")) + 1
+        plain = re.search(r'extern\s+"C"', bare[start : match.start()]) is not None or _in_block(bare, match.start())
+        earlier = found.get(match[1])  # a declaration may come first, and its linkage holds
         line = bare.count("\n", 0, match.start(1)) + 1
         given = [p for p in match[2].split(",") if p.strip() not in ("", "void")]
+        plain = plain or (earlier is not None and earlier.plain)
         found[match[1]] = KernelText(match[1], tuple(_parameter(p) for p in given), plain, line)
     return found
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _in_block(text: str, position: int) -> bool:
@@ -111,16 +125,29 @@ def _in_block(text: str, position: int) -> bool:
 
 
 def _parameter(text: str) -> KernelParameter:
-    pointer = "*" in text
-    words = re.findall(r"\w+", re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct)\b", " ", text))
-    name = words[-1] if words else ""
-    kind = " ".join(words[:-1])
+    """What a parameter takes; `dtype` is None for types that are not known here, pointers to pointers among them."""
+    text = text.split("=")[0]
+    stars = text.count("*") + text.count("[")
+    bare = re.sub(r"\[[^\]]*\]", " ", text.replace("std::", ""))
+    words = re.findall(r"\w+", re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct)\b", " ", bare))
+    name, kind = (words[-1], _kind(words[:-1])) if len(words) > 1 else ("", _kind(words))
     vector = _VECTOR.fullmatch(kind)
     dtype = _ELEMENT[vector[1]] if vector else _TYPES.get(kind)
-    if vector and not pointer:
+    if stars > 1 or (vector and not stars):
         dtype = None
     constant = re.search(r"\bconst\b", text.split("*")[0]) is not None
-    return KernelParameter(name, " ".join(text.split()), dtype, pointer, constant)
+    return KernelParameter(name, " ".join(text.split()), dtype, stars > 0, constant, stars > 1)
+
+
+def _kind(words: list[str]) -> str:
+    """A type in its shortest form: `long long unsigned int` is `unsigned long long`."""
+    sizes = [w for w in words if w in ("short", "long")]
+    if not sizes and "unsigned" not in words and "signed" not in words:
+        return " ".join(words)
+    if "char" in words:
+        return f"{'un' if 'unsigned' in words else ''}signed char"
+    rest = [w for w in words if w not in ("int", "signed", "unsigned", *sizes)]
+    return " ".join([*(["unsigned"] if "unsigned" in words else []), *sizes, *rest]) or "int"
 
 
 class LaunchBuilder:
@@ -140,6 +167,11 @@ class LaunchBuilder:
 
     def launch(self, item: s.ImplementationDecl, path: Path, symbol: str) -> Launch | None:
         """The launch that one clause asks for."""
+        uneven = next((p for p in self._ports.values() if len(set(p.rates)) > 1), None)
+        if uneven is not None:
+            message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel is not told its phase"
+            self._context.fault("F309", message, item.span, "", (), "give it one rate, or do this task on a CPU")
+            return None
         kernel = kernels(path).get(symbol)
         if kernel is None:
             names = list(kernels(path))
@@ -240,7 +272,7 @@ class LaunchBuilder:
     def _pointer(
         self, expr: s.Name, kind: TensorType | None, port: Port | None, wanted: KernelParameter, kernel: KernelText
     ) -> str | None:
-        if not wanted.pointer:
+        if not wanted.pointer or wanted.nested:
             self._mismatch(expr, f"`{expr.text}` is an array", wanted, kernel)
             return None
         if kind is not None and wanted.dtype is not None and wanted.dtype != kind.dtype:
@@ -260,8 +292,10 @@ class LaunchBuilder:
             self._mismatch(expr, f"{_shown(expr)} is no array", wanted, kernel)
             return None
         if wanted.dtype is None:
-            dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
-            return dtype, value
+            message = f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
+            help_text = "pass it as a number: `int`, `float`, `uint8_t`, ..."
+            self._context.fault("F309", message, expr.span, f"line {kernel.line} of its file", (), help_text)
+            return None
         whole = wanted.dtype.startswith(("int", "uint"))
         if whole:
             bits = int(wanted.dtype.lstrip("uint"))

@@ -12,13 +12,13 @@ from .problem import Problem
 from .targets import unfit_for
 
 
-def on_gpu(problem: Problem) -> dict[str, Placement]:
-    """Places for tasks without a pin that the first GPU of the platform shall run."""
+def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
+    """Places for tasks without a pin that the first GPU of the platform shall run; `networks` among them."""
     gpu = next((p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None)
     if gpu is None:
         return {}
     tasks = (t for a in problem.apps for t in a.tasks if t.name not in problem.pins)
-    return {t.name: Placement(t.name, (gpu,)) for t in tasks if _belongs(t, problem)}
+    return {t.name: Placement(t.name, (gpu,)) for t in tasks if (networks or not t.network) and _belongs(t, problem)}
 
 
 def _belongs(task: Task, problem: Problem) -> bool:

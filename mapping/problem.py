@@ -124,7 +124,7 @@ def pinned(
         for wanted, neighbours in ((pin.pre, _feeders), (pin.post, _readers)):
             for neighbour in neighbours(pin.task, apps) if wanted > 1 else ():
                 if tasks[neighbour].replicable:
-                    placements[neighbour] = _spread(neighbour, placements.get(neighbour), wanted, platform)
+                    placements[neighbour] = _spread(tasks[neighbour], placements.get(neighbour), wanted, platform)
                 else:
                     message = f"`{neighbour}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
                     faults.append(Diagnostic("F504", message, pin.span, "", (), "leave `pre` or `post` out"))
@@ -139,11 +139,12 @@ def _readers(task: str, apps: tuple[Application, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.destination for a in apps for c in a.channels if c.source == task))
 
 
-def _spread(task: str, pin: Placement | None, threads: int, platform: Platform) -> Placement:
-    """So many threads for a task: on the processors that it is pinned to, else over the CPUs."""
-    cpus = tuple(p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors)
-    processors = pin.processors if pin is not None else cpus[:threads]
-    return Placement(task, processors, -(-threads // len(processors)))
+def _spread(task: Task, pin: Placement | None, threads: int, platform: Platform) -> Placement:
+    """So many threads for a task: on the processors that it is pinned to, else over the CPUs or streams of the GPU."""
+    kind = "cpu" if unfit_for(task, "cpu", platform) is None else "gpu"
+    places = tuple(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
+    processors = pin.processors if pin is not None else places[:threads]
+    return Placement(task.name, processors, -(-threads // len(processors)))
 
 
 def _unsupported(pin: Pin, task: Task) -> str:

@@ -36,6 +36,8 @@ def generation(platform: Platform) -> Generation:
 
 def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
     """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
+    if kind == "gpu" and sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and _has_code(task):
+        return "F603", "a program uses one GPU, and the platform has more", "declare one"
     if task.network is None:
         if not task.implementations or any(i.kind == kind for i in task.implementations):
             return None  # code for any processor may be added to an abstract task
@@ -45,9 +47,12 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
         return None
     if task.network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
-    if sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and kind == "gpu":
-        return "F603", "a program uses one GPU, and the platform has more", "declare one"
     return _unfit_for_dla(task, task.network, platform, fallback) if kind == "dla" else None
+
+
+def _has_code(task: Task) -> bool:
+    """Is it more than a box in an analysis?"""
+    return task.network is not None or bool(task.implementations)
 
 
 def _unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bool) -> Reason | None:

@@ -88,7 +88,8 @@ class CudaCode:
 class EngineCode:
     """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
 
-    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`.
+    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
+    from, external weights and shapes among it.
     """
 
     file: str
@@ -99,6 +100,7 @@ class EngineCode:
     on: tuple[tuple[str, str, int], ...]
     precision: str
     fallback: bool
+    digest: str
     kind: str = "engine"
 
 

@@ -26,6 +26,7 @@ def implementation_name(task: Task, kind: str = "cpu") -> str:
 def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
     """Covers code (with the local modules it imports), parameters, port types and rates, or the network's content."""
     digest = hashlib.sha256()
+    helpers = tuple(helpers)
 
     def add(*parts: object) -> None:
         for part in parts:
@@ -41,7 +42,7 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
         add(network.content_hash, network.batch, network.precision, network.inputs, network.outputs)
     kernels = implementation_on(task, "gpu")
     if kernels is not None:
-        add(kernels.launches, task.scratch, Path(kernels.path).read_bytes())
+        add(kernels.launches, task.scratch, Path(kernels.path).read_bytes(), *(p.read_bytes() for p in helpers))
     code = implementation_on(task, kind)
     if code is not None:
         add(code.language, code.symbol, Path(code.path).read_bytes(), *(p.read_bytes() for p in helpers))

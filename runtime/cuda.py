@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import atexit
+import ctypes
 import os
 import threading
 from functools import lru_cache
@@ -22,15 +23,42 @@ from .tokens import TaskError
 ORDINARY_SHARED = 48 << 10
 
 
-_INTEGERS = "".join(
+_LIMITS = "".join(
+    "#define INT%d_MAX %s\n#define INT%d_MIN (-INT%d_MAX - 1)\n#define UINT%d_MAX %s\n"
+    % (bits, 2 ** (bits - 1) - 1, bits, bits, bits, "%du" % (2**bits - 1))
+    for bits in (8, 16, 32)
+)
+_MATH = """#pragma once
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#endif
+"""
+_FLOATS = """#pragma once
+#ifndef FLT_MAX
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623157e+308
+#endif
+"""
+_INTEGERS = "typedef unsigned long uintptr_t; typedef long intptr_t; " + "".join(
     "typedef %s int%d_t; typedef unsigned %s uint%d_t; " % (kind, bits, kind.replace("signed ", ""), bits)
     for kind, bits in (("signed char", 8), ("short", 16), ("int", 32), ("long long", 64))
 )
 #: Headers that NVRTC lacks and programs for nvcc include: it knows their functions without them.
 HEADERS = {
-    "stdint.h": "#pragma once\n" + _INTEGERS,
-    "cstdint": '#include "stdint.h"\n',
-    **dict.fromkeys(("math.h", "cmath", "stddef.h", "cstddef", "stdio.h", "cstdio"), ""),
+    "stdint.h": "#pragma once\n" + _INTEGERS + "\n" + _LIMITS,
+    "cstdint": '#pragma once\n#include "stdint.h"\nnamespace std {\n%s}\n'
+    % "".join("using ::%sint%d_t;\n" % (u, bits) for u in ("", "u") for bits in (8, 16, 32, 64)),
+    **dict.fromkeys(("math.h", "cmath"), _MATH),
+    **dict.fromkeys(("float.h", "cfloat"), _FLOATS),
+    **dict.fromkeys(("assert.h", "cassert"), "#pragma once\n#ifndef assert\n#define assert(x)\n#endif\n"),
+    **dict.fromkeys(("stddef.h", "cstddef", "stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h", "cstring"), ""),
+    **dict.fromkeys(("stdbool.h", "cuda_runtime.h", "cuda.h", "device_launch_parameters.h"), ""),
 }
 
 
@@ -243,6 +271,10 @@ class _Bindings(Cuda):
             self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)),
         )
         self.integrated = bool(self.ask(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_INTEGRATED, device)))
+        try:
+            self._library: Optional[ctypes.CDLL] = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            self._library = None
         self._context = self.ask(driver.cuDevicePrimaryCtxRetain(device))
         self.enter()
 
@@ -256,6 +288,15 @@ class _Bindings(Cuda):
             raise CudaError("%s: %s" % (said[0], said[1]))
         return answer[1] if len(answer) == 2 else answer[1:]
 
+    def wait_outside(self, function: str, handle: Any) -> None:
+        """A call that may take long, without Python's lock: bindings before 12.9 keep it."""
+        if self._library is None:
+            self.ask(getattr(self._driver, function)(handle))
+        else:
+            status = getattr(self._library, function)(ctypes.c_void_p(int(handle)))
+            if status:
+                self.ask((self._driver.CUresult(status),))
+
     def enter(self) -> None:
         self.ask(self._driver.cuCtxSetCurrent(self._context))
 
@@ -263,8 +304,6 @@ class _Bindings(Cuda):
         return Memory(int(self.ask(self._driver.cuMemAlloc(max(1, nbytes)))), nbytes)
 
     def pinned(self, nbytes: int) -> Memory:
-        import ctypes
-
         # portable and mapped: every thread may use it, and kernels as well
         address = int(self.ask(self._driver.cuMemHostAlloc(max(1, nbytes), 0x01 | 0x02)))
         pointer = int(self.ask(self._driver.cuMemHostGetDevicePointer(address, 0)))
@@ -286,7 +325,9 @@ class _Bindings(Cuda):
             source = file.read()
         names_of, texts = [n.encode() for n in HEADERS], [t.encode() for t in HEADERS.values()]
         name = os.path.basename(path).encode()
-        program = nvrtc.nvrtcCreateProgram(source, name, len(texts), texts, names_of)[1]
+        failed, program = nvrtc.nvrtcCreateProgram(source, name, len(texts), texts, names_of)
+        if int(failed):
+            raise CudaError("NVRTC takes no programs: %s" % failed)
         options = [b"--gpu-architecture=sm_%d%d" % self.capability, b"--std=c++14"]
         options += [b"--include-path=" + f.encode() for f in include_folders(path)]
         status = nvrtc.nvrtcCompileProgram(program, len(options), options)[0]
@@ -300,13 +341,15 @@ class _Bindings(Cuda):
         size = nvrtc.nvrtcGetCUBINSize(program)[1]
         code = b" " * size
         nvrtc.nvrtcGetCUBIN(program, code)
+        nvrtc.nvrtcDestroyProgram(program)
         module = self.ask(self._driver.cuModuleLoadData(code))
         return {n: Kernel(n, self.ask(self._driver.cuModuleGetFunction(module, n.encode()))) for n in names}
 
 
 class _BindingsStream(Stream):
     def __init__(self, cuda: _Bindings, driver: Any) -> None:
-        self._ask, self._driver = cuda.ask, driver
+        self._ask, self._driver, self._wait_outside = cuda.ask, driver, cuda.wait_outside
+        self._cuda = cuda
         self._stream = cuda.ask(driver.cuStreamCreate(1))  # does not wait for the default stream
         self.handle = int(self._stream)
 
@@ -346,14 +389,14 @@ class _BindingsStream(Stream):
     def record(self) -> Event:
         event = self._ask(self._driver.cuEventCreate(0))
         self._ask(self._driver.cuEventRecord(event, self._stream))
-        return _BindingsEvent(self._ask, self._driver, event)
+        return _BindingsEvent(self._cuda, self._driver, event)
 
     def wait(self, event: Event) -> None:
         assert isinstance(event, _BindingsEvent)
         self._ask(self._driver.cuStreamWaitEvent(self._stream, event.event, 0))
 
     def synchronize(self) -> None:
-        self._ask(self._driver.cuStreamSynchronize(self._stream))
+        self._wait_outside("cuStreamSynchronize", self._stream)
 
     def begin_capture(self) -> bool:
         mode = self._driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -362,12 +405,18 @@ class _BindingsStream(Stream):
 
     def end_capture(self) -> Graph:
         graph = self._ask(self._driver.cuStreamEndCapture(self._stream))
-        return _BindingsGraph(self._ask, self._driver, self._ask(self._driver.cuGraphInstantiate(graph, 0)))
+        # before version 12 the shorter name takes other arguments
+        instantiate = getattr(self._driver, "cuGraphInstantiateWithFlags", None) or self._driver.cuGraphInstantiate
+        try:
+            return _BindingsGraph(self._ask, self._driver, self._ask(instantiate(graph, 0)))
+        finally:
+            self._driver.cuGraphDestroy(graph)
 
 
 class _BindingsEvent(Event):
-    def __init__(self, ask: Any, driver: Any, event: Any) -> None:
-        self._ask, self._driver, self.event = ask, driver, event
+    def __init__(self, cuda: _Bindings, driver: Any, event: Any) -> None:
+        self._ask, self._driver, self.event = cuda.ask, driver, event
+        self._wait_outside = cuda.wait_outside
 
     def done(self) -> bool:
         answer = self._driver.cuEventQuery(self.event)
@@ -377,7 +426,7 @@ class _BindingsEvent(Event):
         return True
 
     def synchronize(self) -> None:
-        self._ask(self._driver.cuEventSynchronize(self.event))
+        self._wait_outside("cuEventSynchronize", self.event)
 
     def since(self, earlier: Any) -> float:
         return float(self._ask(self._driver.cuEventElapsedTime(earlier.event, self.event)))
@@ -515,7 +564,7 @@ class _PyCudaStream(Stream):
                     which = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     kernel.function.set_attribute(which, shared)
                     kernel.shared = shared
-            kernel.function(*arguments, block=block, grid=grid, stream=self._stream, shared=shared)
+            kernel.function(*map(_packable, arguments), block=block, grid=grid, stream=self._stream, shared=shared)
 
     def record(self) -> Event:
         with _told(self._driver):
@@ -531,6 +580,13 @@ class _PyCudaStream(Stream):
     def synchronize(self) -> None:
         with _told(self._driver):
             self._stream.synchronize()
+
+
+def _packable(value: Any) -> Any:
+    """PyCUDA knows neither truth values nor half precision: the same bytes as numbers."""
+    if isinstance(value, np.bool_):
+        return np.uint8(value)
+    return value.view(np.uint16) if isinstance(value, np.float16) else value
 
 
 class _PyCudaEvent(Event):

@@ -20,7 +20,7 @@ from .tokens import Port
 #: Pinned blocks per input that comes from the host: one is filled while another one is on its way.
 STAGES = 2
 #: Graphs that a task keeps, one for each combination of addresses that its tokens have had.
-MOST_GRAPHS = 64
+MOST_GRAPHS = 512
 #: Firings of a worker that a message names when one of them has failed.
 MOST_NAMED = 4
 
@@ -138,6 +138,9 @@ class Pieces:
         self.pieces = list(pieces)
         self.shape = (sum(len(p) for p in pieces),) + tuple(pieces[0].shape[1:])
         self.dtype = pieces[0].dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
     def host(self) -> np.ndarray:
         """All of them as one array."""
@@ -260,6 +263,8 @@ class OnDevice(Code):
     """Code for a GPU or DLA. `twin` does the same on a CPU."""
 
     twin: Optional[Code] = None
+    #: What addresses of inputs have to be multiples of, in bytes: kernels may read vectors.
+    alignment = 16
 
     def __init__(self) -> None:
         self.name = ""
@@ -338,7 +343,8 @@ class OnDevice(Code):
 
     def _arrived(self, k: int, value: Any, group: int, stream: Stream) -> Tuple[int, List[Token]]:
         """A pointer to an input, and the tokens that must not be overwritten before it has been read."""
-        if isinstance(value, DeviceArray) and group in (1, self.batch):
+        whole = self.batch == 1 or group == self.batch  # an engine reads all firings of a batch
+        if isinstance(value, DeviceArray) and whole and value.pointer % self.alignment == 0:
             _follow(value.token, stream)
             return value.pointer, [value.token]
         staging: Dict[int, _Staging] = self._own.__dict__.setdefault("staging", {})
@@ -346,6 +352,9 @@ class OnDevice(Code):
             staging[k] = _Staging(self.cuda, self._size(self.inputs[k]))
             self._stagings.append(staging[k])
         return staging[k].take(value, stream)
+
+    def prepare(self) -> None:
+        """What the calling worker needs beside what all share: made before the program's clock starts."""
 
     def flush(self) -> None:
         """Wait until everything that the calling worker has started is over. Raises CudaError."""
@@ -497,11 +506,15 @@ class Kernels(OnDevice):
             made.append((name, memory))
         return made
 
+    def prepare(self) -> None:
+        own = self._own.__dict__
+        own["scratch"] = {name: memory.pointer for name, memory in self._allocate(self._scratch)}
+        own["graphs"] = {}
+
     def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
         own = self._own.__dict__
         if "scratch" not in own:
-            own["scratch"] = {name: memory.pointer for name, memory in self._allocate(self._scratch)}
-            own["graphs"] = {}
+            self.prepare()
         if not self.graph or self.strict:
             return self._launch(stream, inputs, outputs, own["scratch"])
         graphs: Dict[Tuple[int, ...], Graph] = own["graphs"]

@@ -18,6 +18,8 @@ from .tokens import Port, TaskError
 class OnnxCuda(OnDevice):
     """Inference with ONNX Runtime's CUDA provider, on device tensors and in the stream of the worker."""
 
+    alignment = 256
+
     def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], batch: int = 1) -> None:
         OnDevice.__init__(self)
         self.file, self.batch = file, batch
@@ -40,6 +42,9 @@ class OnnxCuda(OnDevice):
                 "this onnxruntime has no CUDA provider: pip install onnxruntime-gpu; "
                 "--twin runs this program without a GPU"
             )
+
+    def prepare(self) -> None:
+        self._session(self.cuda.stream)
 
     def _session(self, stream: Stream) -> Any:
         """One for each worker, because a session is bound to its stream."""
@@ -82,7 +87,12 @@ class OnnxCuda(OnDevice):
 
 
 class TensorRT(OnDevice):
-    """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and which DLA core."""
+    """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and which DLA core.
+
+    `digest` tells versions of the model apart, and what else its plan depends on.
+    """
+
+    alignment = 256  # of addresses given to TensorRT
 
     def __init__(
         self,
@@ -90,11 +100,12 @@ class TensorRT(OnDevice):
         inputs: Sequence[str],
         outputs: Sequence[str],
         on: Mapping[str, Tuple[str, int]],
+        digest: str,
         precision: str = "fp32",
         batch: int = 1,
     ) -> None:
         OnDevice.__init__(self)
-        self.file, self.on, self.precision, self.batch = file, on, precision, batch
+        self.file, self.on, self.digest, self.precision, self.batch = file, on, digest, precision, batch
         self._tensors = list(inputs) + list(outputs)
         self.twin = Network(file, inputs, outputs, batch)
         self._engines: Dict[str, Any] = {}
@@ -112,17 +123,20 @@ class TensorRT(OnDevice):
                 "--twin runs this program without it" % error
             ) from error
         for processor, (device, core) in self.on.items():
-            engine = Engine(home, self.file, device, core, self.precision, self.batch)
+            engine = Engine(home, self.file, device, core, self.precision, self.batch, self.digest)
             for name, port in zip(self._tensors, list(inputs) + list(outputs)):
                 engine.check(name, _tensor(port, self.batch), port.dtype)
             self.arena_bytes = max(self.arena_bytes, engine.arena_bytes)
             self._engines[processor] = engine
 
+    def prepare(self) -> None:
+        # one for each worker, which never runs two at once: they share its arena
+        self._own.__dict__["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
+
     def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
-        own = self._own.__dict__
-        if "context" not in own:  # one for each worker, which never runs two at once: they share its arena
-            own["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
-        context = own["context"]
+        if "context" not in self._own.__dict__:
+            self.prepare()
+        context = self._own.__dict__["context"]
         for name, pointer in zip(self._tensors, list(inputs) + list(outputs)):
             if not context.set_tensor_address(name, pointer):
                 raise CudaError("TensorRT refuses the address of %s" % name)

@@ -51,6 +51,7 @@ class Program:
         self.interrupts = 0
         self.begin = 0
         self.seconds = 0.0
+        self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
 
@@ -123,7 +124,7 @@ class Program:
             made.source, made.destination = source.name, destination.name
             made.empty = np.zeros((0,) + port.shape, port.dtype)
             source.readers[out].append(made)
-            source.guarded[out] |= isinstance(destination.code, (C, Process))
+            source.guarded[out] |= isinstance(destination.code, (C, Process, OnDevice))
             destination.feeders[inn] = made
             self.channels.append(made)
             destination.from_device |= isinstance(source.code, OnDevice)
@@ -168,9 +169,13 @@ class Program:
         # A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
         interval = sys.getswitchinterval()
         sys.setswitchinterval(0.0005)
-        self.begin = time.perf_counter_ns()
         for worker in self.workers:
             worker.start()
+        for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
+            while worker.is_alive() and not worker.prepared.wait(0.05):
+                pass
+        self.begin = time.perf_counter_ns()
+        self.go.set()
         try:
             Watch(self, watchdog, drain, progress).until_done()
         finally:

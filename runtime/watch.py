@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
+from .device import in_flight
 from .graph import Failure
 from .worker import Worker
 
@@ -93,6 +94,7 @@ class Watch:
             seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.is_source:
                 reason = "did not return for %.0f s (see --watchdog); %s" % (seconds, self._program.who_waits())
+                reason += "; on the device: %s" % in_flight() if in_flight() else ""
                 self._program.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}

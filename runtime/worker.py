@@ -43,6 +43,7 @@ class Worker(threading.Thread, Waiter):
         self.busy = 0
         self.round = 0
         self.progress = 0
+        self.prepared = threading.Event()
         self.firing: Optional[Tuple[Task, int, int]] = None
         self._app: App = order[0].task.app
         self._iteration = 0
@@ -58,6 +59,7 @@ class Worker(threading.Thread, Waiter):
             self._ask_for_priority(*self._fixed_priority)
         begin_lane(self.processor, [e.task.code for e in self.order])
         try:
+            self._prepare()
             while self._one_round():
                 self.round += 1
             self._flush()
@@ -69,16 +71,36 @@ class Worker(threading.Thread, Waiter):
             if any(e.task.from_device or isinstance(e.task.code, OnDevice) for e in self.order):
                 leave()
 
+    def _on_device(self) -> List[Tuple[Task, OnDevice]]:
+        tasks = {id(e.task): e.task for e in self.order}
+        return [(t, t.code) for t in tasks.values() if isinstance(t.code, OnDevice)]
+
+    def _prepare(self) -> None:
+        """Make what belongs to this worker, then wait until all are ready."""
+        for task, code in self._on_device():
+            try:
+                code.cuda.enter()
+                code.prepare()
+            except Exception as error:
+                reason = "cannot start: " + describe(error)
+                self.program.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
+        self.prepared.set()
+        self.program.go.wait()
+        if self.program.stopping:
+            raise Stopped
+
     def _flush(self) -> None:
         """Wait for what a device still does for this worker."""
-        for task in {id(e.task): e.task for e in self.order}.values():
-            if isinstance(task.code, OnDevice):
-                try:
-                    task.code.flush()
-                except CudaError as error:
-                    self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
-                    raise Stopped from None
-                self._collect(task, task.code)
+        for task, code in self._on_device():
+            self.firing = (task, max(0, task.firings - 1), time.perf_counter_ns())  # the watchdog looks at it
+            try:
+                code.flush()
+            except CudaError as error:
+                self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
+                raise Stopped from None
+            finally:
+                self.firing = None
+            self._collect(task, code)
 
     def _ask_for_priority(self, core: int, priority: int) -> None:
         """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""

@@ -479,21 +479,25 @@ def build(
     for app in checked.system.apps:
         extra += measured_too_slow(app, checked.verdicts[app.name].repetition, times, cores)
     deployed = plan(checked, profile, mapping)
-    _require_kernels(checked)
+    extra += _compiled_kernels(checked)
     files = emit(deployed)
     fresh = _write(files, directory, deployed, force=force)
     return Built(directory, digest(files), mapping, profile, (*checked.diagnostics, *extra), fresh, checked.losses)
 
 
-def _require_kernels(checked: Checked) -> None:
-    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Faults."""
+def _compiled_kernels(checked: Checked) -> list[Diagnostic]:
+    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Faults.
+
+    Returns warnings about what could not be compiled here.
+    """
     assert checked.platform is not None
     targets = {pool.compute for pool in checked.platform.pools if pool.compute is not None}
     codes = {i.path: i for a in checked.system.apps for t in a.tasks for i in t.implementations if i.language == "cuda"}
     found = [cuda_faults(Path(path), code.file, compute) for path, code in codes.items() for compute in sorted(targets)]
     broken = [f for f in found if f is not None]
-    if broken:
+    if has_errors(broken):
         raise Faults(broken)
+    return broken
 
 
 def _write(files: dict[str, bytes | Path], directory: Path, deployed: Deployed, *, force: bool) -> bool:

@@ -161,7 +161,7 @@ def joint_problem(checked: Checked, profile: Profile | None) -> JointProblem:
             faults.append(Diagnostic("F215", message, app.span, "", (), "give every app a period, or none"))
             continue
         for task in app.tasks:
-            own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds}
+            own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds and _has_code(task, k)}
             wcet = wcets.get(task.name)
             layered = any(e.layers for e in own.values()) and task.name not in pins and wcet is None
             if layered:
@@ -179,6 +179,11 @@ def joint_problem(checked: Checked, profile: Profile | None) -> JointProblem:
         raise Faults(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
     return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
+
+
+def _has_code(task: Task, kind: str) -> bool:
+    """A time of its reference on a CPU says nothing of a task with code for a GPU only."""
+    return task.network is not None or not task.implementations or any(i.kind == kind for i in task.implementations)
 
 
 def _team(app: Application) -> Team:

@@ -15,6 +15,7 @@ from ..analysis.check import check as check_app
 from ..analysis.order import components
 from ..codegen.deploy import missing
 from ..codegen.emit import emit
+from ..mapping.accelerate import on_gpu
 from ..mapping.divisible import divisible
 from ..mapping.exact import Costs, Objective
 from ..mapping.joint.auto import SEARCHES as JOINT
@@ -258,7 +259,8 @@ def problem_of(checked: Checked, profile: Profile | None) -> Problem:
                 networks[task.name] = _divisible(task, own, times[task.name], profile, checked.platform)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
-    return Problem(apps, checked.platform, repetition, times, pins, networks, held=held)
+    problem = Problem(apps, checked.platform, repetition, times, pins, networks, held=held)
+    return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
 
 
 def _times(task: Task, own: dict[str, ProfileEntry], pin: object, kinds: set[str]) -> dict[str, float]:

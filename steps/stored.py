@@ -39,10 +39,16 @@ def task_hashes(system: System) -> dict[str, str]:
 
 def _helpers(task: Task) -> tuple[Path, ...]:
     """Files that a task's code brings along: local modules of Python, local headers of C."""
-    code = implementation_on(task)
-    if code is None:
-        return ()
-    return local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
+    found: list[Path] = []
+    code, kernels = implementation_on(task), implementation_on(task, "gpu")
+    if code is None and task.reference is not None:
+        code = task.reference
+        found.append(Path(code.path))
+    if code is not None:
+        found += local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
+    if kernels is not None:
+        found += c_includes(Path(kernels.path))
+    return tuple(found)
 
 
 def identity(system: System, platform: Platform) -> dict[str, str]:

@@ -15,15 +15,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 from flowc import steps
 from flowc.cli import app
 from flowc.codegen.nvrtc import compiled, libraries
+from flowc.dsl.kernels import kernels
 from flowc.model.diagnostic import Faults
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.networks.cuts import read_chain
 from flowc.steps import device
 from flowc.steps.mapping import problem_of
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from builds import ROOT, Write, build, harness, run, store_profile
@@ -144,14 +147,35 @@ def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
     assert re.search(
         r"was built by TensorRT 10\.3\.0\S*, and this is 10\.7\.0\S*: run python3 build_engines", done.stderr
     )
-    model = next((directory / "networks").glob("*stage1*"))
-    content = model.read_bytes()
-    model.write_bytes(content + b"\x72\x00")
+    program = (directory / "main.py").read_text()
+    (directory / "main.py").write_text(re.sub(r'digest="\w+"', 'digest="0123456789ab"', program))
     try:
         done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt="10.3.0")
     finally:
-        model.write_bytes(content)
+        (directory / "main.py").write_text(program)
     assert "was built from another version of the model" in done.stderr
+
+
+def test_plans_depend_on_all_that_they_are_built_from(copies: Path, tmp_path: Path) -> None:
+    """Shapes, help from the GPU, and weights beside the model."""
+    folder = tmp_path / "detector"
+    shutil.copytree(copies / "detector", folder)
+    model = onnx.load(folder / "yolo.onnx")
+    seen = set()
+    board = 'use "detector.flow"\nplatform board { tensorrt "10.3"  cpu core[2]  gpu ampere  dla nvdla }\n'
+    for pin in ("nvdla", "nvdla fallback gpu", "weights"):
+        if pin == "weights":
+            onnx.save(
+                model, folder / "yolo.onnx", save_as_external_data=True, location="weights.bin", size_threshold=1024
+            )
+            content = bytearray((folder / "weights.bin").read_bytes())
+            content[100] ^= 1
+            (folder / "weights.bin").write_bytes(content)
+        text = folder / "board.flow"
+        text.write_text(board + f"mapping on board {{ Detect.find -> {'nvdla' if pin == 'weights' else pin} }}")
+        out = build(text, tmp_path / f"out{len(seen)}", platform="board")
+        seen |= set(re.findall(r'digest="(\w+)"', (out / "main.py").read_text()))
+    assert len(seen) == 3
 
 
 def test_a_stage_that_the_dla_refuses_is_not_built(detectors: dict[str, Path]) -> None:
@@ -417,3 +441,161 @@ def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(write: Write
     done = run(directory, "--frames", "1", "--twin")
     assert done.returncode == 1 and "A.k has code for a GPU only" in done.stderr
     assert on_stand_in(directory, "main.py", "--frames", "1").returncode == 0
+
+
+# -- what a review found -----------------------------------------------------------------------------------------------
+SMALL = """
+extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
+"""
+SMALL_TASKS = """
+import numpy as np
+class Source:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return np.full((5, 1, 3), self.n, "f") + np.arange(5, dtype="f")[:, None, None]
+def bad():
+    bad.n = getattr(bad, "n", 0) + 1
+    return np.ones(4 if bad.n < 3 else 2, "f")
+def twice(x): return np.float32(2) * x
+def sink(x): print(x.tolist(), flush=True)
+"""
+
+
+def affine(path: Path, batch: bool) -> None:
+    """y = x + 1 on float32[1, 3], or any number of rows."""
+    rows = ["N"] if batch else [1]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [*rows, 3]) for n in "xy"]
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "net", ports[:1], ports[1:], [one])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+@pytest.mark.parametrize("rate", [1, 5])
+@pytest.mark.parametrize("engine", ['tensorrt "10.3"', ""])
+def test_batches_and_slices_reach_networks_from_a_device(write: Write, tmp_path: Path, rate: int, engine: str) -> None:
+    """Five tokens in batches of four, made apart or as one block whose parts lie at odd addresses."""
+    ports, launch = (f"{way}: float32[1, 3] rate {rate}" for way in ("in x", "out y")), f"grid 1   block {3 * rate}"
+    flow = write(
+        'task Source { out x: float32[1, 3] rate 5   python "t.py:Source" }\n'
+        f'task Twice {{ {"   ".join(ports)}   cuda "k.cu:twice"   {launch}   reference python "t.py:twice" }}\n'
+        'network Net from "net.onnx" { in x: float32[1, 3]   batch 4 }\n'
+        'task Sink { in x: float32[1, 3]   python "t.py:sink" }\n'
+        "app A { s: Source  t: Twice  n: Net  k: Sink   s -> t -> n -> k }\n"
+        f"platform pc {{ {engine}  cpu core[2]  gpu cuda }}\nmapping on pc {{ A.n -> cuda streams 2 }}",
+        t_py=SMALL_TASKS,
+        k_cu=SMALL,
+    )
+    affine(tmp_path / "net.onnx", batch=True)
+    directory = build(flow, tmp_path / "out", platform="pc")
+    if engine:
+        assert on_stand_in(directory, "build_engines.py").returncode == 0
+    done = on_stand_in(directory, "main.py", "--frames", "3", "--quiet")
+    assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    assert done.stdout == run(directory, "--frames", "3", "--quiet", "--twin").stdout
+
+
+def test_arrays_on_their_way_to_a_device_are_checked(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task Bad { out x: float32[4]   python "t.py:bad" }\n'
+        'task Twice { in x: float32[4]   out y: float32[4]   cuda "k.cu:twice"   grid 1   block 4\n'
+        '    reference python "t.py:twice" }\ntask Sink { in x: float32[4]   python "t.py:sink" }\n'
+        "app A { s: Bad  t: Twice  k: Sink   s -> t -> k }\nplatform pc { cpu core[2]  gpu cuda }",
+        t_py=SMALL_TASKS,
+        k_cu=SMALL,
+    )
+    done = on_stand_in(build(flow, tmp_path / "out", platform="pc"), "main.py", "--frames", "9", "--quiet")
+    assert "task A.s failed at firing 2: returned float32[2] for port `x`, which is float32[4]" in done.stderr
+
+
+def test_a_mapping_that_is_found_can_be_built(copies: Path, tmp_path: Path) -> None:
+    """Tasks that have code for a GPU only stay there, in a search for speed and in one for deadlines."""
+    folder = tmp_path / "denoise"
+    shutil.copytree(copies / "denoise", folder)
+    for period in ("", "period 40 ms"):
+        text = folder / f"found{len(period)}.flow"
+        text.write_text((folder / "denoise.flow").read_text().replace("app Clean {", f"app Clean {{ {period}"))
+        checked = steps.check(text, platform="xavier")
+        times = {"cpu": ("camera", "denoise", "show"), "gpu": ("denoise", "edges")}
+        entries = tuple(
+            ProfileEntry(
+                kind, f"Clean.{n}", "", steps.content_hashes(checked)[f"Clean.{n}"], "", 9, 10**6, 0, 10**6, 10**6
+            )
+            for kind, names in times.items()
+            for n in names
+        )
+        assert steps.save_profile(checked, Profile("xavier", "", entries)) is None
+        found = CliRunner().invoke(app, ["map", str(text), "--platform", "xavier", "--budget", "2s"])
+        assert found.exit_code == 0, found.stderr
+        built = CliRunner().invoke(
+            app, ["build", str(text), "--platform", "xavier", "-o", str(tmp_path / f"o{len(period)}"), "--json"]
+        )
+        assert built.exit_code == 0, built.stderr
+        assert json.loads(built.stdout)["tasks"]["Clean.edges"] == ["volta"]
+
+
+def test_a_profile_is_stale_when_what_was_measured_has_changed(copies: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "denoise"
+    shutil.copytree(copies / "denoise", folder)
+    kernels = folder / "edges.cu"
+    kernels.write_text('#include "more.cuh"\n' + kernels.read_text())
+    (folder / "more.cuh").write_text("\n")
+
+    def digest() -> str:
+        return steps.content_hashes(steps.check(folder / "denoise.flow", platform="xavier"))["Clean.edges"]
+
+    seen = {digest()}
+    for file, old, new in (
+        ("more.cuh", "\n", "// other\n"),
+        ("pictures.py", "def edges", "# other\ndef edges"),
+        ("edges.cu", "9.0f", "8.0f"),
+    ):
+        (folder / file).write_text((folder / file).read_text().replace(old, new, 1))
+        seen.add(digest())
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "dtypes"),
+    [
+        ("long long int n, const unsigned long int m", ["int64", "uint64"]),
+        ("float x[], const float y[4], float4 const *v", ["float32"] * 3),
+        ("std::uint64_t q, unsigned u, signed char c, float a = 4", ["uint64", "uint32", "int8", "float32"]),
+        ("float2 w, Point p, float **rows", [None] * 3),
+    ],
+)
+def test_parameters_of_kernels_are_understood(tmp_path: Path, parameters: str, dtypes: list[str | None]) -> None:
+    for k, head in enumerate((f'extern "C" __launch_bounds__(64) __global__ void k({parameters})',
+                              f'extern "C" void __global__ k({parameters})',
+                              f'extern "C" __global__ void k({parameters});\n__global__ void k({parameters})',
+                              f'extern "C" {{\n__global__ void k({parameters})')):  # fmt: skip
+        file = tmp_path / f"k{k}.cu"
+        file.write_text(f"// k(int)\n{head} {{ }}\n")
+        (kernel,) = kernels(file).values()
+        assert kernel.plain and [p.dtype for p in kernel.parameters] == dtypes
+    file.write_text(f"__global__ void k({parameters}) {{ }}")
+    os.utime(file, ns=(0, 0))
+    assert not kernels(file)["k"].plain
+
+
+def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_path: Path) -> None:
+    if not libraries():
+        pytest.skip("no compiler for CUDA: install the extra `cuda`")
+    flow = write(
+        'task S { out x: float32[4]   python "t.py:bad" }\n'
+        'task K { in x: float32[4]   out y: float32[4]   cuda "k.cu:twice"   grid 1   block 4   reference python "t.py:twice" }\n'
+        'task P { in x: float32[4]   python "t.py:sink" }\n'
+        "app A { s: S  k: K  p: P  s -> k -> p }\nplatform pc { cpu core[2]  gpu cuda compute 8.7 }",
+        t_py=SMALL_TASKS,
+        k_cu="#include <thrust_of_nobody.h>\n" + SMALL,
+    )
+    store_profile(flow, platform="pc")
+    (warning,) = (d for d in steps.build(flow, tmp_path / "out", platform="pc").diagnostics if d.code == "F310")
+    assert warning.severity == "warning" and "thrust_of_nobody.h" in warning.message
+    (tmp_path / "k.cu").write_text(
+        "#include <stdint.h>\n#include <cstdint>\n#include <math.h>\n#include <cfloat>\n#include <assert.h>\n"
+        "#include <cuda_runtime.h>\n__device__ float f() { assert(1); std::int32_t a = INT32_MAX; uint8_t b = UINT8_MAX;\n"
+        "return fminf(INFINITY, M_PI) + FLT_MAX + a + b + (float)(uintptr_t)0; }\n" + SMALL
+    )
+    store_profile(flow, platform="pc")
+    assert not [d for d in steps.build(flow, tmp_path / "out", platform="pc").diagnostics if d.code == "F310"]

@@ -17,20 +17,24 @@ from runtime import TaskError, open_cuda
 
 
 class Stage(NamedTuple):
-    """A model with the shapes of its inputs, and what it is built for. `fallback`: the GPU may run layers of a DLA's."""
+    """A model with the shapes of its inputs, and what it is built for. `fallback`: the GPU may run layers of a DLA's.
+
+    `digest` changes with the model, its shapes, and what else a plan depends on.
+    """
 
     file: str
     device: str
     precision: str
     batch: int
+    digest: str
     shapes: Dict[str, Tuple[int, ...]]
     fallback: bool = False
 
 
 STAGES: List[Stage] = [
-    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, {"image": (1, 3, 192, 256)}),
-    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, {"entry": (1, 32, 48, 64)}),
-    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
+    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "456062f1dcc6", {"image": (1, 3, 192, 256)}),
+    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "4e4aab6c4984", {"entry": (1, 32, 48, 64)}),
+    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "97779b28a97c", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
 ]
 
 class Progress(trt.IProgressMonitor):
@@ -134,7 +138,7 @@ def main() -> int:
         return 1
     builder = Builder(options.workspace << 20)
     for number, stage in enumerate(STAGES, 1):
-        path = plan_path(HOME, stage.file, stage.device, stage.precision, stage.batch)
+        path = plan_path(HOME, stage.file, stage.device, stage.precision, stage.batch, stage.digest)
         shown = "[%d/%d] %s" % (number, len(STAGES), os.path.relpath(path, HOME))
         if os.path.exists(path) and not options.force:
             print(shown + " is there")

@@ -641,7 +641,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             block = cuda.block_of(pointer)
             if block is not None:
                 start = pointer - block.address
-                fits = block.nbytes == nbytes if machine.exact else not (block.nbytes % nbytes or start % nbytes)
+                fits = block.nbytes == nbytes if machine.exact else start + nbytes <= block.nbytes
+                if pointer % 256:
+                    cuda.complain(f"tensor {name} of {who} is given {pointer:#x}, which is not aligned to 256")
                 if not fits:
                     shown = f"{tensor['dtype']}{tensor['shape']}"
                     cuda.complain(f"tensor {name} of {who} is {shown}, and is given byte {start} of {block}")

@@ -15,3 +15,9 @@ __global__ void mangled(const float *x, float *y)
 {
     y[threadIdx.x] = x[threadIdx.x];
 }
+
+typedef float real;
+extern "C" __global__ void typed(const float *x, float *y, real factor)
+{
+    y[threadIdx.x] = factor * x[threadIdx.x];
+}
