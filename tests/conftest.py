@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from builds import ROOT, Write
+from tensorrt_api import stubs
 
 
 @pytest.fixture
@@ -39,3 +41,17 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = [sys.executable, str((folder / network).with_name(script))]
             subprocess.run(command, check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tensorrt_stubs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder with the stubs of a dialect of TensorRT, made once for all tests."""
+    folder = tmp_path_factory.mktemp("tensorrt")
+    made: dict[str, Path] = {}
+
+    def of(dialect: str) -> Path:
+        if dialect not in made:
+            made[dialect] = stubs(dialect, folder)
+        return made[dialect]
+
+    return of

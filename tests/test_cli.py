@@ -82,7 +82,7 @@ def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -
     report = json.loads(call("run", str(flow), "--frames", "3", "--json", cwd=tmp_path).stdout)
     app = report["apps"]["A"]
     assert set(app) == {"frames", "seconds", "fps", "deadline_misses", "overruns", "latency_ms"}
-    assert set(report["tasks"]["A.c"]) == {"processor", "firings", "mean_us", "max_us", "share"}
+    assert set(report["tasks"]["A.c"]) == {"processor", "firings", "mean_us", "std_us", "max_us", "share"}
     assert all(set(p) == {"utilization"} for p in report["processors"].values())
 
 

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -30,7 +31,7 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from builds import ROOT, Write, build, harness, run, store_profile
-from tensorrt_api import stubs, type_faults
+from tensorrt_api import type_faults
 
 #: A board for each generation of TensorRT, and the version that stands in for it.
 BOARDS = {"trt8": ("xavier", "8.5.2"), "trt10": ("orin", "10.3.0"), "trt11": ("strong", "11.4.1")}
@@ -90,13 +91,13 @@ def test_kernels_of_the_examples_compile(file: Path, compute: tuple[int, int]) -
 # -- TensorRT, against its bindings ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_for_tensorrt_fit_its_bindings(
-    dialect: str, detectors: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    dialect: str, detectors: dict[str, Path], tensorrt_stubs: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    there = stubs(dialect, tmp_path_factory.getbasetemp() / f"stubs-{dialect}")
+    there = tensorrt_stubs(dialect)
     for script in ("engines.py", "build_engines.py"):
         assert type_faults(detectors[dialect] / script, there) == []
     broken = detectors[dialect] / "build_engines.py"
-    wrong = tmp_path_factory.mktemp("wrong") / "build_engines.py"
+    wrong = tmp_path / "build_engines.py"
     wrong.write_text(broken.read_text().replace("build_serialized_network", "build_serialised_network"))
     assert type_faults(wrong, there)
 

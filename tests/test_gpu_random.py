@@ -15,7 +15,7 @@ from flowc import steps
 from builds import build, run
 from test_gpu import on_stand_in
 
-PROGRAMS = int(os.environ.get("FLOWC_FUZZ", "6"))
+PROGRAMS = int(os.environ.get("FLOWC_FUZZ", "4"))
 KERNELS = """
 extern "C" __global__ void affine(const int *x, int *y, int a, int b, int n)
 {

@@ -33,7 +33,6 @@ from flowc.runtime.tokens import Port
 from flowc.templates import environment
 from onnx import TensorProto, helper, numpy_helper
 
-import tensorrt_api
 from builds import ROOT
 from standins import tensorrt
 from standins.cuda import StandIn, install
@@ -640,8 +639,10 @@ def test_what_a_version_does_not_have(gpu: StandIn) -> None:
 
 
 @pytest.mark.parametrize(("dialect", "version"), [("trt8", "8.5.2"), ("trt10", "10.3.0"), ("trt11", "11.4.1")])
-def test_all_that_it_has_is_genuine(gpu: StandIn, tmp_path: Path, dialect: str, version: str) -> None:
-    stubs = tensorrt_api.stubs(dialect, tmp_path)
+def test_all_that_it_has_is_genuine(
+    gpu: StandIn, tensorrt_stubs: Callable[[str], Path], dialect: str, version: str
+) -> None:
+    stubs = tensorrt_stubs(dialect)
     genuine = (
         (stubs / "tensorrt" / "tensorrt.pyi").read_text() if (stubs / "tensorrt" / "tensorrt.pyi").is_file() else ""
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tensorrt_api import BINDINGS, repaired, stubs, type_faults
+from tensorrt_api import BINDINGS, repaired, type_faults
 
 PROGRAM = """
 import sys
@@ -188,16 +189,10 @@ FAULTY_IN = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All stubs of this module, and one cache of mypy for them."""
-    return tmp_path_factory.mktemp("tensorrt")
-
-
 @pytest.fixture(scope="module", params=BINDINGS)
-def dialect(request: pytest.FixtureRequest, folder: Path) -> Path:
-    """The stubs of each dialect, made once."""
-    return stubs(request.param, folder)
+def dialect(request: pytest.FixtureRequest, tensorrt_stubs: Callable[[str], Path]) -> Path:
+    """The stubs of each dialect."""
+    return tensorrt_stubs(request.param)
 
 
 def test_a_correct_program_passes(dialect: Path, tmp_path: Path) -> None:
