@@ -14,9 +14,9 @@ from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
 from .cuda import CudaError, Memory, open_cuda
-from .device import Kernels, Launch
 from .engines import OnnxCuda, TensorRT
 from .graph import App, Fire, Task
+from .kernels import Kernels, Launch
 from .process import Process
 from .program import Program
 from .tokens import Port, TaskError

@@ -26,8 +26,8 @@ import pytest
 from flowc.runtime import device
 from flowc.runtime.code import Code
 from flowc.runtime.cuda import CudaError, Event, Kernel, Memory, Stream
-from flowc.runtime.device import Kernels, Launch
 from flowc.runtime.graph import Fire
+from flowc.runtime.kernels import Kernels, Launch
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
 from flowc.templates import environment

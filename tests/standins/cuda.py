@@ -72,7 +72,7 @@ _SERIAL = itertools.count(1)
 
 
 def error(name: str) -> CudaError:
-    """What the driver says, as `_Bindings.ask` words it."""
+    """What the driver says, as `CudaPython.ask` words it."""
     return CudaError(f"{name}: {MEANING.get(name, 'unknown error')}")
 
 
