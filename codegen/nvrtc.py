@@ -16,7 +16,6 @@ from pathlib import Path
 
 from ..model.diagnostic import Diagnostic
 from ..model.span import Span
-from ..runtime.cuda import HEADERS, include_folders
 
 #: Where wheels have the library, from new to old.
 _WHEELS = (("nvidia.cu13", "libnvrtc.so.13"), ("nvidia.cuda_nvrtc", "libnvrtc.so.12"))
@@ -42,6 +41,8 @@ class Nvrtc:
 
     def compile(self, path: Path, compute: tuple[int, int], folders: Iterable[str]) -> tuple[bytes, str]:
         """The machine code (empty when it does not compile) and what the compiler said."""
+        from ..runtime.cuda import HEADERS
+
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         source, name = path.read_bytes(), path.name.encode(errors="replace")
         texts = (ctypes.c_char_p * len(HEADERS))(*[t.encode() for t in HEADERS.values()])
@@ -94,6 +95,8 @@ def _loaded() -> Iterator[ctypes.CDLL]:
 
 def compiled(path: Path, compute: tuple[int, int]) -> tuple[bytes, str] | None:
     """The code of a `.cu` file for that GPU and the compiler's words; None where no compiler for it is installed."""
+    from ..runtime.cuda import include_folders
+
     for library in libraries():
         if library.supports(compute):
             return library.compile(path, compute, include_folders(str(path)))

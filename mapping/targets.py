@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-import onnx
-
 from ..model.application import Network, Task
 from ..model.diagnostic import one_of
 from ..model.platform import Platform
@@ -126,6 +124,8 @@ def _broken(
 @lru_cache(maxsize=64)
 def _layers_of(content_hash: str, model: bytes) -> frozenset[str]:
     """The layers of a stage, called after their first outputs."""
+    import onnx
+
     return frozenset(node.output[0] for node in onnx.load_model_from_string(model).graph.node if node.output)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import onnx
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def in_half(model: onnx.ModelProto) -> bytes:

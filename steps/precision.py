@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import onnx
-
 from ..codegen.sources import KEPT
 from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Faults
@@ -95,6 +93,8 @@ def convert_network(system: System, task: Task) -> None:
     network = task.network
     assert network is not None
     if network.precision == "fp16":
+        import onnx
+
         place = _place(system, network)
         return _keep(place, {_name(network, place): in_half(onnx.load(network.path))})
     assert network.calibrate is not None

@@ -211,7 +211,7 @@ def _tokens(text: str) -> list[str]:
     return [str(t) for t in _parser().tokens_and_comments(text)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(EXAMPLES))
 def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Path) -> None:
     """Whatever the spacing was: same tokens, and formatting again changes nothing."""

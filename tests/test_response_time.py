@@ -509,7 +509,7 @@ def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
 
 
 # -- simulation as referee -----------------------------------------------------------------------------------------
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
     assert not slow.soundness(seed, runs=4).exceeded
