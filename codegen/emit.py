@@ -36,6 +36,7 @@ from ..model.deployment import (
 from ..model.types import DTYPES
 from ..profiling.identity import implementation_on
 from ..templates import environment
+from . import tensorrt
 from .deploy import Deployed, parameter_type
 from .names import identifiers, literal, one_line
 from .sources import Plan
@@ -82,7 +83,7 @@ def emit(deployed: Deployed) -> Plan:
             needs=needs,
             c_sources=deployed.c_tasks,
             on_device=_on_device(deployment),
-            tensorrt=_tensorrt_stages(deployment),
+            tensorrt=tensorrt.stages(deployment),
         )
         .encode()
     )
@@ -93,7 +94,7 @@ def emit(deployed: Deployed) -> Plan:
         plan[f"tests/test_{name}.py"] = text.encode()
     for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "external.py"):
         plan[f"runtime/{file.name}"] = file.read_bytes()
-    plan |= _tensorrt(jinja, deployment)
+    plan |= tensorrt.scripts(jinja, deployment)
     if deployed.c_tasks:
         units = []
         for source, tasks in sorted(deployed.c_tasks.items()):
@@ -116,8 +117,8 @@ def _needs(deployment: Deployment) -> str:
         words.append("onnxruntime-gpu")
     elif any(isinstance(c, OnnxCode | MovingCode) for c in codes):
         words.append("onnxruntime")
-    if _tensorrt_stages(deployment):
-        words.append(f"TensorRT {_version(deployment)}")
+    if tensorrt.stages(deployment):
+        words.append(f"TensorRT {tensorrt.version(deployment)}")
     if _on_device(deployment):
         words.append("cuda-python or PyCUDA")
     return ", ".join(words)
@@ -125,50 +126,6 @@ def _needs(deployment: Deployment) -> str:
 
 def _on_device(deployment: Deployment) -> bool:
     return any(isinstance(c, CudaCode | EngineCode) for c in _codes(deployment))
-
-
-# -- TensorRT ----------------------------------------------------------------------------------------------------------
-def dialect(version: tuple[int, ...]) -> str:
-    """Which of the three generations of TensorRT's interface a version has."""
-    return "trt8" if version < (10,) else "trt10" if version < (11,) else "trt11"
-
-
-def _version(deployment: Deployment) -> str:
-    return ".".join(map(str, deployment.tensorrt))
-
-
-def _tensorrt_stages(deployment: Deployment) -> list[str]:
-    """What build_engines.py builds: each model once for each kind of processor."""
-    found: dict[str, None] = {}
-    for task in (t for a in deployment.apps for t in a.tasks):
-        code = task.code
-        if not isinstance(code, EngineCode) or code.engine != "tensorrt":
-            continue
-        shapes = {
-            name: (code.batch * p.shape[0], *p.shape[1:]) if code.batch > 1 else p.shape
-            for name, p in zip(code.inputs, task.inputs, strict=True)
-        }
-        for device in sorted({device for _, device, _ in code.on}):
-            fallback = ", fallback=True" if code.fallback and device == "dla" else ""
-            words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
-            words += [literal(code.digest), literal(shapes)]
-            found[", ".join(words) + fallback] = None
-    return list(found)
-
-
-def _tensorrt(jinja: Environment, deployment: Deployment) -> Plan:
-    """The two files that know TensorRT; they differ between its generations."""
-    stages = _tensorrt_stages(deployment)
-    if not stages:
-        return {}
-    words = {
-        "name": deployment.name,
-        "version": _version(deployment),
-        "dialect": dialect(deployment.tensorrt),
-        "stages": stages,
-    }
-    return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
-            for file in ("engines", "build_engines")}  # fmt: skip
 
 
 def digest(plan: Plan) -> str:

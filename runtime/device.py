@@ -7,6 +7,7 @@ GPU shares its memory with the host they do not move at all.
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
@@ -369,13 +370,13 @@ class OnDevice(Code):
             self.cuda.free(memory)
         self._pools, self._mirrors, self._memory, self._stagings = [], [], [], []
 
+    @abc.abstractmethod
     def words(self) -> str:
         """What it starts, for messages."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def run(self, stream: Stream, inputs: Sequence[int], outputs: Sequence[int], firing: int) -> None:
         """Put the work of a firing into the stream, given pointers. Raises CudaError."""
-        raise NotImplementedError
 
 
 def _follow(token: Token, stream: Stream) -> None:

@@ -1,0 +1,57 @@
+"""The scripts of a build that know TensorRT: engines.py loads plans, build_engines.py makes them on the target.
+
+In: a deployment. Out: plan entries, none where no network runs through TensorRT. What differs between versions of
+TensorRT is in the templates; which of them a version belongs to is decided here.
+"""
+
+from __future__ import annotations
+
+from jinja2 import Environment
+
+from ..model.deployment import Deployment, EngineCode
+from .names import literal
+from .sources import Plan
+
+
+def dialect(version: tuple[int, ...]) -> str:
+    """Which of the three generations of TensorRT's interface a version has."""
+    return "trt8" if version < (10,) else "trt10" if version < (11,) else "trt11"
+
+
+def version(deployment: Deployment) -> str:
+    """That of the platform, as text."""
+    return ".".join(map(str, deployment.tensorrt))
+
+
+def stages(deployment: Deployment) -> list[str]:
+    """What build_engines.py builds: each model once for each kind of processor."""
+    found: dict[str, None] = {}
+    for task in (t for a in deployment.apps for t in a.tasks):
+        code = task.code
+        if not isinstance(code, EngineCode) or code.engine != "tensorrt":
+            continue
+        shapes = {
+            name: (code.batch * p.shape[0], *p.shape[1:]) if code.batch > 1 else p.shape
+            for name, p in zip(code.inputs, task.inputs, strict=True)
+        }
+        for device in sorted({device for _, device, _ in code.on}):
+            fallback = ", fallback=True" if code.fallback and device == "dla" else ""
+            words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
+            words += [literal(code.digest), literal(shapes)]
+            found[", ".join(words) + fallback] = None
+    return list(found)
+
+
+def scripts(jinja: Environment, deployment: Deployment) -> Plan:
+    """The two files that know TensorRT; they differ between its generations."""
+    built = stages(deployment)
+    if not built:
+        return {}
+    words = {
+        "name": deployment.name,
+        "version": version(deployment),
+        "dialect": dialect(deployment.tensorrt),
+        "stages": built,
+    }
+    return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
+            for file in ("engines", "build_engines")}  # fmt: skip
