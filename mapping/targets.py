@@ -6,15 +6,17 @@ held against the rules of the platform's DLA (networks/dla_rules.py).
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from ..model.application import Network, Task
 from ..model.diagnostic import one_of
-from ..model.platform import Platform
+from ..model.platform import STRONGLY_TYPED, Platform
 from ..networks.dla_limits import GENERATIONS, Generation
 from ..networks.dla_rules import Breach, breaches
+from ..networks.implicit import without_pairs
 
 #: (code, message, help) of a diagnostic.
 Reason = tuple[str, str, str]
@@ -79,9 +81,6 @@ def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reaso
     if network.precision not in ("fp16", "int8"):
         message = f"`{task.name}` computes in {network.precision}, and a DLA in fp16 or int8 only"
         return "F510", message, "write `precision fp16` in the network"
-    if network.precision == "int8" and platform.tensorrt < (11,):
-        message = f"TensorRT {version} does not take the scales of 8 bits from a model for a DLA"
-        return "F510", message, "write `precision fp16` in the network, or pin it to the GPU"
     return None
 
 
@@ -118,7 +117,15 @@ def _broken(
     tensorrt: tuple[int, ...],
     precision: str,
 ) -> tuple[Breach, ...]:
-    return breaches(Path(path), dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
+    def found(model: Path) -> tuple[Breach, ...]:
+        return breaches(model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
+
+    if precision != "int8" or tensorrt >= STRONGLY_TYPED:
+        return found(Path(path))
+    with tempfile.TemporaryDirectory(prefix="flowc.") as folder:  # as the DLA gets it
+        plain = Path(folder) / Path(path).name
+        plain.write_bytes(without_pairs(Path(path).read_bytes())[0])
+        return found(plain)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,8 @@ from .span import Span
 
 KINDS = ("cpu", "gpu", "dla")
 SCHEDULERS = ("static_order", "fixed_priority", "fifo")
+#: From this version on TensorRT is told no precision, but computes in the types of a model; its DLA knows Q/DQ layers.
+STRONGLY_TYPED = (11,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 In: a model file, and samples of its inputs (`calibration.py`). Out: the bytes of a model with the same inputs and
 outputs, in 8 bits between them, and what it loses. Cutting it is left to `split.py`, telling of the loss to the CLI.
 
-Activations are unsigned, weights signed and scaled per output channel; ranges are the least and the largest value seen.
-That is what ONNX Runtime 1.31 is fast at. fp32 time over int8 time on one core of an AMD EPYC with VNNI, and signal to
-noise of the scores, for the networks of `examples/twins` and a ResNet-18, all with random weights:
+Ranges are the least and the largest value seen, weights are scaled per output channel. There are two schemes: `CPU`,
+with unsigned activations, and `TENSORRT`, which takes nothing but zero points of 0, and no biases in 8 bits.
+
+Unsigned activations are what ONNX Runtime 1.31 is fast at. fp32 time over int8 time on one core of an AMD EPYC with
+VNNI, and signal to noise of the scores, for the networks of `examples/twins` and a ResNet-18, all with random weights:
 
     activations, weights          MobileNetV2      SqueezeNet       ResNet-18
     uint8, int8 per channel       2.0   22.9 dB    2.4   35.7 dB    3.4   20.4 dB
@@ -48,16 +50,30 @@ OPERATORS = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Resize"),
     *("Concat", "Split", "Slice", "Gather", "Where", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
 )
+#: Layers that TensorRT computes in 8 bits when what they read is quantised; pooling and such follow by themselves.
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add")
 #: A constant of theirs would get one scale for all channels: with one they stay in floating point.
 WITHOUT_CONSTANTS = frozenset({"Add", "Mul", "Gather", "Where"})
 #: They can give floating point at no cost.
 SUMS = frozenset({"Gemm", "MatMul"})
 #: They become part of the layer before: a range of 8 bits ends where they cut off.
 RECTIFIERS = frozenset({"Relu", "Clip"})
-PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
+PAIR = ("QuantizeLinear", "DequantizeLinear")
 STANDARD = ("", "ai.onnx")
 #: The first operator set in which scales per channel can be written, and the version of the format that goes with it.
 OPSET, IR = 13, 7
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What reads and makes 8 bits. `symmetric`: only what `operators` read is quantised, around 0; biases are not."""
+
+    operators: tuple[str, ...]
+    symmetric: bool
+
+
+CPU = Scheme(OPERATORS, symmetric=False)
+TENSORRT = Scheme(WEIGHTED, symmetric=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,7 @@ class Loss:
         return -20 * log10(self.rms) if self.rms else inf
 
 
-def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
+def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU) -> bytes:
     """The model in 8 bits, with ranges from what it computes on the samples; dynamic dimensions stay dynamic.
 
     Inputs and outputs keep names and types. Layers keep their order and, as far as they are still there, their names,
@@ -90,6 +106,7 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
     the name `NAME.int8` there, a tensor before its conversion that had no name `NAME.float`.
     Each layer reads tensors of its own, made by a DequantizeLinear directly before it, so that nothing has to cross a
     cut in floating point. Same file, samples and ONNX Runtime, same bytes.
+    In the scheme of TensorRT a Relu stays a layer, `NAME.float`, and layers that move data read that.
     Raises NetworkFault: those of `read_network`, and F411 where ONNX Runtime cannot quantise the model.
     """
     import onnx
@@ -99,13 +116,13 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
     if any(n.op_type in PAIR for n in whole.graph.node):
         raise NetworkFault("F411", f"`{path.name}` is quantised already", "leave `precision` out")
     try:
-        with tempfile.TemporaryDirectory(prefix="flowc.") as folder, _silence():
-            made, left_out = _quantised(whole, samples, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
+            made, left_out = _quantised(whole, samples, Path(folder), scheme)
     except Exception as error:  # onnx and ONNX Runtime raise types of their own
         message = f"`{path.name}` cannot be quantised: {_said(error)}"
         help_text = f"check the calibration data; export the network with operator set {OPSET} or later"
         raise NetworkFault("F411", message, help_text) from error
-    arranged = _Arranged(made.graph, whole.graph, left_out)
+    arranged = _Arranged(made.graph, whole.graph, left_out, scheme)
     if not arranged.scales:
         raise NetworkFault("F411", f"no layer of `{path.name}` runs in 8 bits", "leave `precision` out")
     model = onnx.ModelProto(
@@ -134,7 +151,7 @@ def loss(path: Path, quantised: bytes, samples: Sequence[Mapping[str, np.ndarray
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """What the quantiser logs and prints is about its own means."""
     import onnxruntime as ort
 
@@ -154,10 +171,12 @@ def _silence() -> Iterator[None]:
         logging.root.removeHandler(handler)
 
 
-def _quantised(whole: Any, samples: Sequence[Mapping[str, np.ndarray]], folder: Path) -> tuple[Any, set[str]]:
+def _quantised(
+    whole: Any, samples: Sequence[Mapping[str, np.ndarray]], folder: Path, scheme: Scheme
+) -> tuple[Any, set[str]]:
     """What the quantiser of ONNX Runtime makes of a model whose constants and normalisations are folded.
 
-    Also the names of those of `OPERATORS` that stay in floating point all the same.
+    Also the names of those of the scheme's operators that stay in floating point all the same.
     """
     import onnx
     import onnxruntime as ort
@@ -191,15 +210,26 @@ def _quantised(whole: Any, samples: Sequence[Mapping[str, np.ndarray]], folder: 
     quantize_static(
         str(prepared),
         str(result),
-        _Reader(samples),
+        Reader(samples),
         quant_format=QuantFormat.QDQ,
-        op_types_to_quantize=list(OPERATORS),
+        op_types_to_quantize=list(scheme.operators),
         nodes_to_exclude=sorted(left_out),
         per_channel=True,
-        activation_type=QuantType.QUInt8,
+        activation_type=QuantType.QInt8 if scheme.symmetric else QuantType.QUInt8,
         weight_type=QuantType.QInt8,
+        extra_options=_symmetric(scheme.operators) if scheme.symmetric else {},
     )
     return onnx.load(str(result)), left_out
+
+
+def _symmetric(operators: Sequence[str]) -> dict[str, object]:
+    """What TensorRT wants of the quantiser; weights stay in floating point, in front of a pair of their own."""
+    return {
+        "ActivationSymmetric": True,
+        "AddQDQPairToWeight": True,
+        "QuantizeBias": False,
+        "OpTypesToExcludeOutputQuantization": list(operators),
+    }
 
 
 def _said(error: Exception) -> str:
@@ -245,7 +275,7 @@ class _Sum:
         return Loss(name, float(largest), float(square**0.5), best)
 
 
-class _Reader:
+class Reader:
     """What the quantiser asks for samples."""
 
     def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
@@ -291,22 +321,27 @@ class _Arranged:
     `scales` are scale and zero point of each tensor that has a pair.
     """
 
-    def __init__(self, made: Any, whole: Any, left_out: Set[str]) -> None:
+    def __init__(self, made: Any, whole: Any, left_out: Set[str], scheme: Scheme) -> None:
         self._made, self._whole = made, whole
+        #: Layers that read a tensor as it was before its conversion: 8 bits are for those that compute in them.
+        self._exact = {n.name for n in made.node if n.op_type not in scheme.operators} if scheme.symmetric else set()
         self._inputs = [v.name for v in _inputs(whole)]
         self._results = {v.name for v in whole.output}
         self.scales: dict[str, tuple[str, str]] = {}
         self._nodes = self._without_pairs()
-        self._spare_sums(left_out)
+        self._spare_sums(left_out, scheme.operators)
+        if scheme.symmetric:
+            self._spare_joined()
         self._used = {*self._inputs, *self._results, *(t.name for t in made.initializer)}
         self._used.update(t for n in self._nodes for t in n.output)
 
     def _without_pairs(self) -> list[Any]:
-        coded = {n.output[0]: n for n in self._made.node if n.op_type == "QuantizeLinear"}
+        weights = {t.name for t in self._made.initializer}
+        coded = {n.output[0]: n for n in self._made.node if n.op_type == PAIR[0] and n.input[0] not in weights}
         names: dict[str, str] = {}
         rest = []
         for node in self._made.node:
-            if node.op_type == "DequantizeLinear" and node.input[0] in coded:
+            if node.op_type == PAIR[1] and node.input[0] in coded:
                 _, scale, zero = node.input
                 before, behind = coded[node.input[0]].input[0], node.output[0]
                 # An output of the network has its name behind the pair, all other tensors before it.
@@ -320,16 +355,28 @@ class _Arranged:
             node.output[:] = [names.get(t, t) for t in node.output]
         return rest
 
-    def _spare_sums(self, left_out: Set[str]) -> None:
+    def _spare_sums(self, left_out: Set[str], operators: Sequence[str]) -> None:
         """Results of a sum that nobody takes in 8 bits stay in floating point: more exact, and not clipped to ranges.
 
         Not those of a rectifier that has become part of a sum, for it is nothing but the range.
         """
-        taken = {t for n in self._nodes if n.op_type in OPERATORS and n.name not in left_out for t in n.input}
+        taken = {t for n in self._nodes if n.op_type in operators and n.name not in left_out for t in n.input}
         rectified = {t for n in self._whole.node if n.op_type in RECTIFIERS for t in n.output}
         for node in self._nodes:
             if node.op_type in SUMS and node.output[0] not in taken | rectified:
                 self.scales.pop(node.output[0], None)
+
+    def _spare_joined(self) -> None:
+        """A layer and the sum behind it are one kernel of TensorRT, unless something stands between them.
+
+        So of what a sum reads, one tensor that a layer with weights makes for it alone is not quantised: the last one.
+        """
+        readers = Counter(t for n in self._nodes for t in n.input) + Counter(self._results)
+        makers = {n.output[0]: k for k, n in enumerate(self._nodes) if n.op_type in WEIGHTED and n.op_type != "Add"}
+        for node in self._nodes:
+            own = [t for t in node.input if t in makers and readers[t] == 1] if node.op_type == "Add" else []
+            if own:
+                self.scales.pop(max(own, key=makers.__getitem__), None)
 
     def graph(self) -> Any:
         """The graph with its pairs, and with the inputs and outputs of the whole."""
@@ -345,18 +392,20 @@ class _Arranged:
         def close(tensor: str) -> None:
             """Behind what makes a tensor."""
             if tensor in self.scales:
-                convert("QuantizeLinear", plain[tensor], coded[tensor], tensor)
+                convert(PAIR[0], plain[tensor], coded[tensor], tensor)
                 if tensor in self._results and tensor not in self._inputs:
-                    convert("DequantizeLinear", coded[tensor], tensor, tensor)
+                    convert(PAIR[1], coded[tensor], tensor, tensor)
 
         for tensor in self._inputs:
             close(tensor)
         for node in self._in_order():
             for k, tensor in enumerate(node.input):
-                if tensor in self.scales:
+                if tensor in self.scales and node.name in self._exact:
+                    node.input[k] = plain[tensor]
+                elif tensor in self.scales:
                     readers[tensor] += 1
                     node.input[k] = self._new(f"{coded[tensor]}.{readers[tensor]}")
-                    convert("DequantizeLinear", coded[tensor], node.input[k], tensor)
+                    convert(PAIR[1], coded[tensor], node.input[k], tensor)
             made = list(node.output)
             node.output[:] = [plain.get(t, t) for t in made]
             node.name = _name(node)

@@ -180,7 +180,7 @@ def prepared(path: str | Path, *, platform: str, mapped: bool = True, report: Re
     for task in checked.unquantised:
         if report is not None:
             report(f"converting {task.definition}")
-        convert_network(checked.system, task)
+        convert_network(checked.system, task, () if checked.platform is None else checked.platform.tensorrt)
     return check(path, platform=platform, mapped=mapped)
 
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from ..codegen.sources import KEPT
 from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Faults
+from ..model.platform import STRONGLY_TYPED
 from ..model.system import System
 from ..networks.calibration import calibration
 from ..networks.half import in_half
+from ..networks.implicit import with_ranges
 from ..networks.onnx_import import Border, NetworkFault
-from ..networks.quantise import Loss, loss, quantise
+from ..networks.quantise import TENSORRT, Loss, loss, quantise
 from ..profiling.host import version_of
 
 #: Changes when the same network and data would be quantised differently.
 RULES = 1
-#: From this version on TensorRT computes in the types of a model, and is told no precision.
-STRONGLY_TYPED = (11,)
 
 
 def with_precision(
@@ -40,7 +40,7 @@ def with_precision(
         network = task.network
         if network is None or not _converts(network, tensorrt):
             return task
-        place = _place(system, network)
+        place = _place(system, network, tensorrt)
         file = place / _name(network, place)
         try:
             if network.precision == "int8":
@@ -69,13 +69,14 @@ def _name(network: Network, place: Path) -> str:
     return f"{Path(network.path).stem}.{network.precision}-{place.name[:6]}.onnx"
 
 
-def _place(system: System, network: Network) -> Path:
+def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
     """The folder of a converted network: by its content, that of its calibration data, and who converted it."""
     if network.calibrate is None or network.precision == "fp16":
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
         return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
     root, pattern = Path(network.calibrate.path), network.calibrate.text
-    digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern)).encode())
+    scheme = ("tensorrt",) if tensorrt else ()
+    digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode())
     for file in _files(root, pattern):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return Path(system.path).parent / KEPT / digest.hexdigest()[:16]
@@ -88,24 +89,30 @@ def _files(root: Path, pattern: str) -> Iterable[Path]:
         return ()
 
 
-def convert_network(system: System, task: Task) -> None:
-    """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Faults."""
+def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) -> None:
+    """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Faults.
+
+    For a platform with TensorRT, 8 bits are in its scheme, and the ranges of all tensors are in the model.
+    """
     network = task.network
     assert network is not None
     if network.precision == "fp16":
         import onnx
 
-        place = _place(system, network)
+        place = _place(system, network, tensorrt)
         return _keep(place, {_name(network, place): in_half(onnx.load(network.path))})
     assert network.calibrate is not None
     borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
     try:
         samples = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
-        model = quantise(Path(network.path), samples)
+        if tensorrt:
+            model = with_ranges(quantise(Path(network.path), samples, TENSORRT), samples)
+        else:
+            model = quantise(Path(network.path), samples)
         found = loss(Path(network.path), model, samples)
     except NetworkFault as fault:
         raise Faults([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault
-    place = _place(system, network)
+    place = _place(system, network, tensorrt)
     _keep(place, {_name(network, place): model, "loss.json": json.dumps([asdict(x) for x in found]).encode()})
 
 

@@ -1,0 +1,111 @@
+"""Networks in 8 bits for engines that know no Q/DQ layers: they are told which values each tensor takes.
+
+In: a model in 8 bits as `quantise.py` makes them for TensorRT, or a stage of one. Out: the same network without pairs,
+and the ranges of its tensors. That is what TensorRT calls implicit quantisation, and all that a DLA takes before
+TensorRT 11; who tells the engine is generated code.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .quantise import PAIR, Reader, silence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Where a model keeps the largest absolute values of its tensors, as JSON.
+KEY = "flowc.ranges"
+#: The largest number of a symmetric scheme with 8 bits.
+LARGEST = 127
+
+
+def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
+    """The model with the largest absolute value of each tensor on the samples in its metadata; stages inherit them."""
+    import numpy as np
+    import onnx
+    from onnxruntime.quantization.calibrate import create_calibrator
+
+    with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model)
+        calibrator = create_calibrator(path, None, str(Path(folder) / "watched.onnx"))
+        calibrator.collect_data(Reader(samples))
+        seen = calibrator.compute_data().data
+    largest = {name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest)) for name, v in sorted(seen.items())}
+    ranges = {name: value for name, value in largest.items() if 0 < value < inf}
+    changed = onnx.load_model_from_string(model)
+    onnx.helper.set_model_props(changed, {KEY: json.dumps(ranges)})
+    return bytes(changed.SerializeToString(deterministic=True))
+
+
+def ranges_of(model: Any) -> dict[str, float]:
+    """What `with_ranges` wrote down; nothing for any other model."""
+    for entry in model.metadata_props:
+        if entry.key == KEY:
+            return {str(k): float(v) for k, v in json.loads(entry.value).items()}
+    return {}
+
+
+def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
+    """The network in floating point, and the largest absolute values of its tensors.
+
+    Inputs and outputs of 8 bits keep their names and are declared as float32: the engine converts them by their range.
+    What is quantised has the range of its scale, so that pieces of one network agree.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    model = onnx.load_model_from_string(content)
+    graph = model.graph
+    pairs = [n for n in graph.node if n.op_type in PAIR]
+    nodes = [n for n in graph.node if n.op_type not in PAIR]
+    source = {n.output[0]: n.input[0] for n in pairs}
+
+    def root(tensor: str) -> str:
+        while tensor in source:
+            tensor = source[tensor]
+        return tensor
+
+    # What makes an output in 8 bits makes it under its name, or a copy has it.
+    results = [v.name for v in graph.output]
+    makers = {t for n in nodes for t in n.output}
+    names: dict[str, str] = {}
+    for result in results:
+        origin = root(result)
+        if origin in makers and origin not in (*results, *names):
+            names[origin] = result
+        elif origin != result:
+            nodes.append(helper.make_node("Identity", [origin], [result], result))
+
+    def name(tensor: str) -> str:
+        return names.get(root(tensor), root(tensor))
+
+    for node in nodes:
+        node.input[:] = [name(t) for t in node.input]
+        node.output[:] = [names.get(t, t) for t in node.output]
+    ranges: dict[str, float] = {}
+    scales = {t.name: t for t in graph.initializer}
+    for node in pairs:
+        if node.input[1] in scales and not scales[node.input[1]].dims:
+            ranges[name(node.output[0])] = LARGEST * float(numpy_helper.to_array(scales[node.input[1]]))
+    for tensor, largest in ranges_of(model).items():
+        ranges.setdefault(name(tensor), largest)
+    ranges |= {r: ranges[name(r)] for r in results if name(r) in ranges}
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.INT8:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+    there = {t for n in nodes for t in (*n.input, *n.output)}
+    kept = [t for t in graph.initializer if t.name in there]
+    others = [p for p in model.metadata_props if p.key != KEY]
+    for field, values in ((graph.node, nodes), (graph.initializer, kept), (model.metadata_props, others)):
+        del field[:]
+        field.extend(values)
+    del graph.value_info[:]
+    flowing = there - {t.name for t in kept}
+    return bytes(model.SerializeToString(deterministic=True)), {t: v for t, v in sorted(ranges.items()) if t in flowing}

@@ -1,0 +1,225 @@
+"""Networks in 8 bits for TensorRT: what its parser takes, cuts, and ranges in place of Q/DQ layers."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from flowc.mapping.targets import broken_rules
+from flowc.networks.cuts import cut_points, read_chain
+from flowc.networks.dla_checks import NOT_OFFERED
+from flowc.networks.implicit import KEY, LARGEST, ranges_of, with_ranges, without_pairs
+from flowc.networks.onnx_import import NetworkFault
+from flowc.networks.quantise import PAIR, TENSORRT, loss, quantise
+from flowc.networks.split import check_split, split
+from flowc.steps import check
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, numpy_helper
+
+from builds import Write
+from test_quantise import NETWORKS, N, mobilenet, resnet, samples, squeezenet
+from test_split import model, random_model
+
+#: ONNX Runtime rounds a sum in 8 bits otherwise than one in floating point, and makes the one of the other.
+ROUNDED = 0.05
+
+
+def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> Path:
+    """The file of a network in 8 bits for TensorRT, with ranges."""
+    onnx.save(network, path)
+    data = samples(path, batch=batch)
+    result = path.with_name(f"int8.{path.name}")
+    result.write_bytes(with_ranges(quantise(path, data, TENSORRT), data))
+    return result
+
+
+def operators(content: bytes) -> list[str]:
+    return [n.op_type for n in onnx.load_from_string(content).graph.node]
+
+
+def runs(content: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, values), strict=True))
+
+
+def only_what_tensorrt_takes(network: onnx.ModelProto) -> None:
+    """Zero points of 0, data of int8, nothing quantised but activations and weights: no biases."""
+    constants = {t.name: numpy_helper.to_array(t) for t in network.graph.initializer}
+    weights = {t for n in network.graph.node if n.input[0] in constants for t in (*n.output, n.input[0])}
+    for node in network.graph.node:
+        if node.op_type in PAIR:
+            zero = constants[node.input[2]]
+            assert zero.dtype == np.int8 and not zero.any(), node.name
+            assert node.input[0] not in constants or constants[node.input[0]].dtype == np.float32, node.name
+            assert constants[node.input[1]].ndim == 0 or node.input[0] in weights, node.name
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_cuts_change_next_to_nothing_and_move_bytes(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path / "n.onnx", NETWORKS[name]())
+    network = onnx.load(path)
+    onnx.checker.check_model(network, full_check=True)
+    only_what_tensorrt_takes(network)
+    (lost,) = loss(tmp_path / "n.onnx", path.read_bytes(), samples(tmp_path / "n.onnx"))
+    assert lost.decibels > 25
+    cuts = cut_points(path)
+    chain = read_chain(path)
+    assert {chain.tensors[t].dtype for c in cuts for t in c.tensors} >= {"int8"}
+    for chosen in ([c.layer for c in cuts], *([c.layer] for c in cuts)):
+        stages = split(path, {}, 1, chosen)
+        assert check_split(path, stages, 2) < ROUNDED
+        for stage in stages:
+            assert ranges_of(onnx.load_from_string(stage.model)) == ranges_of(network)
+
+
+def test_what_a_layer_adds_to_stays_with_it(tmp_path: Path) -> None:
+    """Of what an Add reads, the skip connection is quantised, and the result of the convolution before it is not."""
+    network = onnx.load(made(tmp_path / "m.onnx", mobilenet()))
+    makers = {t: n for n in network.graph.node for t in n.output}
+    for add in (n for n in network.graph.node if n.op_type == "Add"):
+        assert sorted(makers[t].op_type for t in add.input) == ["Conv", "DequantizeLinear"]
+    # Both come from convolutions: one of them is part of the kernel, the other one is read in 8 bits.
+    last = [n for n in onnx.load(made(tmp_path / "r.onnx", resnet())).graph.node if n.op_type == "Add"]
+    assert len(last) == 2 and sum(t.endswith((".1", ".2")) for n in last for t in n.input) == 2
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_without_pairs_it_is_the_network_in_floating_point(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path / "n.onnx", NETWORKS[name]())
+    plain, ranges = without_pairs(path.read_bytes())
+    onnx.checker.check_model(onnx.load_from_string(plain), full_check=True)
+    assert set(PAIR).isdisjoint(operators(plain))
+    data = samples(tmp_path / "n.onnx")
+    for sample in data[:3]:
+        wanted = runs((tmp_path / "n.onnx").read_bytes(), sample)["scores"]
+        assert np.allclose(runs(plain, sample)["scores"], wanted, atol=1e-4)
+    graph = onnx.load_from_string(plain).graph
+    constants = {t.name for t in graph.initializer}
+    assert set(ranges) == {t for n in graph.node for t in (*n.input, *n.output) if t and t not in constants}
+    assert KEY not in {p.key for p in onnx.load_from_string(plain).metadata_props}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_stages_without_pairs_agree_on_what_crosses(tmp_path: Path, name: str) -> None:
+    """A stage computes what the one with pairs does, up to the roundings between its layers."""
+    path = made(tmp_path / "n.onnx", NETWORKS[name]())
+    (sample, *_) = samples(tmp_path / "n.onnx")
+    cuts = [c.layer for c in cut_points(path)][:: 2 if name == "squeezenet" else 3]
+    tokens: dict[str, np.ndarray] = dict(sample)
+    largest: dict[str, float] = {}
+    for stage in split(path, {}, 1, cuts):
+        plain, ranges = without_pairs(stage.model)
+        given = {i.tensor.name: tokens[i.tensor.name] for i in stage.inputs}
+        wanted = runs(stage.model, given)
+        floats = {t: v * np.float32(ranges[t] / LARGEST) if v.dtype == np.int8 else v for t, v in given.items()}
+        assert {
+            o.name: o.type.tensor_type.elem_type for o in onnx.load_from_string(plain).graph.output
+        } == dict.fromkeys(wanted, TensorProto.FLOAT)
+        for tensor, value in runs(plain, floats).items():
+            if wanted[tensor].dtype == np.int8:
+                value = np.clip(np.rint(value * (LARGEST / ranges[tensor])), -128, 127)
+                assert largest.setdefault(tensor, ranges[tensor]) == ranges[tensor]
+            off = np.abs(value - wanted[tensor]).max() / max(1e-9, np.abs(wanted[tensor]).max())
+            assert off < 0.1, tensor
+        tokens |= wanted
+
+
+def test_a_tensor_that_leaves_in_both_ways(tmp_path: Path) -> None:
+    """A result of the network that the next stage reads in 8 bits: one of them is a copy."""
+    nodes = [N("Conv", ["image", "w"], ["a"]), N("Relu", ["a"], ["y"]), N("Conv", ["y", "v"], ["z"])]
+    rng = np.random.default_rng(1)
+    constants = {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    path = made(tmp_path / "n.onnx", model(nodes, {"image": [1, 3, 8, 8]}, constants, "y z"))
+    (sample, *_) = samples(tmp_path / "n.onnx")
+    first, second = split(path, {}, 1, ["y"])
+    made_of, ranges = without_pairs(first.model)
+    names = [o.name for o in onnx.load_from_string(made_of).graph.output]
+    assert operators(made_of).count("Identity") == len(names) - 1 and set(names) <= set(ranges)
+    values = runs(made_of, sample)
+    assert all(np.array_equal(values[names[0]], v) for v in values.values())
+    assert set(PAIR).isdisjoint(operators(without_pairs(second.model)[0]))
+
+
+def test_ranges_are_what_was_seen(tmp_path: Path) -> None:
+    path = made(tmp_path / "n.onnx", squeezenet())
+    plain, ranges = without_pairs(path.read_bytes())
+    watched = onnx.load_from_string(plain)
+    there = {o.name for o in watched.graph.output}
+    watched.graph.output.extend(onnx.helper.make_empty_tensor_value_info(t) for t in ranges if t not in there)
+    found = dict.fromkeys(ranges, 0.0)
+    del watched.graph.output[len(there) :]
+    inferred = onnx.shape_inference.infer_shapes(watched)
+    kinds = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.input)}
+    watched.graph.output.extend(kinds[t] for t in ranges if t in kinds and t != "image")
+    for sample in samples(tmp_path / "n.onnx"):
+        for tensor, value in (runs(watched.SerializeToString(), sample) | sample).items():
+            found[tensor] = max(found[tensor], float(np.abs(value).max()))
+    assert all(np.isclose(found[t], ranges[t], rtol=0.15) for t in ranges), (found, ranges)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10),
+    st.lists(st.integers(0, 9), max_size=2),
+)
+def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "n.onnx"
+        try:
+            path = made(whole, random_model(plan, outputs), 2)
+        except NetworkFault as fault:
+            assert fault.code == "F411" and "runs in 8 bits" in fault.message
+            return
+        only_what_tensorrt_takes(onnx.load(path))
+        after = [c.layer for c in cut_points(path, {}, 2)]
+        stages = split(path, {}, 2, after)
+        assert check_split(path, stages, 1, {}, 2) < ROUNDED
+        (sample, *_) = samples(whole, 1, 2)
+        plain, ranges = without_pairs(path.read_bytes())
+        exact = runs(whole.read_bytes(), sample)
+        for tensor, value in runs(plain, sample).items():
+            assert np.allclose(value, exact[tensor], atol=1e-3 * max(1, np.abs(exact[tensor]).max()))
+        for stage in stages:
+            plain, ranges = without_pairs(stage.model)
+            onnx.checker.check_model(onnx.load_from_string(plain), full_check=True)
+            assert {o.name for o in stage.outputs} <= {*ranges, *(t for t in exact)}
+
+
+# -- rules of a DLA ----------------------------------------------------------------------------------------------------
+TEXT = """
+task In { out x: float32[1, 3, 32, 32]  python "t.py:make" }
+network Net from "n.onnx" { in x: float32[1, 3, 32, 32] from "image"  out y from "scores"  precision int8 calibrate "n.npy" }
+task Out { in y: float32[1, 10]  python "t.py:take" }
+app A { a: In  n: Net  b: Out  a -> n -> b }
+platform old { tensorrt "10.3"  cpu core  gpu ampere compute 8.7  dla nvdla }
+"""
+
+
+def test_a_dla_sees_no_pairs(write: Write) -> None:
+    """Before TensorRT 11 a network in 8 bits breaks on a DLA what the one in floating point does, and nothing else."""
+    flow = write(TEXT, t_py="def make(): ...\ndef take(y): ...\n")
+    onnx.save(squeezenet(), flow.parent / "n.onnx")
+    np.save(flow.parent / "n.npy", samples(flow.parent / "n.onnx", 1)[0]["image"])
+    path = made(flow.parent / "other.onnx", squeezenet())
+    checked = check(flow, platform="old")
+    assert checked.platform is not None
+    (network,) = (t.network for a in checked.system.apps for t in a.tasks if t.network is not None)
+
+    assert network is not None
+
+    def broken(file: Path) -> set[tuple[str, str]]:
+        assert checked.platform is not None and network is not None
+        return {(b.op, b.rule) for b in broken_rules(replace(network, path=str(file)), checked.platform)}
+
+    assert (
+        broken(path) == broken(flow.parent / "n.onnx") == {(op, NOT_OFFERED) for op in ("GlobalAveragePool", "Flatten")}
+    )
