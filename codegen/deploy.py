@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as MappingABC
@@ -49,8 +50,9 @@ from ..model.deployment import (
 )
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
-from ..model.platform import Platform
+from ..model.platform import STRONGLY_TYPED, Platform
 from ..model.system import System
+from ..networks.implicit import without_pairs
 from ..profiling.identity import implementation_on
 from .sources import Plan, Sources, c_includes
 
@@ -259,21 +261,10 @@ class _Files:
         if task.network is not None and task.network.moving is not None:
             return _moving(task.network, task.network.moving, self._sources)
         if task.network is not None:
-            network = task.network
-            file = self._network(network)
-            names = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
-            if not elsewhere:
-                onnx = OnnxCode(file, *names, batch)
-                return replace(onnx, threads=place.threads, spin=alone) if place.threads > 1 else onnx
-            on = tuple(
-                (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
-                for p, pool in zip(place.processors, pools, strict=True)
-            )
-            engine = "tensorrt" if self._platform.tensorrt else "onnxruntime"
-            shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
-            words = repr((network.content_hash, shapes, place.fallback)).encode()
-            digest = hashlib.sha256(words).hexdigest()[:12]
-            return EngineCode(file, *names, batch, engine, on, network.precision, place.fallback, digest)
+            if elsewhere:
+                return self._engine(task.network, place, batch)
+            onnx = OnnxCode(self._network(task.network), *_tensors(task.network), batch)
+            return replace(onnx, threads=place.threads, spin=alone) if place.threads > 1 else onnx
         if elsewhere:
             return self._kernels(task, place)
         code = implementation_on(task) or task.reference
@@ -286,6 +277,37 @@ class _Files:
         for name in network.external:
             self._sources.place("networks", Path(network.path).parent / name)
         return file
+
+    def _engine(self, network: Network, place: Placement, batch: int) -> EngineCode:
+        pools = [self._platform.pool_of(p) for p in place.processors]
+        on = tuple(
+            (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
+            for p, pool in zip(place.processors, pools, strict=True)
+        )
+        tensorrt = self._platform.tensorrt
+        shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
+        words = repr((network.content_hash, shapes, place.fallback)).encode()
+        told = network.precision == "int8" and tensorrt < STRONGLY_TYPED and any(p.kind == "dla" for p in pools)
+        return EngineCode(
+            self._network(network),
+            *_tensors(network),
+            batch,
+            "tensorrt" if tensorrt else "onnxruntime",
+            on,
+            network.precision,
+            place.fallback,
+            hashlib.sha256(words).hexdigest()[:12],
+            self._implicit(network) if told and tensorrt else "",
+        )
+
+    def _implicit(self, network: Network) -> str:
+        """A network of 8 bits for an engine that is told ranges: a model without pairs, and a file with the ranges."""
+        path = Path(network.path)
+        model, ranges = without_pairs(network.model or path.read_bytes())
+        borders = [t.name for t in (*network.inputs, *network.outputs) if t.type.dtype == "int8"]
+        words = json.dumps({"int8": borders, "ranges": ranges}, indent=1)
+        self._sources.place("networks", path.with_suffix(".implicit.json"), words.encode())
+        return self._sources.place("networks", path.with_suffix(".implicit.onnx"), model)
 
     def _kernels(self, task: Task, place: Placement) -> CudaCode:
         code = implementation_on(task, "gpu")
@@ -328,6 +350,11 @@ class _Files:
             sources.place("tasks", helper)
         known = [(n, v) for n, v in task.parameters if code.passes is None or n in code.passes]
         return PythonCode(file, code.symbol, tuple((n, _plain(v, sources)) for n, v in known))
+
+
+def _tensors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of inputs and outputs."""
+    return tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
 
 
 def _number(value: Value) -> Plain:

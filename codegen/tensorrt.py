@@ -1,4 +1,5 @@
-"""The scripts of a build that know TensorRT: engines.py loads plans, build_engines.py makes them on the target.
+"""The scripts of a build that know TensorRT: engines.py loads plans, build_engines.py makes them on the target,
+profile_engines.py measures their layers.
 
 In: a deployment. Out: plan entries, none where no network runs through TensorRT. What differs between versions of
 TensorRT is in the templates; which of them a version belongs to is decided here.
@@ -35,23 +36,27 @@ def stages(deployment: Deployment) -> list[str]:
             for name, p in zip(code.inputs, task.inputs, strict=True)
         }
         for device in sorted({device for _, device, _ in code.on}):
-            fallback = ", fallback=True" if code.fallback and device == "dla" else ""
             words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
             words += [literal(code.digest), literal(shapes)]
-            found[", ".join(words) + fallback] = None
+            if device == "dla":
+                words += ["fallback=True"] if code.fallback else []
+                words += [f"implicit={literal(code.implicit)}"] if code.implicit else []
+            found[", ".join(words)] = None
     return list(found)
 
 
 def scripts(jinja: Environment, deployment: Deployment) -> Plan:
-    """The two files that know TensorRT; they differ between its generations."""
+    """The files that know TensorRT; they differ between its generations."""
     built = stages(deployment)
     if not built:
         return {}
+    codes = (t.code for a in deployment.apps for t in a.tasks)
     words = {
         "name": deployment.name,
         "version": version(deployment),
         "dialect": dialect(deployment.tensorrt),
         "stages": built,
+        "implicit": any(isinstance(c, EngineCode) and c.implicit for c in codes),
     }
     return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
-            for file in ("engines", "build_engines")}  # fmt: skip
+            for file in ("engines", "build_engines", "profile_engines")}  # fmt: skip

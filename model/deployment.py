@@ -89,7 +89,8 @@ class EngineCode:
     """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
 
     `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
-    from, external weights and shapes among it.
+    from, external weights and shapes among it. `implicit` is the same network without Q/DQ layers, for DLAs that know
+    none; the ranges of its tensors lie beside it, as .json.
     """
 
     file: str
@@ -101,6 +102,7 @@ class EngineCode:
     precision: str
     fallback: bool
     digest: str
+    implicit: str = ""
     kind: str = "engine"
 
 

@@ -1,7 +1,9 @@
 """Times on a GPU and on DLAs, measured where they are: the program itself runs there, and reports what devices took.
 
-In: a checked text whose platform has such processors, and a machine that has them too. Out: profile entries. For each
-kind one program is built in which that kind runs all that it can; a network on a DLA stays off where a rule forbids it.
+In: a checked text whose platform has such processors, and a machine that has them too. Out: profile entries, with the
+layers of networks that could be cut, where TensorRT runs them. For each kind one program is built in which that kind
+runs all that it can. A network that a DLA can run in part is measured with the GPU's help: the times of its layers on
+the DLA are what searches need.
 """
 
 from __future__ import annotations
@@ -12,18 +14,26 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..codegen.deploy import deploy, sequential
 from ..codegen.emit import emit
 from ..dsl.modules import local_modules
-from ..mapping.targets import unfit_for
-from ..model.application import Task
+from ..mapping.targets import barred_from_dla, unfit_for
+from ..model.application import Network, Task
+from ..model.deployment import Deployment, EngineCode
 from ..model.diagnostic import Diagnostic, Faults
 from ..model.mapping import Mapping
-from ..model.profile import Profile, ProfileEntry
+from ..model.profile import LayerTime, Profile, ProfileEntry
+from ..networks.cuts import Chain, read_chain
+from ..networks.onnx_import import NetworkFault
+from ..profiling.engine_layers import EngineLayer, led_back
 from ..profiling.host import host_hash
 from ..profiling.identity import implementation_name
 from . import Checked, Report, _write, content_hashes, firing_times
+from .mapping import may_be_cut
+
+Layers = tuple[LayerTime, ...]
 
 #: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
 FEWEST, MOST = 30, 2000
@@ -60,8 +70,27 @@ def measure_devices(checked: Checked, profile: Profile, seconds: float, report: 
 
 def _runs_on(task: Task, kind: str, checked: Checked) -> bool:
     assert checked.platform is not None
-    there = any(p.kind == kind for p in checked.platform.pools)
-    return there and bool(task.network or task.implementations) and unfit_for(task, kind, checked.platform) is None
+    if all(p.kind != kind for p in checked.platform.pools) or not (task.network or task.implementations):
+        return False
+    if unfit_for(task, kind, checked.platform) is None:
+        return True
+    return kind == "dla" and unfit_for(task, kind, checked.platform, fallback=True) is None and _in_part(task, checked)
+
+
+def _in_part(task: Task, checked: Checked) -> bool:
+    """Could a DLA run some of its layers?"""
+    assert checked.platform is not None
+    if task.network is None or not may_be_cut(task):
+        return False
+    barred = barred_from_dla(task, checked.platform)
+    try:
+        return not all(barred(x.name) for x in _chain(task.network).layers)
+    except NetworkFault:
+        return False
+
+
+def _chain(network: Network) -> Chain:
+    return read_chain(Path(network.path), {t.name: t.type.shape for t in network.inputs})
 
 
 def _measured(
@@ -74,7 +103,11 @@ def _measured(
     gpu = next((p for pool in platform.pools if pool.kind == "gpu" for p in pool.processors), place)
     only = {t.name for a in checked.system.apps for t in a.tasks if unfit_for(t, "cpu", platform) is not None}
     where = {**dict.fromkeys(only, gpu), **dict.fromkeys(able, place)}
-    placed = (replace(p, processors=(where.get(p.task, p.processors[0]),)) for p in first.placements)
+    helped = {n for n, t in able.items() if unfit_for(t, kind, platform) is not None}
+    placed = (
+        replace(p, processors=(where.get(p.task, p.processors[0]),), fallback=p.task in helped)
+        for p in first.placements
+    )
     mapping = Mapping(platform.name, tuple(placed), (), "none")
     plain = replace(
         checked.system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in checked.system.apps)
@@ -84,14 +117,47 @@ def _measured(
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         _write(emit(deployed), directory, deployed, force=False)
+        layers: dict[str, Layers] = {}
         if (directory / "build_engines.py").exists():
             if report is not None:
                 report("building TensorRT engines, which takes minutes")
             _run(checked, directory, "build_engines.py")
+            _run(checked, directory, "profile_engines.py", "--report", "layers.json")
+            reported = {(x["file"], x["device"]): x for x in json.loads((directory / "layers.json").read_text())}
+            layers = {n: _layers(t, n, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
         _run(checked, directory, "main.py", "--frames", str(frames), "--quiet", "--report", "report.json")
         seen = json.loads((directory / "report.json").read_text())["tasks"]
     digests = content_hashes(checked)
-    return [_entry(task, digests[name], kind, seen[name]) for name, task in able.items() if seen[name]["firings"]]
+    return [
+        _entry(task, digests[name], kind, seen[name], layers.get(name, ()))
+        for name, task in able.items()
+        if seen[name]["firings"] and (layers.get(name) or name not in helped)
+    ]
+
+
+def _layers(
+    task: Task, name: str, kind: str, deployment: Deployment, reported: dict[tuple[str, str], dict[str, Any]]
+) -> Layers:
+    """Times of a network's layers; nothing where it cannot be cut."""
+    code = next(t.code for a in deployment.apps for t in a.tasks if t.name == name)
+    assert task.network is not None and isinstance(code, EngineCode)
+    try:
+        layers = _chain(task.network).layers
+    except NetworkFault:
+        return ()
+    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in reported[code.file, kind]["layers"]]
+    return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
+
+
+def _nodes(network: Network) -> dict[str, list[str]]:
+    """The layers of each node, by the name that TensorRT knows it by."""
+    import onnx
+
+    found: dict[str, list[str]] = {}
+    for node in onnx.load(network.path, load_external_data=False).graph.node:
+        made = [t for t in node.output if t]
+        found.setdefault(node.name or f"node_of_{node.output[0]}", []).extend(made[:1])
+    return found
 
 
 def _run(checked: Checked, directory: Path, *command: str) -> None:
@@ -103,12 +169,13 @@ def _run(checked: Checked, directory: Path, *command: str) -> None:
         raise Faults([Diagnostic("F606", message, checked.system.apps[0].span)])
 
 
-def _entry(task: Task, digest: str, kind: str, seen: dict[str, float]) -> ProfileEntry:
+def _entry(task: Task, digest: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
     """WCET = max(largest seen, mean + 6 sigma), as on CPUs."""
     mean, std, most = (round(1000 * seen[key]) for key in ("mean_us", "std_us", "max_us"))
     name = implementation_name(task, kind)
+    beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
     batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
     return ProfileEntry(
         kind, task.name, name, digest, host_hash(), int(seen["firings"]), mean, std, most, max(most, mean + 6 * std),
-        batch, precision,
+        batch, precision, layers=layers, overhead_ns=beyond,
     )  # fmt: skip

@@ -192,7 +192,7 @@ def with_layers(
     It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
     measured again. Raises Faults; returns what could not be stored.
     """
-    tasks = {t.name: t for a in checked.system.apps for t in a.tasks if _may_be_cut(t)}
+    tasks = {t.name: t for a in checked.system.apps for t in a.tasks if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
     if tasks and not profile.transfers:
         profile = replace(profile, transfers=(machine.transfer(),))
@@ -200,7 +200,7 @@ def with_layers(
         task = tasks.get(e.subject)
         if task is None or e.processor != "cpu" or e.layers:
             continue
-        known = {k.content_hash: k for k in profile.entries if k.layers}
+        known = {k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor}
         layered = _layered(e, task, known.get(e.content_hash), seconds, report)
         entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
         profile = replace(profile, entries=entries)
@@ -229,7 +229,8 @@ def _layered(
     return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
 
 
-def _may_be_cut(task: Task) -> bool:
+def may_be_cut(task: Task) -> bool:
+    """Is it a network that searches may cut, so that times of its layers matter?"""
     return task.network is not None and not task.network.model and task.network.batch == 1
 
 
@@ -280,7 +281,7 @@ def _divisible(
         (task.name,),
         Costs({k: [ns] for k, ns in times.items()}, dict.fromkeys(times, 0.0), (), lambda a, b, count: 0.0),
     )
-    if not own or not _may_be_cut(task) or profile is None:
+    if not own or not may_be_cut(task) or profile is None:
         return whole
     assert task.network is not None
     try:

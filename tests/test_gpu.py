@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from flowc import steps
@@ -39,6 +40,21 @@ STRONG = """use "detector.flow"
 platform strong { tensorrt "11.4.1"  cpu core[4]  gpu ampere compute 8.7  dla nvdla[2] engines 16 each }
 mapping on strong { Detect.find -> ampere until "entry" | nvdla[0], nvdla[1] until "neck" | ampere }
 """
+PARTLY = """
+task In { out x: float32[1, 3, 8, 8]  python "t.py:make" }
+network Net from "n.onnx" { in x: float32[1, 3, 8, 8] from "x"  out y: float32[1, 3, 8, 8] from "y"  precision fp16 }
+task Out { in y: float32[1, 3, 8, 8]  python "t.py:take" }
+app A { a: In  n: Net  b: Out  a -> n -> b }
+platform board { tensorrt "10.3"  cpu core  gpu ampere compute 8.7  dla nvdla }
+"""
+MAKE_AND_TAKE = """
+import numpy as np
+def make():
+    return np.ones((1, 3, 8, 8), np.float32)
+def take(y):
+    pass
+"""
+SCRIPTS = ("engines.py", "build_engines.py", "profile_engines.py")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +63,12 @@ def copies(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gpu") / "examples"
     ignored = shutil.ignore_patterns("*.profile.json", "*.mapping.json", "build", ".flowc")
     shutil.copytree(examples, folder, ignore=ignored)
-    (folder / "detector" / "strong.flow").write_text(STRONG)
+    detector = folder / "detector"
+    (detector / "strong.flow").write_text(STRONG)
+    small = (detector / "detector.flow").read_text().replace("precision fp16", 'precision int8 calibrate "image.npy"')
+    (detector / "int8.flow").write_text(small)
+    (detector / "strong8.flow").write_text(STRONG.replace("detector.flow", "int8.flow"))
+    np.save(detector / "image.npy", np.random.default_rng(0).random((4, 3, 192, 256), np.float32))
     return folder
 
 
@@ -59,6 +80,17 @@ def detectors(copies: Path) -> dict[str, Path]:
         text = copies / "detector" / ("strong.flow" if board == "strong" else "detector.flow")
         steps.prepared(text, platform=board)
         made[dialect] = build(text, copies.parent / dialect, platform=board)
+    return made
+
+
+@pytest.fixture(scope="module")
+def in_8_bits(copies: Path) -> dict[str, Path]:
+    """The same in 8 bits."""
+    made = {}
+    for dialect, (board, _) in BOARDS.items():
+        text = copies / "detector" / ("strong8.flow" if board == "strong" else "int8.flow")
+        steps.prepared(text, platform=board)
+        made[dialect] = build(text, copies.parent / f"{dialect}.int8", platform=board)
     return made
 
 
@@ -91,11 +123,16 @@ def test_kernels_of_the_examples_compile(file: Path, compute: tuple[int, int]) -
 # -- TensorRT, against its bindings ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dialect", BOARDS)
 def test_programs_for_tensorrt_fit_its_bindings(
-    dialect: str, detectors: dict[str, Path], tensorrt_stubs: Callable[[str], Path], tmp_path: Path
+    dialect: str,
+    detectors: dict[str, Path],
+    in_8_bits: dict[str, Path],
+    tensorrt_stubs: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
     there = tensorrt_stubs(dialect)
-    for script in ("engines.py", "build_engines.py"):
+    for script in SCRIPTS:
         assert type_faults(detectors[dialect] / script, there) == []
+    assert type_faults(in_8_bits[dialect] / "build_engines.py", there) == []
     broken = detectors[dialect] / "build_engines.py"
     wrong = tmp_path / "build_engines.py"
     wrong.write_text(broken.read_text().replace("build_serialized_network", "build_serialised_network"))
@@ -103,13 +140,19 @@ def test_programs_for_tensorrt_fit_its_bindings(
 
 
 @pytest.mark.parametrize("dialect", BOARDS)
-def test_programs_for_tensorrt_are_as_expected(dialect: str, detectors: dict[str, Path]) -> None:
+def test_programs_for_tensorrt_are_as_expected(
+    dialect: str, detectors: dict[str, Path], in_8_bits: dict[str, Path]
+) -> None:
     """Golden programs; FLOWC_REWRITE_GOLDEN=1 rewrites them."""
-    scripts = ("main.py", "engines.py", "build_engines.py") if dialect == "trt8" else ("engines.py", "build_engines.py")
-    for script in scripts:
+    files = {f"detector.{dialect}.{s}": detectors[dialect] / s for s in SCRIPTS[:2]}
+    if dialect == "trt8":
+        files |= {f"detector.{dialect}.{s}": detectors[dialect] / s for s in ("main.py", SCRIPTS[2])}
+        files["detector.trt8.int8.build_engines.py"] = in_8_bits[dialect] / "build_engines.py"
+    for name, file in files.items():
         # what a model was converted to is called after the version of ONNX Runtime that did it
-        text = re.sub(r"fp16-[0-9a-f]{6}", "fp16-012345", (detectors[dialect] / script).read_text())
-        golden = ROOT / "tests" / "golden" / f"detector.{dialect}.{script}"
+        text = re.sub(r"fp16-[0-9a-f]{6}", "fp16-012345", file.read_text())
+        text = re.sub(r'"int8", 1, "[0-9a-f]{12}"', '"int8", 1, "0123456789ab"', text)
+        golden = ROOT / "tests" / "golden" / name
         if os.environ.get("FLOWC_REWRITE_GOLDEN"):
             golden.write_text(text)
         assert text == golden.read_text()
@@ -138,6 +181,26 @@ def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[s
         assert first_line(done) == first_line(run(directory, "--frames", "6", "--twin"))
     tested = on_stand_in(directory, "tests/test_detect.py", tensorrt=version)
     assert "OK" in tested.stderr and "0 violations" in tested.stderr, tested.stderr
+
+
+@pytest.mark.parametrize("dialect", BOARDS)
+def test_programs_in_8_bits_keep_the_protocol(dialect: str, in_8_bits: dict[str, Path]) -> None:
+    """On GPUs and from TensorRT 11 on with Q/DQ layers: the twin's results. DLAs before are told ranges: nearly those."""
+    directory, version = in_8_bits[dialect], BOARDS[dialect][1]
+    for script in ("build_engines.py", "profile_engines.py"):
+        done = on_stand_in(directory, script, tensorrt=version)
+        assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    assert re.search(r"stage2\.onnx on a dla: \d+\.\d+ ms", done.stdout)
+    done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version)
+    assert "0 violations" in done.stderr, done.stderr
+    told = len(list(directory.glob("networks/*stage2.implicit.*")))
+    assert told == (0 if dialect == "trt11" else 2)
+    found, wanted = first_line(done), first_line(run(directory, "--frames", "6", "--twin"))
+    if told:
+        things = [int(re.findall(r"\d+", line)[1]) for line in (found, wanted)]
+        assert things[0] == pytest.approx(things[1], rel=0.2)
+    else:
+        assert found == wanted
 
 
 def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
@@ -317,7 +380,46 @@ def test_tasks_are_measured_on_their_devices(copies: Path, monkeypatch: pytest.M
     for kind in ("gpu", "dla"):
         assert kinds[kind].wcet_ns >= kinds[kind].max_ns >= kinds[kind].mean_ns > 0 and kinds[kind].samples == 4
         assert kinds[kind].content_hash == kinds["cpu"].content_hash
+        layers = {x.layer: x.mean_ns for x in kinds[kind].layers}
+        chain = read_chain(text.parent / "yolo.onnx")
+        assert list(layers) == [x.name for x in chain.layers]
+        # What the stand-in says: 1 ms for each layer of the model, 0.25 ms for the conversion in front of it.
+        assert sum(layers.values()) == pytest.approx(1e6 * (len(layers) + 0.25))
+        assert kind == "dla" or layers["bottom.sum"] + layers["bottom"] == 2e6
     assert not device.has_gpu()
+
+
+def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layers on the DLA have the times that searches need; it does not fit there as a whole."""
+    monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
+    monkeypatch.setattr(device, "MOST", 4)
+    monkeypatch.setattr(device, "FEWEST", 4)
+    text = write(PARTLY, t_py=MAKE_AND_TAKE)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], "second"),
+        helper.make_node("HardSwish", ["b"], ["c"], "third"),
+        helper.make_node("Conv", ["c", "w"], ["y"], "", pads=[1] * 4),
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, 8, 8]) for n in "xy"]
+    weight = onnx.numpy_helper.from_array(np.ones((3, 3, 3, 3), np.float32), "w")
+    graph = helper.make_graph(nodes, "net", values[:1], values[1:], [weight])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, text.parent / "n.onnx")
+    checked = steps.check(text, platform="board")
+    store_profile(text, platform="board")
+    profile, _ = steps.stored_profile(checked)
+    assert profile is not None
+    found = device.measure_devices(checked, profile, 1.0)
+    (entry,) = (e for e in found.entries if e.processor == "dla")
+    # Two pieces on the DLA, each with a conversion in front; one layer on the GPU between them.
+    assert {x.layer: x.mean_ns for x in entry.layers} == {"a": 2.25e6, "b": 0, "c": 1e6, "y": 1.25e6}
+    costs = problem_of(checked, found).networks["A.n"].costs.layers["dla"]
+    assert [math.isinf(c) for c in costs] == [False, False, True, False]
+    pieces = [s for s in found.entries if s.processor == "gpu"]
+    assert sum(x.mean_ns for x in pieces[0].layers) == pytest.approx(4.25e6)
 
 
 # -- DLAs --------------------------------------------------------------------------------------------------------------

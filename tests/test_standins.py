@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -456,15 +456,30 @@ class Trt:
     def __init__(self, gpu: StandIn, home: Path, version: str = "10.3.0", dla: bool = False, **options: Any) -> None:
         self.gpu, self.trt = gpu, tensorrt.module(gpu, version, tensorrt.Options(**options))
         self.logger = self.trt.Logger(self.trt.Logger.WARNING)
-        self.plan = self.build(home / "net.onnx", dla)
+        self.plan = self.build(home / "net.onnx", dla, ["FP16"] if hasattr(self.trt.BuilderFlag, "FP16") else [])
 
-    def build(self, path: Path, dla: bool = False, flags: Sequence[str] = ("FP16",)) -> Any:
+    def build(
+        self,
+        path: Path,
+        dla: bool = False,
+        flags: Sequence[str] = ("FP16",),
+        ranges: Mapping[str, float] = {},
+        int8: Sequence[str] = (),
+        detailed: bool = False,
+    ) -> Any:
         trt = self.trt
         builder = trt.Builder(self.logger)
         explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
         network = builder.create_network(0 if explicit is None else 1 << int(explicit))
         assert trt.OnnxParser(network, self.logger).parse_from_file(str(path))
         config = builder.create_builder_config()
+        borders = {t.name: t for t in (network.get_input(0), network.get_output(0))}
+        for name, largest in ranges.items():
+            assert borders[name].set_dynamic_range(-largest, largest)
+        for name in int8:
+            borders[name].dtype = trt.DataType.INT8
+        if detailed:
+            config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
         for flag in flags:
             config.set_flag(getattr(trt.BuilderFlag, flag))
         if dla:
@@ -616,6 +631,98 @@ def test_networks_that_cannot_be_built(gpu: StandIn, home: Path) -> None:
     assert trt.build(home / "net.onnx", dla=True, flags=[]) is None and "FP16 and INT8" in trt.trt.said[-1]
 
 
+def pairs(zero: Any, home: Path, data: Any = None) -> Path:
+    """A network that rounds its input to 8 bits (or reads a quantised constant), and a convolution."""
+    constants = {"s": np.float32(0.02), "z": zero, "w": np.ones((3, 3, 1, 1), np.float32)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantise"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantise"),
+        helper.make_node("Conv", ["d", "w"], ["y"], "conv"),
+    ]
+    if data is not None:
+        constants["b"] = data
+        nodes.append(helper.make_node("DequantizeLinear", ["b", "s"], ["c"], "bias"))
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in "xy"]
+    weights = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    graph = helper.make_graph(nodes, "pairs", values[:1], values[1:], weights)
+    path = home / "pairs.onnx"
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_networks_in_8_bits(gpu: StandIn, home: Path) -> None:
+    """With pairs around 0, or with a range for each tensor: never both, and a DLA takes ranges alone before 11."""
+    trt = Trt(gpu, home)
+
+    def refusal(path: Path) -> str:
+        network = trt.trt.Builder(trt.logger).create_network(0)
+        parser = trt.trt.OnnxParser(network, trt.logger)
+        assert not parser.parse_from_file(str(path))
+        return parser.get_error(0).desc()
+
+    assert "has to be int8" in refusal(pairs(np.uint8(0), home))
+    assert "zeroPt must be all zeros" in refusal(pairs(np.int8(3), home))
+    assert "has to be int8" in refusal(pairs(np.int8(0), home, np.zeros(2, np.int32)))
+    good = pairs(np.int8(0), home)
+    assert trt.build(good, flags=["INT8"]) is not None
+    assert trt.build(good, dla=True, flags=["INT8"]) is None and "quantise cannot run on DLA" in trt.trt.said[-1]
+    assert trt.build(good, flags=["INT8"], ranges={"x": 1.0}) is None and "no Q/DQ layers" in trt.trt.said[-1]
+    net = home / "net.onnx"
+    assert trt.build(net, flags=["INT8"]) is None and "no scaling factors" in trt.trt.said[-1]
+    assert trt.build(net, dla=True, flags=["INT8"], ranges={"x": 1.0}) is not None
+    assert trt.build(net, flags=["INT8"], ranges={"x": 1.0}, int8=["y"]) is None and "y: int8" in trt.trt.said[-1]
+    strong = Trt(gpu, home, "11.4.1")
+    assert strong.build(good, dla=True, flags=[]) is not None
+
+
+def test_tensors_of_8_bits_are_scaled_by_their_range(gpu: StandIn, home: Path) -> None:
+    trt = Trt(gpu, home)
+    trt.plan = trt.build(home / "net.onnx", True, ["FP16", "INT8"], {"x": 4.0, "y": 8.0}, ["x", "y"])
+    found = trt.context(core=0)
+    given, result = np.arange(np.prod(SHAPE)).reshape(SHAPE).astype(np.int8), np.empty(SHAPE, np.int8)
+    for name in "xy":
+        found.context.set_tensor_address(name, gpu.memory(result.nbytes).pointer)
+    gpu.stream.upload(found.context.get_tensor_address("x"), given)
+    assert found.context.execute_async_v3(gpu.stream.handle)
+    gpu.stream.download(result, found.context.get_tensor_address("y"))
+    gpu.stream.synchronize()
+    wanted = reference(home, given * np.float32(4 / 127)) * (127 / 8)
+    assert np.abs(result - np.clip(np.rint(wanted), -128, 127)).max() <= 1 and not gpu.violations
+
+
+@pytest.mark.parametrize(("version", "knows"), [("8.5.2", False), ("8.6.1", True), ("10.3.0", True)])
+def test_layers_of_engines(gpu: StandIn, home: Path, version: str, knows: bool) -> None:
+    trt = Trt(gpu, home, version)
+    assert trt.plan is not None
+    engine = trt.trt.Runtime(trt.logger).deserialize_cuda_engine(trt.build(home / "net.onnx", detailed=True))
+    layers = json.loads(engine.create_engine_inspector().get_engine_information(trt.trt.LayerInformationFormat.JSON))
+    assert any("[ONNX Layer: " in x.get("Metadata", "") for x in layers["Layers"]) == knows
+    plain = trt.trt.Runtime(trt.logger).deserialize_cuda_engine(trt.plan)
+    layers = json.loads(plain.create_engine_inspector().get_engine_information(trt.trt.LayerInformationFormat.JSON))
+    assert all(isinstance(x, str) for x in layers["Layers"])
+
+
+def test_a_profiler_that_is_not_made_right(gpu: StandIn, home: Path) -> None:
+    trt = Trt(gpu, home)
+
+    class Mine(trt.trt.IProfiler):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            self.seen.append(layer_name)
+
+    found = trt.context()
+    found.context.profiler = mine = Mine()
+    gpu.stream.upload(found.context.get_tensor_address("x"), frames(1)[0])
+    with pytest.raises(TypeError, match="must be called"):
+        found.context.execute_async_v3(gpu.stream.handle)
+    trt.trt.IProfiler.__init__(mine)
+    assert found.context.execute_async_v3(gpu.stream.handle)
+    assert mine.seen[0].startswith("Reformatting CopyNode") and len(mine.seen) > 1
+    gpu.stream.synchronize()
+
+
 def test_what_a_version_does_not_have(gpu: StandIn) -> None:
     old, middle, new = (tensorrt.module(gpu, v) for v in ("8.5.2", "10.3.0", "11.4.1"))
     has: list[tuple[Any, str, tuple[bool, bool, bool]]] = [
@@ -629,6 +736,7 @@ def test_what_a_version_does_not_have(gpu: StandIn) -> None:
         ("ICudaEngine", "create_execution_context_without_device_memory", (True, True, False)),
         ("IExecutionContext", "set_device_memory", (False, True, True)),
         ("IExecutionContext", "execute_async_v2", (False, False, False)),
+        ("ITensor", "set_dynamic_range", (True, True, False)),
     ]
     for holder, name, where in has:
         assert tuple(hasattr(getattr(m, holder), name) for m in (old, middle, new)) == where, (holder, name)
@@ -699,7 +807,7 @@ class Emitted:
         self.trt = tensorrt.module(gpu, version, tensorrt.Options(**options))
         jinja = environment()
         jinja.filters["line"] = str
-        words = {"name": "test", "version": version, "dialect": dialect, "stages": [stage]}
+        words = {"name": "test", "version": version, "dialect": dialect, "stages": [stage], "implicit": False}
         monkeypatch.setitem(sys.modules, "tensorrt", self.trt)
         monkeypatch.setitem(sys.modules, "runtime", runtime)
         for name in ("engines", "build_engines"):

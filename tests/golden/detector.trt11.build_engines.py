@@ -37,6 +37,7 @@ STAGES: List[Stage] = [
     Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "5dd27417e5ad", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
 ]
 
+
 class Progress(trt.IProgressMonitor):
     """Says on standard error what the builder is doing."""
 
@@ -83,6 +84,7 @@ class Builder:
             tensor.shape = stage.shapes[tensor.name]
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
         # The types of the model's tensors decide: flowc has converted it already.
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA

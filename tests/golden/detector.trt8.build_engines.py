@@ -61,10 +61,11 @@ class Builder:
             tensor.shape = stage.shapes[tensor.name]
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
         if stage.precision == "int8":
-            config.set_flag(trt.BuilderFlag.INT8)  # the scales are in the model, as Q/DQ nodes
+            config.set_flag(trt.BuilderFlag.INT8)  # the scales are in the model, as Q/DQ layers
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA
             config.DLA_core = 0  # the plan runs on any core; the program says on which

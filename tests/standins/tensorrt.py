@@ -36,6 +36,8 @@ ON_DLA = frozenset(
     }
 )  # fmt: skip
 
+_PAIR = ("QuantizeLinear", "DequantizeLinear")
+
 _LAYERS = {
     "Conv": "CONVOLUTION", "ConvTranspose": "DECONVOLUTION", "MaxPool": "POOLING", "AveragePool": "POOLING",
     "GlobalAveragePool": "REDUCE", "ReduceMean": "REDUCE", "Add": "ELEMENTWISE", "Sub": "ELEMENTWISE",
@@ -130,6 +132,8 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
     MemoryPoolType = _names(
         "MemoryPoolType", "WORKSPACE", "DLA_MANAGED_SRAM", "DLA_LOCAL_DRAM", "DLA_GLOBAL_DRAM", "TACTIC_DRAM"
     )
+    ProfilingVerbosity = _names("ProfilingVerbosity", "LAYER_NAMES_ONLY", "NONE", "DETAILED")
+    LayerInformationFormat = _names("LayerInformationFormat", "ONELINE", "JSON")
     LayerType = _names("LayerType", "ACTIVATION", *dict.fromkeys([*_LAYERS.values(), "NORMALIZATION", "PLUGIN_V2"]))
     creation = {
         8: ["EXPLICIT_BATCH", "EXPLICIT_PRECISION"],
@@ -162,13 +166,27 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
         def __init__(self, name: str, shape: Sequence[int], dtype: Any) -> None:
             self.name, self.shape, self.dtype = name, tuple(shape), dtype
+            self._largest: float | None = None
+
+        if up_to10:
+
+            def set_dynamic_range(self, min: float, max: float) -> bool:
+                self._largest = float(max)
+                return -min == max > 0
 
     class ILayer(_Strict):
         name = ""
         type: Any = None
 
-        def __init__(self, name: str, kind: Any, operator: str) -> None:
-            self.name, self.type, self._operator = name, kind, operator
+        def __init__(self, name: str, kind: Any, operator: str, makes: Sequence[ITensor] = ()) -> None:
+            self.name, self.type, self._operator, self._makes = name, kind, operator, tuple(makes)
+
+        @property
+        def num_outputs(self) -> int:
+            return len(self._makes)
+
+        def get_output(self, index: int) -> ITensor:
+            return self._makes[index]
 
     class INetworkDefinition(_Strict):
         name = ""
@@ -177,6 +195,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             self._flags, self._model = flags, None
             self._inputs: list[ITensor] = []
             self._layers: list[ILayer] = []
+            self._tensors: dict[str, ITensor] = {}
 
         @property
         def num_inputs(self) -> int:
@@ -192,6 +211,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
         def get_input(self, index: int) -> ITensor:
             return self._inputs[index]
+
+        def get_output(self, index: int) -> ITensor:
+            return self._tensors[self._model.graph.output[index].name]
 
         def get_layer(self, index: int) -> ILayer:
             return self._layers[index]
@@ -253,13 +275,23 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                     self._errors.append(ParserError(f"unsupported type of input {value.name}"))
                     return False
                 network._inputs.append(ITensor(value.name, shape, dtype))
+                network._tensors[value.name] = network._inputs[-1]
+            kinds = {v.name: v.type.tensor_type.elem_type for v in model.graph.output}
+            refused = _unfit_pairs(model)
+            if refused:
+                self._errors.append(ParserError(refused))
+                return False
             for node in model.graph.node:
                 # Constants of element-wise operators become layers of their own, those of a convolution do not.
                 for name in node.input if _LAYERS.get(node.op_type) == "ELEMENTWISE" else ():
                     if name in fixed:
                         network._layers.append(ILayer(name, LayerType.CONSTANT, "Constant"))
                 kind = LayerType[_LAYERS.get(node.op_type, "ACTIVATION")]
-                network._layers.append(ILayer(node.name or node.output[0], kind, node.op_type))
+                made = [
+                    ITensor(t, (), type_of(onnx.helper.tensor_dtype_to_np_dtype(kinds.get(t, 1)))) for t in node.output
+                ]
+                network._tensors |= {t.name: t for t in made}
+                network._layers.append(ILayer(_node_name(node), kind, node.op_type, made))
             network._model = model
             return True
 
@@ -273,6 +305,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
     class IBuilderConfig(_Strict):
         default_device_type = DeviceType.GPU
         DLA_core = -1
+        profiling_verbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
         if since10:
             progress_monitor: Any = None
         if up_to10:
@@ -311,7 +344,8 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         def can_run_on_DLA(self, layer: ILayer) -> bool:
             if not machine.dla_cores:
                 return False
-            return layer._operator in machine.on_dla and layer.type != LayerType.CONSTANT
+            known = up_to10 and layer._operator in _PAIR
+            return layer._operator in machine.on_dla and layer.type != LayerType.CONSTANT and not known
 
         def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache:
             return ITimingCache(bytes(serialized_timing_cache))
@@ -381,11 +415,20 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 if others and BuilderFlag.GPU_FALLBACK not in config._flags:
                     refused(f"{others[0]} cannot run on DLA and GPU fallback is not enabled")
                     return None
+            if up_to10 and BuilderFlag.INT8 in config._flags:  # type: ignore[attr-defined]
+                why = unscaled(network)
+                if why:
+                    refused(why)
+                    return None
             try:
                 model, tensors = _static(network._model, shapes, type_of)
             except Exception as failed:
                 refused(str(failed))
                 return None
+            for name, tensor in tensors.items():
+                known = network._tensors[name]
+                if known.dtype is DataType.INT8 and tensor["type"] != "INT8":  # type: ignore[attr-defined]
+                    tensor |= {"type": "INT8", "dtype": "int8", "scale": (known._largest or 0) / 127}
             monitor = getattr(config, "progress_monitor", None)
             if monitor is not None and not _monitored(monitor, len(network._layers)):
                 refused("the progress monitor has ended it")
@@ -393,6 +436,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             header = {
                 "version": version, "gpu": cuda.device, "capability": list(cuda.capability), "dla": on_dla,
                 "flags": sorted(f.name for f in config._flags), "arena": machine.arena_bytes, "tensors": tensors,
+                "layers": engine_layers(network, config),
                 "name": network._model.graph.name or "network",
             }  # fmt: skip
             text = json.dumps(header).encode()
@@ -401,6 +445,45 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
     def refused(why: str) -> None:
         """Nothing, and a word in the log."""
         say("E", why)
+
+    def unscaled(network: INetworkDefinition) -> str:
+        """Why 8 bits do not work, if they do not."""
+        pairs = any(node.op_type in _PAIR for node in network._model.graph.node)
+        told = [t for t in network._tensors.values() if t._largest is not None]
+        if pairs:
+            return "setting dynamic range is only allowed when there are no Q/DQ layers in the network" if told else ""
+        if not told:
+            return "calibration failure occurred with no scaling factors detected"
+        small = [t.name for t in network._tensors.values() if t.dtype is DataType.INT8 and t._largest is None]  # type: ignore[attr-defined]
+        return f"{small[0]}: int8 in a network without Q/DQ layers needs a dynamic range" if small else ""
+
+    def engine_layers(network: INetworkDefinition, config: IBuilderConfig) -> list[dict[str, Any]]:
+        """What the engine is made of: a convolution with what follows it, or a piece that a DLA runs as a whole."""
+        groups: list[tuple[bool, list[ILayer]]] = []
+        for layer in network._layers:
+            if layer.type == LayerType.CONSTANT:
+                continue
+            on_dla = config.default_device_type is DeviceType.DLA and config.can_run_on_DLA(layer)  # type: ignore[attr-defined]
+            follows = layer._operator in ("Relu", "Clip") and bool(groups) and groups[-1][1][-1]._operator == "Conv"
+            if groups and groups[-1][0] == on_dla and (on_dla or follows):
+                groups[-1][1].append(layer)
+            else:
+                groups.append((on_dla, [layer]))
+        made: list[dict[str, Any]] = []
+        for on_dla, members in groups:
+            names = [x.name for x in members]
+            name = f"{{ForeignNode[{names[0]}...{names[-1]}]}}" if on_dla else " + ".join(names)
+            if not made or on_dla:
+                made.append(
+                    {"Name": f"Reformatting CopyNode for Input Tensor 0 to {name}", "LayerType": "Reformat", "ms": 0.25}
+                )
+            metadata = "\x1f".join(f"[ONNX Layer: {n}]" for n in names)
+            kind = "DLA" if on_dla else "CaskConvolution"
+            made.append({"Name": name, "LayerType": kind, "Metadata": metadata, "ms": float(len(members))})
+            if version < "8.6" and generation == 8:
+                del made[-1]["Metadata"]
+        detailed = config.profiling_verbosity is ProfilingVerbosity.DETAILED  # type: ignore[attr-defined]
+        return made if detailed else [{"Name": x["Name"], "ms": x["ms"]} for x in made]
 
     # -- running -------------------------------------------------------------------------------------------------------
     resident: dict[int, weakref.WeakSet[Any]] = {}
@@ -521,6 +604,10 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 self._check()
                 return IExecutionContext(self, True)
 
+        def create_engine_inspector(self) -> EngineInspector:
+            self._check()
+            return EngineInspector(self._header)
+
         if up_to10:
 
             @property
@@ -530,6 +617,23 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             def create_execution_context_without_device_memory(self) -> IExecutionContext:
                 self._check()
                 return IExecutionContext(self, False)
+
+    class EngineInspector(_Strict):
+        def __init__(self, header: dict[str, Any]) -> None:
+            self._header = header
+
+        def get_engine_information(self, format: Any) -> str:
+            if format is not LayerInformationFormat.JSON:  # type: ignore[attr-defined]
+                return "\n".join(x["Name"] for x in self._header["layers"])
+            layers = [x if "LayerType" in x else x["Name"] for x in self._header["layers"]]
+            return json.dumps({"Layers": layers, "Bindings": list(self._header["tensors"])})
+
+    class IProfiler:
+        def __init__(self) -> None:
+            self._ready = True
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            raise NotImplementedError
 
     class IExecutionContext(_Strict):
         profiler: Any = None
@@ -618,6 +722,12 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
 
             self._last = Operation(header["name"], who, accesses, action)
             cuda.put(int(stream_handle), self._last)
+            if self.profiler is not None and self.enqueue_emits_profile:
+                if not getattr(self.profiler, "_ready", False):
+                    raise TypeError("IProfiler.__init__() must be called when overriding __init__")
+                cuda.reach(self._last)
+                for layer in header["layers"]:
+                    self.profiler.report_layer_time(layer["Name"], layer["ms"])
             return True
 
         def _arena_access(self, who: str) -> Iterator[tuple[int, int]]:
@@ -652,7 +762,8 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
     for thing in (
         Logger, ILogger, DataType, BuilderFlag, DeviceType, TensorIOMode, MemoryPoolType, LayerType,
         NetworkDefinitionCreationFlag, ITensor, ILayer, INetworkDefinition, ParserError, OnnxParser, ITimingCache,
-        IBuilderConfig, Builder, Runtime, ICudaEngine, IExecutionContext, IHostMemory, nptype,
+        IBuilderConfig, Builder, Runtime, ICudaEngine, IExecutionContext, IHostMemory, nptype, IProfiler,
+        EngineInspector, ProfilingVerbosity, LayerInformationFormat,
     ):  # fmt: skip
         setattr(made, thing.__name__, thing)
     if since10:
@@ -663,6 +774,31 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
     #: Not in the real one: what it has said, for tests.
     made.said = log  # type: ignore[attr-defined]
     return made
+
+
+def _node_name(node: Any) -> str:
+    """As the parser calls a node."""
+    return str(node.name or f"node_of_{node.output[0]}")
+
+
+def _unfit_pairs(model: Any) -> str:
+    """What of its Q/DQ layers TensorRT does not take, or nothing."""
+    import onnx
+
+    constants = {t.name: t for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type not in _PAIR:
+            continue
+        zero = constants.get(node.input[2]) if len(node.input) > 2 else None
+        data = constants.get(node.input[0])
+        kinds = {t.data_type for t in (zero, data) if t is not None}
+        if not kinds <= {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT}:
+            return f"{node.output[0]}: quantised data has to be int8"
+        if zero is None and node.op_type == _PAIR[0]:
+            return f"{node.output[0]}: without a zero point it is uint8, and quantised data has to be int8"
+        if zero is not None and onnx.numpy_helper.to_array(zero).any():
+            return f"{node.output[0]}: TRT only supports symmetric quantization - zeroPt must be all zeros"
+    return ""
 
 
 def _monitored(monitor: Any, layers: int) -> bool:
@@ -740,6 +876,11 @@ def _execute(cuda: StandIn, session: Any, tensors: dict[str, Any], places: dict[
     views = {name: cuda.view(places[name], t["dtype"], t["shape"]) for name, t in tensors.items()}
     wanted = {i.name: _dtype(i.type) for i in session.get_inputs()}
     names = [o.name for o in session.get_outputs()]
-    results = session.run(names, {n: np.ascontiguousarray(views[n]).astype(d, copy=False) for n, d in wanted.items()})
-    for name, result in zip(names, results, strict=True):
-        views[name][...] = result
+    feeds = {n: np.ascontiguousarray(views[n]).astype(d, copy=False) for n, d in wanted.items()}
+    for name in feeds:
+        feeds[name] = (
+            feeds[name] * np.float32(tensors[name].get("scale", 1)) if "scale" in tensors[name] else feeds[name]
+        )
+    for name, result in zip(names, session.run(names, feeds), strict=True):
+        scale = tensors[name].get("scale")
+        views[name][...] = result if scale is None else np.clip(np.rint(result / scale), -128, 127)
