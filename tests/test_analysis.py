@@ -9,6 +9,7 @@ from math import gcd
 from pathlib import Path
 
 import pytest
+from flowc.analysis import liveness
 from flowc.analysis.check import check
 from flowc.analysis.order import iteration_order
 from flowc.analysis.repetition import repetition
@@ -183,7 +184,8 @@ def test_a_period_that_one_task_cannot_keep_is_not_schedulable(tmp_path: Path) -
     assert steps.check(tmp_path / "t.flow").verdicts["A"].schedulable.holds is True
 
 
-def test_huge_repetition_vectors_are_exact_and_not_simulated() -> None:
+def test_huge_repetition_vectors_are_exact_and_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "MOST_STEPS", 50_000)
     p, q = 10**15 + 37, 10**15 + 91
 
     def loop(delay: int) -> Application:

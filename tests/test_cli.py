@@ -13,7 +13,9 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.cli import app
 from flowc.model.diagnostic import Faults
+from typer.testing import CliRunner
 
 from builds import ROOT, Write, store_profile
 
@@ -38,6 +40,12 @@ def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.Completed
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
+def said(*words: str) -> tuple[int, str, str]:
+    """Status, standard output and errors of a command, without a process of its own."""
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.stdout, done.stderr
+
+
 @pytest.fixture
 def flow(write: Write) -> Path:
     made = write(TEXT, t_py=CODE)
@@ -56,17 +64,21 @@ def test_a_starter_works(tmp_path: Path) -> None:
     assert again.returncode == 1 and "not empty" in again.stderr
 
 
-def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path) -> None:
+def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     verbs = {
-        "check": [], "show": ["-o", "g.png"], "profile": ["--seconds", "0.2"], "build": [], "run": ["--frames", "3"],
-        "test": [], "headers": [],
+        "check": [], "show": ["-o", "g.png"], "profile": ["--seconds", "0.2"], "build": [], "headers": [],
     }  # fmt: skip
     for verb, extra in verbs.items():
-        done = call(verb, str(flow), *extra, "--json", cwd=tmp_path)
-        assert done.returncode == 0, (verb, done.stderr)
-        assert isinstance(json.loads(done.stdout), dict), verb
-    for verb in (["doctor"], ["explain", "F203"], ["fmt", str(flow)]):
-        assert isinstance(json.loads(call(*verb, "--json", cwd=tmp_path).stdout), dict), verb
+        status, stdout, stderr = said(verb, str(flow), *extra, "--json")
+        assert status == 0, (verb, stderr)
+        assert isinstance(json.loads(stdout), dict), verb
+    for words in (["run", "--frames", "3"], ["test"]):
+        done = call(*words, str(flow), "--json", cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr)
+        assert isinstance(json.loads(done.stdout), dict), words
+    for words in (["doctor"], ["explain", "F203"], ["fmt", str(flow)]):
+        assert isinstance(json.loads(said(*words, "--json")[1]), dict), words
     assert (tmp_path / "g.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -86,16 +98,17 @@ def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -
     assert all(set(p) == {"utilization"} for p in report["processors"].values())
 
 
-def test_a_fault_is_data_as_well(tmp_path: Path) -> None:
+def test_a_fault_is_data_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.flow").write_text("app A { x: Nothing }")
     for verb in ("check", "build", "run", "test", "show", "profile"):
-        done = call(verb, "bad.flow", "--json", cwd=tmp_path)
-        assert done.returncode == 1, verb
-        document = json.loads(done.stdout)
+        status, stdout, stderr = said(verb, "bad.flow", "--json")
+        assert status == 1, verb
+        document = json.loads(stdout)
         assert document["ok"] is False
         fault = document["diagnostics"][0]
         assert (fault["code"], fault["file"], fault["line"], fault["column"]) == ("F101", "bad.flow", 1, 12)
-        assert "error[F101]" in done.stderr
+        assert "error[F101]" in stderr
 
 
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
@@ -123,20 +136,24 @@ def test_a_failing_program_gives_status_1(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int, everybody: bool) -> None:
     """Sent to the whole group, as a terminal does, or to flowc alone."""
-    flow.with_name("t.py").write_text(CODE.replace("self.n += 1", "import time; time.sleep(0.01); self.n += 1"))
+    mark = tmp_path / "twenty"
+    slow = f"import time; time.sleep(0.01); self.n += 1; self.n == 20 and open({str(mark)!r}, 'w').close()"
+    flow.with_name("t.py").write_text(CODE.replace("self.n += 1", slow))
     store_profile(flow)
     command = [sys.executable, "-m", "flowc", "run", str(flow), "--json"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
-        time.sleep(3.0)
+        give_up = time.monotonic() + 30
+        while not mark.exists() and time.monotonic() < give_up:
+            time.sleep(0.02)
         if everybody:
             os.killpg(child.pid, number)
         else:
             child.send_signal(number)
         stdout, stderr = child.communicate(timeout=15)
     assert child.returncode == status, stderr
-    assert json.loads(stdout)["apps"]["A"]["frames"] > 10
+    assert json.loads(stdout)["apps"]["A"]["frames"] >= 8
 
 
 def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path) -> None:

@@ -408,7 +408,7 @@ HOSTILE = {
     "many summands": f"const A = 1{' + 1' * 5000}",
     "many signs": f"const A = {'- ' * 5000}1",
     "a long chain of constants": _chain("const", "1"),
-    "a long chain of types": _chain("type", "int8"),
+    "a long chain of types": _chain("type", "int8", 800),
     "a large rate": "task T { in x rate 1e5000  out y } app A { t: T  t -> delay 1 -> t }",
     "a large negative dimension": "task T { in x: int8[-1e5000] }",
     "a large time": "task T { out x  wcet 1e5000 s } app A { period 1 ms  t: T }",

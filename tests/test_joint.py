@@ -319,7 +319,7 @@ def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path
     )
     (tmp_path / "tasks.py").write_text(CODE)
     flow = write(HOST.format(pins=pins))
-    found = find_mapping(flow, budget=2).joint
+    found = find_mapping(flow, budget=1).joint
     assert found is not None and found.program is not None and found.verdict is not None
     (worker,) = found.program.workers
     assert [(p.group, p.task[-1], p.index) for p in worker.sequence] == [

@@ -77,7 +77,7 @@ def call(*words: object) -> tuple[int, str, str]:
 # -- on this machine ---------------------------------------------------------------------------------------------------
 def test_the_winner_is_measured_stored_built_and_right(small: Write, tmp_path: Path) -> None:
     flow = small()
-    status, out, err = call("map", flow, "--budget", "4s", "--json")
+    status, out, err = call("map", flow, "--budget", "3s", "--json")
     assert status == 0, err
     found = json.loads(out)
     assert set(found) == {"tasks", "networks", "why", "file", "search"}
