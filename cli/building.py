@@ -39,11 +39,13 @@ def profile(
     if not checked.ok or checked.platform is None:
         raise Faults(checked.diagnostics)
     measured = steps.measure(checked, seconds=seconds, report=progress)
-    if any(pool.kind != "cpu" for pool in checked.platform.pools) and device.has_gpu():
-        measured = device.measure_devices(checked, measured, seconds, progress)
     unsaved = steps.save_profile(checked, measured)
+    on_board = any(pool.kind != "cpu" for pool in checked.platform.pools) and device.has_gpu()
+    if on_board:
+        measured = device.measure_devices(checked, measured, seconds, progress)
+        unsaved = steps.save_profile(checked, measured)
     stored, _ = steps.stored_profile(checked)  # with the layers that are known
-    if platform == "host":
+    if platform == "host" or on_board:
         measured, _ = with_layers(checked, stored or measured, seconds, progress)
     show_diagnostics([unsaved] if unsaved else [], {})
     if as_json:

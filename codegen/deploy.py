@@ -58,6 +58,9 @@ from .sources import Plan, Sources, c_includes
 
 Helpers = Callable[[Path], tuple[Path, ...]]
 
+#: Changes when build_engines.py would build other plans of the same models.
+BUILT = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
@@ -286,8 +289,9 @@ class _Files:
         )
         tensorrt = self._platform.tensorrt
         shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
-        words = repr((network.content_hash, shapes, place.fallback)).encode()
         told = network.precision == "int8" and tensorrt < STRONGLY_TYPED and any(p.kind == "dla" for p in pools)
+        implicit, rest = self._implicit(network) if told and tensorrt else ("", b"")
+        words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + rest
         return EngineCode(
             self._network(network),
             *_tensors(network),
@@ -297,17 +301,20 @@ class _Files:
             network.precision,
             place.fallback,
             hashlib.sha256(words).hexdigest()[:12],
-            self._implicit(network) if told and tensorrt else "",
+            implicit,
         )
 
-    def _implicit(self, network: Network) -> str:
-        """A network of 8 bits for an engine that is told ranges: a model without pairs, and a file with the ranges."""
+    def _implicit(self, network: Network) -> tuple[str, bytes]:
+        """A network of 8 bits for an engine that is told ranges: a model without pairs, beside it the ranges.
+
+        Returns the model's file, and the contents of both.
+        """
         path = Path(network.path)
         model, ranges = without_pairs(network.model or path.read_bytes())
         borders = [t.name for t in (*network.inputs, *network.outputs) if t.type.dtype == "int8"]
-        words = json.dumps({"int8": borders, "ranges": ranges}, indent=1)
-        self._sources.place("networks", path.with_suffix(".implicit.json"), words.encode())
-        return self._sources.place("networks", path.with_suffix(".implicit.onnx"), model)
+        words = json.dumps({"int8": borders, "ranges": ranges}, indent=1).encode()
+        self._sources.place("networks", path.with_suffix(".implicit.json"), words)
+        return self._sources.place("networks", path.with_suffix(".implicit.onnx"), model), model + words
 
     def _kernels(self, task: Task, place: Placement) -> CudaCode:
         code = implementation_on(task, "gpu")

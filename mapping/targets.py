@@ -16,7 +16,7 @@ from ..model.diagnostic import one_of
 from ..model.platform import STRONGLY_TYPED, Platform
 from ..networks.dla_limits import GENERATIONS, Generation
 from ..networks.dla_rules import Breach, breaches
-from ..networks.implicit import without_pairs
+from ..networks.implicit import has_pairs, without_pairs
 
 #: (code, message, help) of a diagnostic.
 Reason = tuple[str, str, str]
@@ -120,11 +120,13 @@ def _broken(
     def found(model: Path) -> tuple[Breach, ...]:
         return breaches(model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
 
-    if precision != "int8" or tensorrt >= STRONGLY_TYPED:
+    if precision != "int8" or tensorrt >= STRONGLY_TYPED or not has_pairs(Path(path)):
         return found(Path(path))
+    import onnx
+
     with tempfile.TemporaryDirectory(prefix="flowc.") as folder:  # as the DLA gets it
         plain = Path(folder) / Path(path).name
-        plain.write_bytes(without_pairs(Path(path).read_bytes())[0])
+        plain.write_bytes(without_pairs(onnx.load(path).SerializeToString())[0])
         return found(plain)
 
 

@@ -249,8 +249,8 @@ def _fusions(
     readers = Counter(t for r in reads for t in r) + Counter(outputs)
     gated = _gated(nodes, readers)
     opened: dict[str, str] = {}
-    plain: dict[str, int] = {}
-    makers = {t for n in nodes for t in n.output}
+    plain: set[str] = set()
+    makers = {t: k for k, n in enumerate(nodes) for t in n.output}
     found = []
     for node, data in zip(nodes, reads, strict=True):
         op = node.op_type if node.domain in ("", "ai.onnx") else ""
@@ -273,11 +273,11 @@ def _fusions(
         if op in HEADS and not fused:
             opened[out] = op
         if op == "DequantizeLinear" and readers[out] == 1:
-            plain[out] = len(plain)
-        elif op == "QuantizeLinear" and node.input[0] in near & makers:
+            plain.add(out)
+        elif op == "QuantizeLinear" and node.input[0] in near and node.input[0] in makers:
             fused = node.input[0]
-        # The conversion that comes first: no cut is left between any of them and the layer.
-        found.append(min((t for t in data if t in plain), key=plain.__getitem__, default=fused))
+        # What comes first: no cut is left between any of them and the layer.
+        found.append(min((t for t in data if t in plain or t == fused), key=makers.__getitem__, default=""))
     return found
 
 

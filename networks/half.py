@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
+#: The first operator set whose scales may be in fp16.
+SCALES = 19
+
 
 def in_half(model: onnx.ModelProto) -> bytes:
     """The model with weights and layers in fp16; what goes in and out keeps its type.
@@ -20,3 +23,13 @@ def in_half(model: onnx.ModelProto) -> bytes:
     converted.topological_sort()  # casts of inputs come last otherwise
     content: bytes = converted.model.SerializeToString()
     return content
+
+
+def rest_in_half(quantised: bytes) -> bytes:
+    """A model in 8 bits whose scales, and layers between pairs, are in fp16; what goes in and out keeps its type."""
+    import onnx
+
+    model = onnx.load_model_from_string(quantised)
+    if next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx")) < SCALES:
+        model = onnx.version_converter.convert_version(model, SCALES)
+    return in_half(model)

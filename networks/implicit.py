@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KEY = "flowc.ranges"
 #: The largest number of a symmetric scheme with 8 bits.
 LARGEST = 127
+#: Layers whose constants are tensors to TensorRT, and need ranges as well.
+ELEMENTWISE = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"})
 
 
 def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
@@ -40,7 +42,7 @@ def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> by
     largest = {name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest)) for name, v in sorted(seen.items())}
     ranges = {name: value for name, value in largest.items() if 0 < value < inf}
     changed = onnx.load_model_from_string(model)
-    onnx.helper.set_model_props(changed, {KEY: json.dumps(ranges)})
+    changed.metadata_props.add(key=KEY, value=json.dumps(ranges))
     return bytes(changed.SerializeToString(deterministic=True))
 
 
@@ -52,6 +54,13 @@ def ranges_of(model: Any) -> dict[str, float]:
     return {}
 
 
+def has_pairs(path: Path) -> bool:
+    """Does a model file say what is computed in 8 bits?"""
+    import onnx
+
+    return any(n.op_type in PAIR for n in onnx.load(str(path), load_external_data=False).graph.node)
+
+
 def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     """The network in floating point, and the largest absolute values of its tensors.
 
@@ -59,7 +68,7 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     What is quantised has the range of its scale, so that pieces of one network agree.
     """
     import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, numpy_helper
 
     model = onnx.load_model_from_string(content)
     graph = model.graph
@@ -74,6 +83,7 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
 
     # What makes an output in 8 bits makes it under its name, or a copy has it.
     results = [v.name for v in graph.output]
+    dims = {v.name: len(v.type.tensor_type.shape.dim) for v in graph.output}
     makers = {t for n in nodes for t in n.output}
     names: dict[str, str] = {}
     for result in results:
@@ -81,7 +91,7 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
         if origin in makers and origin not in (*results, *names):
             names[origin] = result
         elif origin != result:
-            nodes.append(helper.make_node("Identity", [origin], [result], result))
+            nodes.append(_copy(origin, result, dims[result]))
 
     def name(tensor: str) -> str:
         return names.get(root(tensor), root(tensor))
@@ -90,10 +100,10 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
         node.input[:] = [name(t) for t in node.input]
         node.output[:] = [names.get(t, t) for t in node.output]
     ranges: dict[str, float] = {}
-    scales = {t.name: t for t in graph.initializer}
+    constants = {t.name: t for t in graph.initializer}
     for node in pairs:
-        if node.input[1] in scales and not scales[node.input[1]].dims:
-            ranges[name(node.output[0])] = LARGEST * float(numpy_helper.to_array(scales[node.input[1]]))
+        if node.input[1] in constants and not constants[node.input[1]].dims:
+            ranges[name(node.output[0])] = LARGEST * float(numpy_helper.to_array(constants[node.input[1]]))
     for tensor, largest in ranges_of(model).items():
         ranges.setdefault(name(tensor), largest)
     ranges |= {r: ranges[name(r)] for r in results if name(r) in ranges}
@@ -107,5 +117,19 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
         del field[:]
         field.extend(values)
     del graph.value_info[:]
-    flowing = there - {t.name for t in kept}
-    return bytes(model.SerializeToString(deterministic=True)), {t: v for t, v in sorted(ranges.items()) if t in flowing}
+    ranges = {t: v for t, v in ranges.items() if t in there - constants.keys()}
+    beside = {t for n in nodes if n.op_type in ELEMENTWISE for t in n.input if t in constants}
+    for tensor in beside:
+        if constants[tensor].data_type == TensorProto.FLOAT:
+            largest = float(abs(numpy_helper.to_array(constants[tensor])).max(initial=0))
+            ranges |= {tensor: largest} if 0 < largest < inf else {}
+    return bytes(model.SerializeToString(deterministic=True)), dict(sorted(ranges.items()))
+
+
+def _copy(source: str, target: str, dims: int) -> Any:
+    """A layer that copies. A DLA knows no Identity, but pooling, which wants 4 dimensions."""
+    from onnx import helper
+
+    if dims == 4:
+        return helper.make_node("MaxPool", [source], [target], target, kernel_shape=[1, 1])
+    return helper.make_node("Identity", [source], [target], target)

@@ -106,7 +106,8 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     the name `NAME.int8` there, a tensor before its conversion that had no name `NAME.float`.
     Each layer reads tensors of its own, made by a DequantizeLinear directly before it, so that nothing has to cross a
     cut in floating point. Same file, samples and ONNX Runtime, same bytes.
-    In the scheme of TensorRT a Relu stays a layer, `NAME.float`, and layers that move data read that.
+    In the scheme of TensorRT a Relu stays a layer, `NAME.float`. What is read by no layer that computes in 8 bits
+    crosses cuts in floating point, and outputs of the network are given out as they are made.
     Raises NetworkFault: those of `read_network`, and F411 where ONNX Runtime cannot quantise the model.
     """
     import onnx
@@ -115,6 +116,9 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     whole = onnx.load(str(path))
     if any(n.op_type in PAIR for n in whole.graph.node):
         raise NetworkFault("F411", f"`{path.name}` is quantised already", "leave `precision` out")
+    if scheme.symmetric and any(t.data_type == onnx.TensorProto.FLOAT16 for t in whole.graph.initializer):
+        message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
+        raise NetworkFault("F411", message, "export it in fp32")
     try:
         with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
             made, left_out = _quantised(whole, samples, Path(folder), scheme)
@@ -192,7 +196,8 @@ def _quantised(
     ort.InferenceSession(plain, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept)
     model = onnx.load(str(prepared))
     floats = (t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT)
-    constants = {t.name for t in floats if prod(t.dims) > 1}
+    # What is added to each element alike is part of the layer before it, for TensorRT.
+    constants = {t.name for t in floats if prod(t.dims) > (0 if scheme.symmetric else 1)}
     results = {v.name for v in model.graph.output}
     left_out = set()
     for node in model.graph.node:
@@ -323,10 +328,10 @@ class _Arranged:
 
     def __init__(self, made: Any, whole: Any, left_out: Set[str], scheme: Scheme) -> None:
         self._made, self._whole = made, whole
-        #: Layers that read a tensor as it was before its conversion: 8 bits are for those that compute in them.
-        self._exact = {n.name for n in made.node if n.op_type not in scheme.operators} if scheme.symmetric else set()
         self._inputs = [v.name for v in _inputs(whole)]
         self._results = {v.name for v in whole.output}
+        #: Those that are there before any conversion, under their own names.
+        self._plain = {*self._inputs, *(self._results if scheme.symmetric else ())}
         self.scales: dict[str, tuple[str, str]] = {}
         self._nodes = self._without_pairs()
         self._spare_sums(left_out, scheme.operators)
@@ -393,16 +398,14 @@ class _Arranged:
             """Behind what makes a tensor."""
             if tensor in self.scales:
                 convert(PAIR[0], plain[tensor], coded[tensor], tensor)
-                if tensor in self._results and tensor not in self._inputs:
+                if tensor in self._results and tensor not in self._plain:
                     convert(PAIR[1], coded[tensor], tensor, tensor)
 
         for tensor in self._inputs:
             close(tensor)
         for node in self._in_order():
             for k, tensor in enumerate(node.input):
-                if tensor in self.scales and node.name in self._exact:
-                    node.input[k] = plain[tensor]
-                elif tensor in self.scales:
+                if tensor in self.scales:
                     readers[tensor] += 1
                     node.input[k] = self._new(f"{coded[tensor]}.{readers[tensor]}")
                     convert(PAIR[1], coded[tensor], node.input[k], tensor)
@@ -437,7 +440,7 @@ class _Arranged:
         for tensor in self.scales:
             name = freed.get(tensor, tensor)
             plain[tensor] = (
-                tensor if tensor in self._inputs else self._new(f"{tensor}.float" if name in self._used else name)
+                tensor if tensor in self._plain else self._new(f"{tensor}.float" if name in self._used else name)
             )
         return plain, coded
 

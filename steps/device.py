@@ -27,6 +27,7 @@ from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..networks.cuts import Chain, read_chain
 from ..networks.onnx_import import NetworkFault
+from ..networks.quantise import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
 from ..profiling.host import host_hash
 from ..profiling.identity import implementation_name
@@ -57,34 +58,44 @@ def measure_devices(checked: Checked, profile: Profile, seconds: float, report: 
     assert checked.platform is not None
     frame_ns = sum(firing_times(checked, profile).values()) or 1e6
     frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))
-    entries = list(profile.entries)
+    found: list[ProfileEntry] = []
+    tasks = [t for a in checked.system.apps for t in a.tasks]
     for kind in ("gpu", "dla"):
-        able = {t.name: t for a in checked.system.apps for t in a.tasks if _runs_on(t, kind, checked)}
+        able = {t.name: t for t in tasks if _runs_on(t, kind, checked)}
         if able:
             if report is not None:
                 report(f"measuring {len(able)} tasks on a {kind}")
-            entries = [e for e in entries if (e.processor, e.subject) not in {(kind, name) for name in able}]
-            entries += _measured(checked, able, kind, frames, report)
-    return replace(profile, entries=tuple(entries))
+            found += _measured(checked, able, kind, frames, report)
+    for task in tasks:
+        if _runs_in_part(task, checked):
+            if report is not None:
+                report(f"measuring what a dla can run of {task.name}")
+            try:
+                found += _measured(checked, {task.name: task}, "dla", frames, report)
+            except Faults as faults:  # not even with the GPU's help: there is always a way without the DLA
+                if report is not None:
+                    report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
+    known = {(e.processor, e.subject) for e in found}
+    return replace(profile, entries=(*(e for e in profile.entries if (e.processor, e.subject) not in known), *found))
 
 
 def _runs_on(task: Task, kind: str, checked: Checked) -> bool:
     assert checked.platform is not None
-    if all(p.kind != kind for p in checked.platform.pools) or not (task.network or task.implementations):
-        return False
-    if unfit_for(task, kind, checked.platform) is None:
-        return True
-    return kind == "dla" and unfit_for(task, kind, checked.platform, fallback=True) is None and _in_part(task, checked)
+    there = any(p.kind == kind for p in checked.platform.pools)
+    return there and bool(task.network or task.implementations) and unfit_for(task, kind, checked.platform) is None
 
 
-def _in_part(task: Task, checked: Checked) -> bool:
-    """Could a DLA run some of its layers?"""
-    assert checked.platform is not None
-    if task.network is None or not may_be_cut(task):
+def _runs_in_part(task: Task, checked: Checked) -> bool:
+    """Could a DLA run some layers of a network, and a GPU the others?"""
+    platform = checked.platform
+    assert platform is not None
+    if task.network is None or not may_be_cut(task) or not {"gpu", "dla"} <= {p.kind for p in platform.pools}:
         return False
-    barred = barred_from_dla(task, checked.platform)
+    if unfit_for(task, "dla", platform) is None or unfit_for(task, "dla", platform, fallback=True) is not None:
+        return False
+    barred = barred_from_dla(task, platform)
     try:
-        return not all(barred(x.name) for x in _chain(task.network).layers)
+        return not all(barred(x.name) or x.operator in PAIR for x in _chain(task.network).layers)
     except NetworkFault:
         return False
 
@@ -122,9 +133,13 @@ def _measured(
             if report is not None:
                 report("building TensorRT engines, which takes minutes")
             _run(checked, directory, "build_engines.py")
-            _run(checked, directory, "profile_engines.py", "--report", "layers.json")
-            reported = {(x["file"], x["device"]): x for x in json.loads((directory / "layers.json").read_text())}
-            layers = {n: _layers(t, n, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
+            try:
+                _run(checked, directory, "profile_engines.py", "--report", "layers.json")
+                reported = json.loads((directory / "layers.json").read_text())
+                layers = {n: _layers(t, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
+            except Faults as faults:  # the times of the whole are worth having without them
+                if report is not None:
+                    report(f"no times of layers: {faults.diagnostics[0].message}")
         _run(checked, directory, "main.py", "--frames", str(frames), "--quiet", "--report", "report.json")
         seen = json.loads((directory / "report.json").read_text())["tasks"]
     digests = content_hashes(checked)
@@ -135,17 +150,17 @@ def _measured(
     ]
 
 
-def _layers(
-    task: Task, name: str, kind: str, deployment: Deployment, reported: dict[tuple[str, str], dict[str, Any]]
-) -> Layers:
+def _layers(task: Task, kind: str, deployment: Deployment, reported: list[dict[str, Any]]) -> Layers:
     """Times of a network's layers; nothing where it cannot be cut."""
-    code = next(t.code for a in deployment.apps for t in a.tasks if t.name == name)
+    code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
     assert task.network is not None and isinstance(code, EngineCode)
     try:
         layers = _chain(task.network).layers
     except NetworkFault:
         return ()
-    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in reported[code.file, kind]["layers"]]
+    plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
+    (own,) = (x["layers"] for x in reported if plan.items() <= x.items())
+    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in own]
     return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
 
 

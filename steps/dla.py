@@ -10,6 +10,7 @@ from ..model.application import Network
 from ..networks.cuts import read_chain
 from ..networks.dla_rules import Row, Run, legal_runs, summary
 from ..networks.onnx_import import NetworkFault
+from ..networks.quantise import PAIR
 from . import Checked
 
 #: Runs that are worth a line.
@@ -45,7 +46,7 @@ def dla_reports(checked: Checked) -> tuple[OnDla, ...]:
             found = broken_rules(network, platform)
         except NetworkFault:  # it runs as a whole, and has been checked as one
             continue
-        names = [x.name for x in chain.layers]
+        names = [x.name for x in chain.layers if x.operator not in PAIR]
         illegal = {b.layer for b in found}
         runs = legal_runs(names, found)[:RUNS]
         reports.append(OnDla(name, len(names), sum(n not in illegal for n in names), summary(found), runs))

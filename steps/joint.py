@@ -227,17 +227,21 @@ def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform)
     longest = max(own.values(), key=lambda e: len(e.layers))
     names = tuple(x.layer for x in longest.layers)
     cuts = tuple(range(1, len(names)))
+    shares: dict[str, float] = {}
     if task.network is not None and not task.network.model:
         try:
             chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
             names = tuple(x.name for x in chain.layers)
+            work = sum(x.macs for x in chain.layers)
+            shares = {x.name: x.macs / work if work else 1 / len(names) for x in chain.layers}
             cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))
         except NetworkFault:
             cuts = ()
     times: dict[str, list[float]] = {}
     barred = barred_from_dla(task, platform)
     for kind, e in own.items():
-        known = {x.layer: x.mean_ns for x in e.layers}
+        # A kind on which layers were not measured: the whole is shared out by multiplications.
+        known = {x.layer: x.mean_ns for x in e.layers} or shares
         total = sum(known.values()) or 1.0
         # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
         factor = max(1.0, e.wcet_ns / total) * (MARGIN if e.estimated else 1.0)

@@ -19,10 +19,10 @@ from ..model.diagnostic import Diagnostic, Faults
 from ..model.platform import STRONGLY_TYPED
 from ..model.system import System
 from ..networks.calibration import calibration
-from ..networks.half import in_half
+from ..networks.half import in_half, rest_in_half
 from ..networks.implicit import with_ranges
 from ..networks.onnx_import import Border, NetworkFault
-from ..networks.quantise import TENSORRT, Loss, loss, quantise
+from ..networks.quantise import CPU, TENSORRT, Loss, loss, quantise
 from ..profiling.host import version_of
 
 #: Changes when the same network and data would be quantised differently.
@@ -75,7 +75,7 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
         return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
     root, pattern = Path(network.calibrate.path), network.calibrate.text
-    scheme = ("tensorrt",) if tensorrt else ()
+    scheme = (("fp16" if tensorrt >= STRONGLY_TYPED else "ranges"),) if tensorrt else ()
     digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode())
     for file in _files(root, pattern):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -92,7 +92,8 @@ def _files(root: Path, pattern: str) -> Iterable[Path]:
 def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) -> None:
     """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Faults.
 
-    For a platform with TensorRT, 8 bits are in its scheme, and the ranges of all tensors are in the model.
+    For a platform with TensorRT, 8 bits are in its scheme, with the ranges of all tensors in the model; where types
+    decide, what is not in 8 bits is in fp16.
     """
     network = task.network
     assert network is not None
@@ -105,10 +106,11 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
     borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
     try:
         samples = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
-        if tensorrt:
-            model = with_ranges(quantise(Path(network.path), samples, TENSORRT), samples)
-        else:
-            model = quantise(Path(network.path), samples)
+        model = quantise(Path(network.path), samples, TENSORRT if tensorrt else CPU)
+        if tensorrt >= STRONGLY_TYPED:
+            model = rest_in_half(model)
+        elif tensorrt:
+            model = with_ranges(model, samples)
         found = loss(Path(network.path), model, samples)
     except NetworkFault as fault:
         raise Faults([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault

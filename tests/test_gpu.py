@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from flowc.model.diagnostic import Faults
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.networks.cuts import read_chain
 from flowc.steps import device
+from flowc.steps.joint import joint_problem
 from flowc.steps.mapping import problem_of
 from onnx import TensorProto, helper
 from typer.testing import CliRunner
@@ -46,6 +48,7 @@ network Net from "n.onnx" { in x: float32[1, 3, 8, 8] from "x"  out y: float32[1
 task Out { in y: float32[1, 3, 8, 8]  python "t.py:take" }
 app A { a: In  n: Net  b: Out  a -> n -> b }
 platform board { tensorrt "10.3"  cpu core  gpu ampere compute 8.7  dla nvdla }
+platform bare { tensorrt "10.3"  cpu core  dla nvdla }
 """
 MAKE_AND_TAKE = """
 import numpy as np
@@ -100,6 +103,14 @@ def on_stand_in(directory: Path, script: str, *arguments: str, **options: object
     return subprocess.run(
         command, cwd=directory, capture_output=True, text=True, timeout=120, check=False, env=environment
     )
+
+
+def save(path: Path, nodes: list[onnx.NodeProto], result: list[int]) -> None:
+    """A network from x to y with a weight w."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [1, 3, 8, 8]), ("y", result))]
+    weight = onnx.numpy_helper.from_array(np.random.default_rng(0).random((3, 3, 3, 3), np.float32), "w")
+    graph = helper.make_graph(nodes, "net", values[:1], values[1:], [weight])
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
 def first_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -201,6 +212,38 @@ def test_programs_in_8_bits_keep_the_protocol(dialect: str, in_8_bits: dict[str,
         assert things[0] == pytest.approx(things[1], rel=0.2)
     else:
         assert found == wanted
+
+
+def test_a_stage_of_8_bits_may_have_nothing_in_8_bits(write: Write, tmp_path: Path) -> None:
+    """Behind the DLA, the GPU has the tail of the network; of scales nothing is said there, and nothing is asked."""
+    text = write(
+        PARTLY.replace("precision fp16", 'precision int8 calibrate "n.npy"')
+        .replace('[1, 3, 8, 8] from "y"', '[1, 3, 1, 1] from "y"')
+        .replace("in y: float32[1, 3, 8, 8]", "in y: float32[1, 3, 1, 1]")
+        + 'mapping on board { A.n -> nvdla until "b" | ampere }',
+        t_py=MAKE_AND_TAKE,
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], "second"),
+        helper.make_node("GlobalAveragePool", ["b"], ["y"], "third"),
+    ]
+    save(text.parent / "n.onnx", nodes, [1, 3, 1, 1])
+    np.save(text.parent / "n.npy", np.ones((1, 3, 8, 8), np.float32))
+    steps.prepared(text, platform="board")
+    directory = build(text, tmp_path / "out", platform="board")
+    done = on_stand_in(directory, "build_engines.py")
+    assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    assert on_stand_in(directory, "main.py", "--frames", "3").returncode == 0
+
+
+def test_layers_know_their_nodes_where_the_inspector_is_no_strict_json(detectors: dict[str, Path]) -> None:
+    directory = detectors["trt8"]
+    for script in (["build_engines.py"], ["profile_engines.py", "--runs", "2", "--report", "layers.json"]):
+        done = on_stand_in(directory, *script, tensorrt="8.6.1")
+        assert done.returncode == 0, done.stderr
+    first, *_ = json.loads((directory / "layers.json").read_text())
+    assert [x["nodes"] for x in first["layers"][:3]] == [[], ["stem.sum", "stem"], ["entry.sum", "entry"]]
 
 
 def test_a_plan_of_another_version_is_named(detectors: dict[str, Path]) -> None:
@@ -403,11 +446,7 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
         helper.make_node("HardSwish", ["b"], ["c"], "third"),
         helper.make_node("Conv", ["c", "w"], ["y"], "", pads=[1] * 4),
     ]
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, 8, 8]) for n in "xy"]
-    weight = onnx.numpy_helper.from_array(np.ones((3, 3, 3, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "net", values[:1], values[1:], [weight])
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(model, text.parent / "n.onnx")
+    save(text.parent / "n.onnx", nodes, [1, 3, 8, 8])
     checked = steps.check(text, platform="board")
     store_profile(text, platform="board")
     profile, _ = steps.stored_profile(checked)
@@ -420,6 +459,53 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     assert [math.isinf(c) for c in costs] == [False, False, True, False]
     pieces = [s for s in found.entries if s.processor == "gpu"]
     assert sum(x.mean_ns for x in pieces[0].layers) == pytest.approx(4.25e6)
+    # A search with periods finds a way without the GPU too, although layers were measured on the DLA only.
+    text.write_text(text.read_text().replace("app A {", "app A { period 100 ms "))
+    paced = steps.check(text, platform="bare")
+    (net,) = joint_problem(paced, replace(found, entries=tuple(e for e in found.entries if e.processor != "gpu"))).nets
+    assert {c.option for c in net.candidates} == {"cpu"}
+    # More pieces than the DLA holds: it stays off, and the rest is known.
+    monkeypatch.setenv("FLOWC_STAND_IN", json.dumps({"machine": {"loadables": 1}}))
+    said: list[str] = []
+    found = device.measure_devices(checked, profile, 1.0, said.append)
+    assert {e.processor for e in found.entries if e.subject == "A.n"} == {"cpu", "gpu"}
+    assert said[-1].startswith("A.n stays off the dla: ")
+
+
+def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
+    monkeypatch.setattr(device, "MOST", 4)
+    monkeypatch.setattr(device, "FEWEST", 4)
+    text = write(
+        PARTLY.replace(
+            "app A { a: In  n: Net  b: Out  a -> n -> b }",
+            'network Exact from "n.onnx" { in x: float32[1, 3, 8, 8] from "x"  out y: float32[1, 3, 8, 8] from "y" }\n'
+            "app A { a: In  n: Net  m: Exact  b: Out  a -> n -> m -> b }",
+        ),
+        t_py=MAKE_AND_TAKE,
+    )
+    save(text.parent / "n.onnx", [helper.make_node("Relu", ["x"], ["y"], "only")], [1, 3, 8, 8])
+    checked = steps.check(text, platform="board")
+    store_profile(text, platform="board")
+    profile, _ = steps.stored_profile(checked)
+    assert profile is not None
+    kept = Path.read_text
+
+    def read(path: Path) -> str:
+        """The report, where fp32 takes ten times as long."""
+        content = kept(path)
+        if path.name != "layers.json":
+            return content
+        plans = json.loads(content)
+        for plan in plans:
+            for layer in plan["layers"] if plan["precision"] == "fp32" else ():
+                layer["ms"] *= 10
+        return json.dumps(plans)
+
+    monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: read(self))
+    found = device.measure_devices(checked, profile, 1.0)
+    times = {e.subject: e.layers[0].mean_ns for e in found.entries if e.processor == "gpu"}
+    assert times == {"A.n": 1.25e6, "A.m": 12.5e6}
 
 
 # -- DLAs --------------------------------------------------------------------------------------------------------------

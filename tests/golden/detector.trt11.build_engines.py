@@ -32,9 +32,9 @@ class Stage(NamedTuple):
 
 
 STAGES: List[Stage] = [
-    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "bc3bfa320faf", {"image": (1, 3, 192, 256)}),
-    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "7ad98383d077", {"entry": (1, 32, 48, 64)}),
-    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "5dd27417e5ad", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
+    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "41b8f91ff104", {"image": (1, 3, 192, 256)}),
+    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "27a97b9ca087", {"entry": (1, 32, 48, 64)}),
+    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "1d74f29404ad", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
 ]
 
 

@@ -63,8 +63,16 @@ class Engine:
     def made_of(self) -> Dict[str, List[str]]:
         """Of each layer of the engine, the nodes of the model that it was made of, where TensorRT says so."""
         text = self._engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
-        layers = [x for x in json.loads(text)["Layers"] if isinstance(x, dict)]
-        return {x["Name"]: re.findall(r"\[ONNX Layer: ([^\]]*)\]", x.get("Metadata", "")) for x in layers}
+        try:
+            layers = json.loads(text, strict=False)["Layers"]  # 8.6 writes control characters as they are
+        except (ValueError, KeyError):
+            return {}
+        found: Dict[str, List[str]] = {}
+        for layer in layers:
+            if isinstance(layer, dict):
+                nodes = re.findall(r"\[ONNX Layer: ([^\]]*)\]", layer.get("Metadata", ""))
+                found.setdefault(layer["Name"], []).extend(nodes)
+        return found
 
     def check(self, name: str, shape: Tuple[int, ...], dtype: np.dtype) -> None:
         """The plan has this tensor."""

@@ -32,10 +32,16 @@ class Stage(NamedTuple):
 
 
 STAGES: List[Stage] = [
-    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "456062f1dcc6", {"image": (1, 3, 192, 256)}),
-    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "4e4aab6c4984", {"entry": (1, 32, 48, 64)}),
-    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "97779b28a97c", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
+    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "afdb5c523657", {"image": (1, 3, 192, 256)}),
+    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "d04dc27d4f30", {"entry": (1, 32, 48, 64)}),
+    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "e12a73103e95", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
 ]
+
+
+def has_pairs(network: trt.INetworkDefinition) -> bool:
+    """Does the model say what is computed in 8 bits, and how it is scaled? Without, the builder would look for scales."""
+    kinds = [network.get_layer(i).type for i in range(network.num_layers)]
+    return trt.LayerType.QUANTIZE in kinds or trt.LayerType.DEQUANTIZE in kinds
 
 
 class Refused(Exception):
@@ -64,8 +70,8 @@ class Builder:
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
-        if stage.precision == "int8":
-            config.set_flag(trt.BuilderFlag.INT8)  # the scales are in the model, as Q/DQ layers
+        if has_pairs(network):
+            config.set_flag(trt.BuilderFlag.INT8)
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA
             config.DLA_core = 0  # the plan runs on any core; the program says on which

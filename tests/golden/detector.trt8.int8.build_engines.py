@@ -41,6 +41,12 @@ STAGES: List[Stage] = [
 ]
 
 
+def has_pairs(network: trt.INetworkDefinition) -> bool:
+    """Does the model say what is computed in 8 bits, and how it is scaled? Without, the builder would look for scales."""
+    kinds = [network.get_layer(i).type for i in range(network.num_layers)]
+    return trt.LayerType.QUANTIZE in kinds or trt.LayerType.DEQUANTIZE in kinds
+
+
 def set_ranges(stage: Stage, network: trt.INetworkDefinition) -> None:
     """8 bits for a DLA, which knows no Q/DQ layers: tensors get ranges; what has none is computed in 16 bits."""
     with open(os.path.join(HOME, os.path.splitext(stage.implicit)[0] + ".json")) as file:
@@ -85,7 +91,7 @@ class Builder:
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans know what their layers were made of
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
-        if stage.precision == "int8":
+        if stage.implicit or has_pairs(network):
             config.set_flag(trt.BuilderFlag.INT8)
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA

@@ -34,21 +34,21 @@ def program() -> Program:
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage1 = app_detect.task(
         "Detect.find.stage1",
-        TensorRT("networks/yolo=Detect.find.stage1.onnx", ["image"], ["entry"], on={"volta": ("gpu", 0)}, digest="456062f1dcc6", precision="fp16"),
+        TensorRT("networks/yolo=Detect.find.stage1.onnx", ["image"], ["entry"], on={"volta": ("gpu", 0)}, digest="afdb5c523657", precision="fp16"),
         inputs=[Port("image", "float32", (1, 3, 192, 256))],
         outputs=[Port("entry", "float32", (1, 32, 48, 64))],
     )
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage2 = app_detect.task(
         "Detect.find.stage2",
-        TensorRT("networks/yolo=Detect.find.stage2.onnx", ["entry"], ["block2", "neck"], on={"nvdla[0]": ("dla", 0), "nvdla[1]": ("dla", 1)}, digest="4e4aab6c4984", precision="fp16"),
+        TensorRT("networks/yolo=Detect.find.stage2.onnx", ["entry"], ["block2", "neck"], on={"nvdla[0]": ("dla", 0), "nvdla[1]": ("dla", 1)}, digest="d04dc27d4f30", precision="fp16"),
         inputs=[Port("entry", "float32", (1, 32, 48, 64))],
         outputs=[Port("block2", "float32", (1, 128, 12, 16)), Port("neck", "float32", (1, 64, 6, 8))],
     )
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage3 = app_detect.task(
         "Detect.find.stage3",
-        TensorRT("networks/yolo=Detect.find.stage3.onnx", ["block2", "neck"], ["coarse", "fine"], on={"volta": ("gpu", 0)}, digest="97779b28a97c", precision="fp16"),
+        TensorRT("networks/yolo=Detect.find.stage3.onnx", ["block2", "neck"], ["coarse", "fine"], on={"volta": ("gpu", 0)}, digest="e12a73103e95", precision="fp16"),
         inputs=[Port("block2", "float32", (1, 128, 12, 16)), Port("neck", "float32", (1, 64, 6, 8))],
         outputs=[Port("coarse", "float32", (1, 24, 6, 8)), Port("fine", "float32", (1, 24, 12, 16))],
     )

@@ -58,7 +58,8 @@ def layer_times(stage: Stage, runs: int) -> Dict[str, Any]:
         cuda.free(piece)
     nodes = engine.made_of
     layers = [{"name": n, "ms": ms / runs, "nodes": nodes.get(n, [])} for n, ms in profiler.ms.items()]
-    return {"file": stage.file, "device": stage.device, "layers": layers}
+    plan = {"file": stage.file, "device": stage.device, "precision": stage.precision, "batch": stage.batch}
+    return {**plan, "digest": stage.digest, "layers": layers}
 
 
 def main() -> int:

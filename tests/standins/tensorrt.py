@@ -32,7 +32,7 @@ ON_DLA = frozenset(
     {
         "Conv", "ConvTranspose", "MaxPool", "AveragePool", "Relu", "Sigmoid", "Tanh", "Clip", "PRelu", "Add", "Sub",
         "Mul", "Max", "Min", "Concat", "Resize", "LRN", "Gemm", "MatMul", "BatchNormalization", "QuantizeLinear",
-        "DequantizeLinear", "Identity",
+        "DequantizeLinear",
     }
 )  # fmt: skip
 
@@ -436,7 +436,8 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             header = {
                 "version": version, "gpu": cuda.device, "capability": list(cuda.capability), "dla": on_dla,
                 "flags": sorted(f.name for f in config._flags), "arena": machine.arena_bytes, "tensors": tensors,
-                "layers": engine_layers(network, config),
+                "layers": (layers := engine_layers(network, config)),
+                "pieces": sum(x["Name"].startswith("{ForeignNode[") for x in layers),
                 "name": network._model.graph.name or "network",
             }  # fmt: skip
             text = json.dumps(header).encode()
@@ -541,8 +542,9 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                     cuda.complain(f"{header['name']} is deserialised for a DLA, and no core has been chosen")
                 core = self._core or 0
                 loaded = resident.setdefault(core, weakref.WeakSet())
-                if len(loaded) >= machine.loadables:
-                    refused(f"DLA core {core} holds {len(loaded)} loadables already")
+                held = sum(e._header["pieces"] for e in loaded)
+                if held + header["pieces"] > machine.loadables:
+                    refused(f"DLA core {core} holds {held} loadables already")
                     return None
             engine = ICudaEngine(self, header, rest[int(length) :], core)
             self._made.append(weakref.ref(engine))
@@ -626,7 +628,8 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             if format is not LayerInformationFormat.JSON:  # type: ignore[attr-defined]
                 return "\n".join(x["Name"] for x in self._header["layers"])
             layers = [x if "LayerType" in x else x["Name"] for x in self._header["layers"]]
-            return json.dumps({"Layers": layers, "Bindings": list(self._header["tensors"])})
+            text = json.dumps({"Layers": layers, "Bindings": list(self._header["tensors"])})
+            return text.replace("\\u001f", "\x1f") if generation == 8 else text
 
     class IProfiler:
         def __init__(self) -> None:
@@ -792,7 +795,7 @@ def _unfit_pairs(model: Any) -> str:
         zero = constants.get(node.input[2]) if len(node.input) > 2 else None
         data = constants.get(node.input[0])
         kinds = {t.data_type for t in (zero, data) if t is not None}
-        if not kinds <= {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT}:
+        if not kinds <= {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16}:
             return f"{node.output[0]}: quantised data has to be int8"
         if zero is None and node.op_type == _PAIR[0]:
             return f"{node.output[0]}: without a zero point it is uint8, and quantised data has to be int8"
@@ -811,14 +814,14 @@ def _monitored(monitor: Any, layers: int) -> bool:
 
 
 def _small_types(model: Any) -> bool:
-    """Does a strongly typed model compute in 16 bits or quantised? Casts at its borders are another matter."""
+    """Does a strongly typed model compute in 8 and 16 bits alone? Casts at its borders are another matter."""
     import onnx
 
     operators = {node.op_type for node in model.graph.node}
     kinds = {i.data_type for i in model.graph.initializer}
     if "Cast" not in operators:
         kinds |= {v.type.tensor_type.elem_type for v in model.graph.input}
-    return "QuantizeLinear" in operators or onnx.TensorProto.FLOAT not in kinds
+    return onnx.TensorProto.FLOAT not in kinds
 
 
 def _static(model: Any, shapes: dict[str, tuple[int, ...]], type_of: Any) -> tuple[bytes, dict[str, Any]]:
