@@ -17,6 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from builds import Write, store_profile
 
+pytestmark = pytest.mark.alone
+
 DEPTH, CHANNELS, SIZE, FRAMES = 10, 24, 48, 900
 CODE = f"""
 import numpy as np

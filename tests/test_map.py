@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 
 from builds import Write, harness, run, store_profile
 
+pytestmark = pytest.mark.alone
+
 DEPTH = 8
 CODE = """
 import numpy as np

@@ -23,6 +23,8 @@ from flowc.runtime.reference import Reference, load_deployment
 
 from builds import ROOT, Write, build, harness, run
 
+pytestmark = pytest.mark.alone
+
 TASKS = """
 import ctypes, os, sys, threading, time
 import numpy as np

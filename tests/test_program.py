@@ -15,6 +15,8 @@ import pytest
 
 from builds import Write, build, harness, run, store_profile
 
+pytestmark = pytest.mark.alone
+
 TYPES = "type N = int64\n"
 COUNT = """
 import numpy as np
