@@ -7,12 +7,12 @@ held against the rules of the platform's DLA (networks/dla_rules.py).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from ..model.application import Network, Task
-from ..model.diagnostic import one_of
+from ..model.application import Application, Network, Task
+from ..model.diagnostic import Diagnostic, one_of
 from ..model.platform import STRONGLY_TYPED, Platform
 from ..networks.dla_limits import GENERATIONS, Generation
 from ..networks.dla_rules import Breach, breaches
@@ -22,6 +22,12 @@ from ..networks.implicit import has_pairs, without_pairs
 Reason = tuple[str, str, str]
 #: Compute capability of the GPU beside the DLA, and which one that is.
 _BESIDE = {(7, 2): "xavier", (8, 7): "orin"}
+#: KiB of shared memory that a block may have, by compute capability (CUDA C++ Programming Guide, technical
+#: specifications); others are not judged.
+_SHARED_KIB = {
+    (5, 3): 48, (6, 0): 48, (6, 1): 48, (6, 2): 48, (7, 0): 96, (7, 2): 96, (7, 5): 64, (8, 0): 163, (8, 6): 99,
+    (8, 7): 163, (8, 9): 99, (9, 0): 227, (10, 0): 227, (12, 0): 99,
+}  # fmt: skip
 #: Layers that a message names; `flowc show --platform` has all of them.
 SHOWN = 3
 
@@ -40,7 +46,7 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
         return "F603", "a program uses one GPU, and the platform has more", "declare one"
     if task.network is None:
         if not task.implementations or any(i.kind == kind for i in task.implementations):
-            return None  # code for any processor may be added to an abstract task
+            return _too_much_shared(task, platform) if kind == "gpu" else None  # to an abstract task code may be added
         have = f"it has code for {one_of(sorted({i.kind for i in task.implementations}))}"
         return "F503", f"`{task.name}` cannot run on a {kind}: it has no code for one", have
     if kind == "cpu":
@@ -48,6 +54,29 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     if task.network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
     return _unfit_for_dla(task, task.network, platform, fallback) if kind == "dla" else None
+
+
+def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:
+    """Tasks whose only code is kernels that the platform's GPU cannot launch: one fault per definition."""
+    found = {}
+    for task in (t for a in apps for t in a.tasks):
+        reason = _too_much_shared(task, platform)
+        if reason is not None and all(i.kind == "gpu" for i in task.implementations):
+            code, message, help_text = reason
+            found[task.definition] = Diagnostic(code, message, task.implementations[0].span, "", (), help_text)
+    return tuple(found.values())
+
+
+def _too_much_shared(task: Task, platform: Platform) -> Reason | None:
+    """Kernels that ask for more shared memory than a block can have on the platform's GPU."""
+    compute = next((p.compute for p in platform.pools if p.kind == "gpu"), None)
+    most = None if compute is None else _SHARED_KIB.get(compute)
+    for launch in (x for i in task.implementations for x in i.launches):
+        if most is not None and compute is not None and launch.shared > most << 10:
+            name = ".".join(map(str, compute))
+            message = f"kernel `{launch.kernel}` asks for {launch.shared} bytes of shared memory"
+            return "F309", message, f"a block has {most} KiB on a GPU of compute capability {name}"
+    return None
 
 
 def _has_code(task: Task) -> bool:

@@ -28,6 +28,7 @@ from ..mapping.accelerate import on_gpu
 from ..mapping.moving import calibrated
 from ..mapping.problem import Problem, pinned
 from ..mapping.stages import with_stages
+from ..mapping.targets import unlaunchable
 from ..model.application import Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
@@ -127,6 +128,7 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
         if fault is not None:
             diagnostics.append(fault)
         if chosen is not None and not has_errors(diagnostics):
+            diagnostics += unlaunchable(system.apps, chosen)
             wishes = pinned(system.apps, chosen, system.pins)[1]
             diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
         return Checked(system, chosen, verdicts, tuple(_in_order(diagnostics)), stored, unquantised, losses)

@@ -508,6 +508,25 @@ def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatc
     assert times == {"A.n": 1.25e6, "A.m": 12.5e6}
 
 
+@pytest.mark.parametrize(("board", "fits"), [("xavier", False), ("orin", True), ("desktop", True)])
+def test_shared_memory_is_that_of_the_platforms_gpu(copies: Path, tmp_path: Path, board: str, fits: bool) -> None:
+    """120 KiB for a block: one task has code for a CPU too, another one has not; a desktop does not say what it has."""
+    folder = tmp_path / "denoise"
+    shutil.copytree(copies / "denoise", folder)
+    text = folder / "denoise.flow"
+    with_c = text.read_text().replace('"bilateral.cu:bilateral"', '"bilateral.cu:bilateral" shared 120 KiB')
+    text.write_text(with_c)
+    checked = steps.check(text, platform=board)
+    store_profile(text, platform=board)
+    profile, _ = steps.stored_profile(checked)
+    places = {p.task: p.processors for p in steps.map_system(checked, profile).placements}
+    assert checked.platform is not None
+    assert (checked.platform.pool_of(places["Clean.denoise"][0]).kind == "gpu") == fits
+    text.write_text(with_c.replace("(grey, soft, height, width)", "(grey, soft, height, width) shared 120 KiB"))
+    said = [d.message for d in steps.check(text, platform=board).diagnostics if d.code == "F309"]
+    assert said == ([] if fits else ["kernel `soften` asks for 122880 bytes of shared memory"])
+
+
 # -- DLAs --------------------------------------------------------------------------------------------------------------
 def test_check_tells_what_a_dla_can_run(examples: Path, tmp_path: Path) -> None:
     text = str(examples / "detect" / "detect.flow")
