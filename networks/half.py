@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import onnx
 
-#: The first operator set whose scales may be in fp16.
-SCALES = 19
+#: The first operator set whose scales may be in fp16, and the version of the format that goes with it.
+SCALES, IR = 19, 9
 
 
 def in_half(model: onnx.ModelProto) -> bytes:
     """The model with weights and layers in fp16; what goes in and out keeps its type.
 
-    Operators without fp16 keep fp32, between casts (the list is ONNX Runtime's).
+    Operators without fp16 keep fp32, between casts (the list is ONNX Runtime's). Layers keep their names and order: the
+    cast of an input stands before the first that reads it, the cast that makes an output behind what it casts.
     """
     from onnxruntime.transformers.float16 import convert_float_to_float16
-    from onnxruntime.transformers.onnx_model import OnnxModel
 
-    converted = OnnxModel(convert_float_to_float16(model, keep_io_types=True))
-    converted.topological_sort()  # casts of inputs come last otherwise
-    content: bytes = converted.model.SerializeToString()
+    count = len(model.graph.node)
+    converted = convert_float_to_float16(model, keep_io_types=True)
+    nodes = _in_order(list(converted.graph.node), count)
+    del converted.graph.node[:]
+    converted.graph.node.extend(nodes)
+    content: bytes = converted.SerializeToString()
     return content
 
 
@@ -32,4 +36,36 @@ def rest_in_half(quantised: bytes) -> bytes:
     model = onnx.load_model_from_string(quantised)
     if next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx")) < SCALES:
         model = onnx.version_converter.convert_version(model, SCALES)
+    model.ir_version = max(IR, model.ir_version)
     return in_half(model)
+
+
+def _in_order(nodes: list[Any], count: int) -> list[Any]:
+    """The first `count` nodes in their order, and the others, which are casts, where they belong."""
+    makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
+    readers: dict[int, list[int]] = {}
+    for k, node in enumerate(nodes):
+        for t in {t for t in node.input if t in makers}:
+            readers.setdefault(makers[t], []).append(k)
+    places: dict[int, tuple[float, int]] = {k: (float(k), k) for k in range(count)}
+
+    def place(k: int) -> tuple[float, int]:
+        """Half a step behind what is cast, or half a step before the first reader."""
+        if k not in places:
+            source = makers.get(nodes[k].input[0])
+            near = place(source)[0] + 0.5 if source is not None else min(place(r)[0] for r in readers[k]) - 0.5
+            places[k] = near, k
+        return places[k]
+
+    waits = [len({makers[t] for t in n.input if t in makers}) for n in nodes]
+    ready = [(*place(k), k) for k, n in enumerate(waits) if not n]
+    heapify(ready)
+    found = []
+    while ready:
+        *_, k = heappop(ready)
+        found.append(nodes[k])
+        for reader in readers.get(k, ()):
+            waits[reader] -= 1
+            if not waits[reader]:
+                heappush(ready, (*place(reader), reader))
+    return found

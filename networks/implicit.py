@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KEY = "flowc.ranges"
 #: The largest number of a symmetric scheme with 8 bits.
 LARGEST = 127
+#: Layers with one scale for all that they read and make, on a DLA.
+ONE_SCALE = frozenset({"Concat", "MaxPool", "AveragePool"})
 #: Layers whose constants are tensors to TensorRT, and need ranges as well.
 ELEMENTWISE = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"})
 
@@ -65,7 +67,8 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     """The network in floating point, and the largest absolute values of its tensors.
 
     Inputs and outputs of 8 bits keep their names and are declared as float32: the engine converts them by their range.
-    What is quantised has the range of its scale, so that pieces of one network agree.
+    What is quantised has the range of its scale, so that pieces of one network agree; where a DLA has one scale for all
+    that a layer reads and makes, all of it has the largest of the ranges.
     """
     import onnx
     from onnx import TensorProto, numpy_helper
@@ -107,8 +110,10 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     for tensor, largest in ranges_of(model).items():
         ranges.setdefault(name(tensor), largest)
     ranges |= {r: ranges[name(r)] for r in results if name(r) in ranges}
+    borders = set()
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type == TensorProto.INT8:
+            borders.add(value.name)
             value.type.tensor_type.elem_type = TensorProto.FLOAT
     there = {t for n in nodes for t in (*n.input, *n.output)}
     kept = [t for t in graph.initializer if t.name in there]
@@ -118,6 +123,7 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
         field.extend(values)
     del graph.value_info[:]
     ranges = {t: v for t, v in ranges.items() if t in there - constants.keys()}
+    _agree(nodes, ranges, borders)
     beside = {t for n in nodes if n.op_type in ELEMENTWISE for t in n.input if t in constants}
     for tensor in beside:
         if constants[tensor].data_type == TensorProto.FLOAT:
@@ -133,3 +139,26 @@ def _copy(source: str, target: str, dims: int) -> Any:
     if dims == 4:
         return helper.make_node("MaxPool", [source], [target], target, kernel_shape=[1, 1])
     return helper.make_node("Identity", [source], [target], target)
+
+
+def _agree(nodes: Iterable[Any], ranges: dict[str, float], borders: Set[str]) -> None:
+    """One range for all that layers of one scale read and make.
+
+    `borders` have 8 bits in other stages too, so their ranges stay; where that is not the one of its group, the others
+    lose theirs, and the layer is computed in 16 bits.
+    """
+    import networkx
+
+    groups = networkx.Graph()
+    for node in nodes:
+        if node.op_type in ONE_SCALE:
+            tensors = [t for t in (*node.input, *node.output) if t in ranges]
+            groups.add_edges_from((tensors[0], t) for t in tensors)
+    for group in networkx.connected_components(groups):
+        largest = max(ranges[t] for t in group)
+        fixed = group & borders
+        if all(ranges[t] == largest for t in fixed):
+            ranges.update(dict.fromkeys(group, largest))
+        else:
+            for tensor in group - fixed:
+                del ranges[tensor]

@@ -116,7 +116,8 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     whole = onnx.load(str(path))
     if any(n.op_type in PAIR for n in whole.graph.node):
         raise NetworkFault("F411", f"`{path.name}` is quantised already", "leave `precision` out")
-    if scheme.symmetric and any(t.data_type == onnx.TensorProto.FLOAT16 for t in whole.graph.initializer):
+    given = (a.t for n in whole.graph.node if n.op_type == "Constant" for a in n.attribute)
+    if scheme.symmetric and any(t.data_type == onnx.TensorProto.FLOAT16 for t in (*whole.graph.initializer, *given)):
         message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
         raise NetworkFault("F411", message, "export it in fp32")
     try:

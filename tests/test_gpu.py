@@ -237,6 +237,31 @@ def test_a_stage_of_8_bits_may_have_nothing_in_8_bits(write: Write, tmp_path: Pa
     assert on_stand_in(directory, "main.py", "--frames", "3").returncode == 0
 
 
+def test_constants_of_a_stage_in_8_bits_are_told_their_ranges(write: Write, tmp_path: Path) -> None:
+    """TensorRT calls a layer after a constant, and not the tensor that the layer makes."""
+    pin = 'mapping on board { A.n -> nvdla until "d" | ampere }'
+    text = write(PARTLY.replace("precision fp16", 'precision int8 calibrate "n.npy"') + pin, t_py=MAKE_AND_TAKE)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("Constant", [], ["three"], value=onnx.numpy_helper.from_array(np.array(3, np.float32))),
+        helper.make_node("Relu", ["a"], ["b"], "rectify"),
+        helper.make_node("Mul", ["b", "three"], ["d"], "second"),
+        helper.make_node("Conv", ["d", "w"], ["y"], "third", pads=[1] * 4),
+    ]
+    save(text.parent / "n.onnx", nodes, [1, 3, 8, 8])
+    np.save(text.parent / "n.npy", np.ones((1, 3, 8, 8), np.float32))
+    steps.prepared(text, platform="board")
+    directory = build(text, tmp_path / "out", platform="board")
+    script = (directory / "build_engines.py").read_text()
+    asked = script.replace(
+        "tensor.set_dynamic_range(", "print('range', tensor.name, largest); tensor.set_dynamic_range("
+    )
+    assert asked != script
+    (directory / "build_engines.py").write_text(asked)
+    done = on_stand_in(directory, "build_engines.py")
+    assert done.returncode == 0 and re.search(r"range \(Unnamed Layer\* \d+\) \[Constant\]_output 3\.0", done.stdout)
+
+
 def test_layers_know_their_nodes_where_the_inspector_is_no_strict_json(detectors: dict[str, Path]) -> None:
     directory = detectors["trt8"]
     for script in (["build_engines.py"], ["profile_engines.py", "--runs", "2", "--report", "layers.json"]):

@@ -111,7 +111,7 @@ def test_without_pairs_it_is_the_network_in_floating_point(tmp_path: Path, name:
         assert np.allclose(runs(plain, sample)["scores"], wanted, atol=1e-4)
     graph = onnx.load_from_string(plain).graph
     constants = {t.name for t in graph.initializer}
-    assert set(ranges) == {t for n in graph.node for t in (*n.input, *n.output) if t and t not in constants}
+    assert set(ranges) >= {t for n in graph.node for t in (*n.input, *n.output) if t and t not in constants}
     assert KEY not in {p.key for p in onnx.load_from_string(plain).metadata_props}
 
 
@@ -172,7 +172,9 @@ def test_ranges_are_what_was_seen(tmp_path: Path) -> None:
     for sample in samples(tmp_path / "n.onnx"):
         for tensor, value in (runs(watched.SerializeToString(), sample) | sample).items():
             found[tensor] = max(found[tensor], float(np.abs(value).max()))
-    assert all(np.isclose(found[t], ranges[t], rtol=0.15) for t in ranges), (found, ranges)
+    shared = {t for n in watched.graph.node if n.op_type in ("Concat", "MaxPool") for t in (*n.input, *n.output)}
+    assert all(np.isclose(found[t], ranges[t], rtol=0.15) or t in shared for t in ranges), (found, ranges)
+    assert all(ranges[t] >= 0.9 * found[t] for t in ranges)
 
 
 @settings(max_examples=25, deadline=None)
@@ -255,6 +257,63 @@ def test_where_types_decide_the_rest_is_fp16(tmp_path: Path, name: str) -> None:
     chain = read_chain(tmp_path / "h.onnx")
     crossing = {chain.tensors[t].dtype for c in cut_points(tmp_path / "h.onnx") for t in c.tensors}
     assert "int8" in crossing and crossing <= {"int8", "float16", "float32"}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_of_one_scale_have_one_range(tmp_path: Path, name: str) -> None:
+    """A DLA has one scale for all that a Concat or a pooling reads and makes; what comes in 8 bits keeps its own."""
+    path = made(tmp_path / "n.onnx", NETWORKS[name]())
+    lost = 0
+    for cuts in ([], *([c.layer] for c in cut_points(path))):
+        for stage in split(path, {}, 1, cuts):
+            plain, ranges = without_pairs(stage.model)
+            network = onnx.load_from_string(plain)
+            for node in network.graph.node:
+                if node.op_type in ("Concat", "MaxPool", "AveragePool"):
+                    around = [ranges.get(t) for t in (*node.input, *node.output)]
+                    lost += None in around
+                    assert len({*around} - {None}) <= 1, node.name
+            scales = {
+                n.input[0]: n.input[1] for n in onnx.load_from_string(stage.model).graph.node if n.op_type == PAIR[1]
+            }
+            for i in stage.inputs:
+                if i.tensor.dtype == "int8":
+                    whole = {t.name: t for t in onnx.load_from_string(stage.model).graph.initializer}
+                    scale = float(numpy_helper.to_array(whole[scales[i.tensor.name]]))
+                    assert ranges[i.tensor.name] == pytest.approx(LARGEST * scale)
+    assert lost == 0 or name != "mobilenet"
+
+
+def order_is_kept(path: Path, content: bytes) -> None:
+    """What is left of the names of a network's layers is in their order, so that pins mean what they say."""
+    (path.parent / "half.onnx").write_bytes(content)
+    names = [x.name for x in read_chain(path, {}, 1).layers]
+    place = {name: k for k, name in enumerate(names)}
+    kept = [place[x.name] for x in read_chain(path.parent / "half.onnx", {}, 1).layers if x.name in place]
+    assert kept == sorted(kept) and len(kept) == len(names)
+
+
+@pytest.mark.parametrize("file", ["detector/yolo.onnx", "detect/ssd.onnx"])
+def test_layers_keep_their_order_in_fp16(examples: Path, tmp_path: Path, file: str) -> None:
+    order_is_kept(examples / file, in_half(onnx.load(examples / file)))
+    coded = tmp_path / "int8.onnx"
+    coded.write_bytes(quantise(examples / file, samples(examples / file, 1), TENSORRT))
+    order_is_kept(coded, rest_in_half(coded.read_bytes()))
+
+
+def test_a_result_with_layers_behind_it_keeps_its_place_in_fp16(tmp_path: Path) -> None:
+    nodes = [N("Conv", ["image", "w"], ["c"]), N("Relu", ["c"], ["y"]), N("Conv", ["y", "v"], ["z0"])]
+    nodes += [N("Relu", ["z0"], ["z1"]), N("Conv", ["z1", "v"], ["z"])]
+    rng = np.random.default_rng(1)
+    constants = {k: rng.uniform(-1, 1, (4, n, 1, 1)).astype(np.float32) for k, n in {"w": 3, "v": 4}.items()}
+    network = model(nodes, {"image": [1, 3, 8, 8]}, constants, "y z")
+    onnx.save(network, tmp_path / "n.onnx")
+    order_is_kept(tmp_path / "n.onnx", in_half(network))
+    assert [x.name for x in read_chain(tmp_path / "half.onnx").layers][:4] == [
+        *("graph_input_cast_0", "c", "graph_output_cast_0", "y")
+    ]
+    exact, coarse = (runs(p.read_bytes(), samples(p, 1)[0]) for p in (tmp_path / "n.onnx", tmp_path / "half.onnx"))
+    assert all(np.allclose(exact[t], coarse[t], atol=0.05) for t in "yz")
 
 
 # -- rules of a DLA ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Stage(NamedTuple):
 STAGES: List[Stage] = [
     Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "41b8f91ff104", {"image": (1, 3, 192, 256)}),
     Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "27a97b9ca087", {"entry": (1, 32, 48, 64)}),
-    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "1d74f29404ad", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
+    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "c76fa2011fc6", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
 ]
 
 
@@ -101,12 +101,24 @@ class Builder:
 
     def check_dla(self, stage: Stage, network: trt.INetworkDefinition, config: trt.IBuilderConfig) -> None:
         """Every layer runs on the DLA, or the stage allows the GPU to help out."""
+        fixed = constants(network)
         layers = [network.get_layer(i) for i in range(network.num_layers)]
-        others = [x for x in layers if x.type != trt.LayerType.CONSTANT and not config.can_run_on_DLA(x)]
+        others = [x for x in layers if x.get_output(0).name not in fixed and not config.can_run_on_DLA(x)]
         if others and not stage.fallback:
             raise Refused("the DLA cannot run:\n" + "\n".join("  %s (%s)" % (x.name, x.type) for x in others))
         if others:
             config.set_flag(trt.BuilderFlag.GPU_FALLBACK)
+
+
+def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
+    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    found: Dict[str, str] = {}
+    for layer in (network.get_layer(i) for i in range(network.num_layers)):
+        inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
+        if all(t is None or t.name in found for t in inputs):
+            names = [found[t.name] for t in inputs if t is not None] or [layer.name]
+            found.update((layer.get_output(i).name, names[0]) for i in range(layer.num_outputs))
+    return found
 
 
 def read(path: str) -> bytes:

@@ -54,9 +54,10 @@ def set_ranges(stage: Stage, network: trt.INetworkDefinition) -> None:
     borders = [network.get_input(i) for i in range(network.num_inputs)]
     borders += [network.get_output(i) for i in range(network.num_outputs)]
     layers = [network.get_layer(i) for i in range(network.num_layers)]
+    fixed = constants(network)
     for tensor in borders + [x.get_output(i) for x in layers for i in range(x.num_outputs)]:
-        if tensor.name in known["ranges"]:
-            largest = known["ranges"][tensor.name]
+        largest = known["ranges"].get(fixed.get(tensor.name, tensor.name))
+        if largest is not None:
             tensor.set_dynamic_range(-largest, largest)
     for tensor in borders:
         if tensor.name in known["int8"]:
@@ -108,12 +109,24 @@ class Builder:
 
     def check_dla(self, stage: Stage, network: trt.INetworkDefinition, config: trt.IBuilderConfig) -> None:
         """Every layer runs on the DLA, or the stage allows the GPU to help out."""
+        fixed = constants(network)
         layers = [network.get_layer(i) for i in range(network.num_layers)]
-        others = [x for x in layers if x.type != trt.LayerType.CONSTANT and not config.can_run_on_DLA(x)]
+        others = [x for x in layers if x.get_output(0).name not in fixed and not config.can_run_on_DLA(x)]
         if others and not stage.fallback:
             raise Refused("the DLA cannot run:\n" + "\n".join("  %s (%s)" % (x.name, x.type) for x in others))
         if others:
             config.set_flag(trt.BuilderFlag.GPU_FALLBACK)
+
+
+def constants(network: trt.INetworkDefinition) -> Dict[str, str]:
+    """Tensors that follow from a constant alone, which the builder folds, and what the model calls the constant."""
+    found: Dict[str, str] = {}
+    for layer in (network.get_layer(i) for i in range(network.num_layers)):
+        inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
+        if all(t is None or t.name in found for t in inputs):
+            names = [found[t.name] for t in inputs if t is not None] or [layer.name]
+            found.update((layer.get_output(i).name, names[0]) for i in range(layer.num_outputs))
+    return found
 
 
 def read(path: str) -> bytes:

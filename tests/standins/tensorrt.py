@@ -178,8 +178,18 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
         name = ""
         type: Any = None
 
-        def __init__(self, name: str, kind: Any, operator: str, makes: Sequence[ITensor] = ()) -> None:
-            self.name, self.type, self._operator, self._makes = name, kind, operator, tuple(makes)
+        def __init__(
+            self, name: str, kind: Any, operator: str, makes: Sequence[ITensor] = (), reads: Sequence[ITensor] = ()
+        ) -> None:
+            self.name, self.type, self._operator = name, kind, operator
+            self._makes, self._reads = tuple(makes), tuple(reads)
+
+        @property
+        def num_inputs(self) -> int:
+            return len(self._reads)
+
+        def get_input(self, index: int) -> ITensor:
+            return self._reads[index]
 
         @property
         def num_outputs(self) -> int:
@@ -285,13 +295,19 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                 # Constants of element-wise operators become layers of their own, those of a convolution do not.
                 for name in node.input if _LAYERS.get(node.op_type) == "ELEMENTWISE" else ():
                     if name in fixed:
-                        network._layers.append(ILayer(name, LayerType.CONSTANT, "Constant"))
+                        # Named after the constant, but what it makes is not.
+                        made = [
+                            ITensor(f"(Unnamed Layer* {len(network._layers)}) [Constant]_output", (), DataType.FLOAT)
+                        ]
+                        network._tensors[name] = made[0]
+                        network._layers.append(ILayer(name, LayerType.CONSTANT, "Constant", made))
                 kind = LayerType[_LAYERS.get(node.op_type, "ACTIVATION")]
                 made = [
                     ITensor(t, (), type_of(onnx.helper.tensor_dtype_to_np_dtype(kinds.get(t, 1)))) for t in node.output
                 ]
                 network._tensors |= {t.name: t for t in made}
-                network._layers.append(ILayer(_node_name(node), kind, node.op_type, made))
+                reads = [network._tensors[t] for t in node.input if t in network._tensors]
+                network._layers.append(ILayer(_node_name(node), kind, node.op_type, made, reads))
             network._model = model
             return True
 
@@ -455,6 +471,10 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             return "setting dynamic range is only allowed when there are no Q/DQ layers in the network" if told else ""
         if not told:
             return "calibration failure occurred with no scaling factors detected"
+        for layer in network._layers:
+            around = {t._largest for t in (*layer._reads, *layer._makes)} - {None}
+            if layer._operator in ("Concat", "MaxPool", "AveragePool") and len(around) > 1:
+                return f"{layer.name}: its tensors have different scales, and a DLA has one for all of them"
         small = [t.name for t in network._tensors.values() if t.dtype is DataType.INT8 and t._largest is None]  # type: ignore[attr-defined]
         return f"{small[0]}: int8 in a network without Q/DQ layers needs a dynamic range" if small else ""
 
@@ -818,7 +838,8 @@ def _small_types(model: Any) -> bool:
     import onnx
 
     operators = {node.op_type for node in model.graph.node}
-    kinds = {i.data_type for i in model.graph.initializer}
+    sizes = {t for n in model.graph.node if n.op_type == "Resize" for t in n.input[1:]}
+    kinds = {i.data_type for i in model.graph.initializer if i.name not in sizes}
     if "Cast" not in operators:
         kinds |= {v.type.tensor_type.elem_type for v in model.graph.input}
     return onnx.TensorProto.FLOAT not in kinds
