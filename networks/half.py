@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
+
+from .order import in_order
 
 if TYPE_CHECKING:
     import onnx
@@ -45,27 +46,16 @@ def _in_order(nodes: list[Any], count: int) -> list[Any]:
     makers = {t: k for k, n in enumerate(nodes) for t in n.output if t}
     readers: dict[int, list[int]] = {}
     for k, node in enumerate(nodes):
-        for t in {t for t in node.input if t in makers}:
-            readers.setdefault(makers[t], []).append(k)
-    places: dict[int, tuple[float, int]] = {k: (float(k), k) for k in range(count)}
+        for t in node.input:
+            if t in makers:
+                readers.setdefault(makers[t], []).append(k)
+    places: dict[int, float] = {k: float(k) for k in range(count)}
 
-    def place(k: int) -> tuple[float, int]:
+    def place(k: int) -> float:
         """Half a step behind what is cast, or half a step before the first reader."""
         if k not in places:
             source = makers.get(nodes[k].input[0])
-            near = place(source)[0] + 0.5 if source is not None else min(place(r)[0] for r in readers[k]) - 0.5
-            places[k] = near, k
+            places[k] = place(source) + 0.5 if source is not None else min(map(place, readers[k])) - 0.5
         return places[k]
 
-    waits = [len({makers[t] for t in n.input if t in makers}) for n in nodes]
-    ready = [(*place(k), k) for k, n in enumerate(waits) if not n]
-    heapify(ready)
-    found = []
-    while ready:
-        *_, k = heappop(ready)
-        found.append(nodes[k])
-        for reader in readers.get(k, ()):
-            waits[reader] -= 1
-            if not waits[reader]:
-                heappush(ready, (*place(reader), reader))
-    return found
+    return in_order(nodes, [place(k) for k in range(len(nodes))])

@@ -32,13 +32,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from io import StringIO
 from math import inf, log10, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .onnx_import import NetworkFault, read_network
+from .order import in_order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -453,26 +453,14 @@ class _Arranged:
 
     def _in_order(self) -> list[Any]:
         """As in the whole; what is not of it comes directly before its first reader."""
-        makers = {t: k for k, n in enumerate(self._nodes) for t in n.output if t}
-        behind: list[list[int]] = [[] for _ in self._nodes]
-        waits = [0] * len(self._nodes)
-        for k, node in enumerate(self._nodes):
-            for maker in {makers[t] for t in node.input if t in makers}:
-                behind[maker].append(k)
-                waits[k] += 1
         order = {t: k for k, n in enumerate(self._whole.node) for t in n.output}
         places = [order.get(_name(n), len(order)) for n in self._nodes]
+        readers: dict[str, list[int]] = {}
+        for k, node in enumerate(self._nodes):
+            for t in node.input:
+                readers.setdefault(t, []).append(k)
         for k in reversed(range(len(places))):  # the quantiser sorts nodes
             if _name(self._nodes[k]) not in order:
-                places[k] = min((places[b] for b in behind[k]), default=len(order))
-        ready = [(places[k], k) for k, n in enumerate(waits) if not n]
-        heapify(ready)
-        found = []
-        while ready:
-            _, k = heappop(ready)
-            found.append(self._nodes[k])
-            for b in behind[k]:
-                waits[b] -= 1
-                if not waits[b]:
-                    heappush(ready, (places[b], b))
-        return found
+                behind = (b for t in self._nodes[k].output for b in readers.get(t, ()))
+                places[k] = min((places[b] for b in behind), default=len(order))
+        return in_order(self._nodes, places)

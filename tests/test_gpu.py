@@ -431,11 +431,17 @@ def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:
     assert "OK" in on_stand_in(right, "tests/test_clean.py").stderr
 
 
-# -- measuring ---------------------------------------------------------------------------------------------------------
-def test_tasks_are_measured_on_their_devices(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What measures devices runs on stand-ins, for four frames."""
     monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
     monkeypatch.setattr(device, "FEWEST", 4)
     monkeypatch.setattr(device, "MOST", 4)
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("measuring")
+def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
     text = copies / "detector" / "whole.flow"
     text.write_text('use "detector.flow"\nplatform board { tensorrt "10.3"  cpu core[2]  gpu ampere  dla nvdla }')
     checked = steps.check(text, platform="board")
@@ -457,13 +463,11 @@ def test_tasks_are_measured_on_their_devices(copies: Path, monkeypatch: pytest.M
     assert not device.has_gpu()
 
 
+@pytest.mark.usefixtures("measuring")
 def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its layers on the DLA have the times that searches need; it does not fit there as a whole."""
-    monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
-    monkeypatch.setattr(device, "MOST", 4)
-    monkeypatch.setattr(device, "FEWEST", 4)
     text = write(PARTLY, t_py=MAKE_AND_TAKE)
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4),
@@ -497,10 +501,8 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     assert said[-1].startswith("A.n stays off the dla: ")
 
 
+@pytest.mark.usefixtures("measuring")
 def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "COMMAND", [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), "."])
-    monkeypatch.setattr(device, "MOST", 4)
-    monkeypatch.setattr(device, "FEWEST", 4)
     text = write(
         PARTLY.replace(
             "app A { a: In  n: Net  b: Out  a -> n -> b }",
