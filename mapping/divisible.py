@@ -61,9 +61,7 @@ def _times(chain: Chain, entry: ProfileEntry) -> tuple[list[float], float]:
         finite = sum(v for v in values if v != inf) + call
         scale = entry.mean_ns / finite if finite and inf not in values else 1.0
         return [v * scale for v in values], call * scale
-    macs = [x.macs for x in chain.layers]
-    total = sum(macs) or len(macs)
-    return [entry.mean_ns * (m / total if any(macs) else 1 / total) for m in macs], 0.0
+    return [entry.mean_ns * share for share in chain.shares()], 0.0
 
 
 def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:

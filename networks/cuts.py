@@ -82,6 +82,11 @@ class Chain:
         last |= {t: len(self.layers) for t in self.outputs if t in self.inputs}
         return {t: (k, last[t]) for t, k in made.items()}
 
+    def shares(self) -> tuple[float, ...]:
+        """Of the multiplications, per layer: a guess at its share of the time. Without any, layers share alike."""
+        total = sum(x.macs for x in self.layers)
+        return tuple(x.macs / total if total else 1 / len(self.layers) for x in self.layers)
+
     def cuts(self) -> Iterator[Cut]:
         """All cuts that do not go through a tensor of unknown size; those inside fused groups among them."""
         spans = self.spans()

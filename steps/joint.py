@@ -232,8 +232,7 @@ def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform)
         try:
             chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
             names = tuple(x.name for x in chain.layers)
-            work = sum(x.macs for x in chain.layers)
-            shares = {x.name: x.macs / work if work else 1 / len(names) for x in chain.layers}
+            shares = dict(zip(names, chain.shares(), strict=True))
             cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))
         except NetworkFault:
             cuts = ()
