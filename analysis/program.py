@@ -63,7 +63,7 @@ def timed_program(
     groups = tuple(_group(a, home, wcet_ns) for a in deployment.apps)
     used = dict.fromkeys(w.processor for w in deployment.processors)
     pools = {p: platform.pool_of(p) for p in used}
-    processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name) for p, pool in pools.items())
+    processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for p, pool in pools.items())
     slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention)
     workers = tuple(_worker(w, app_of) for w in deployment.processors)
     return TimedSystem(groups, processors, slow, workers)

@@ -285,9 +285,8 @@ class _Story:
             total += time
             yield term
         if rivals.losses and note.window > total:
-            pools = {
-                s.aggressor for s in net.system.slowdowns if s.victim == net.system.processors[lane.processor].pool
-            }
+            here = net.system.processors[lane.processor]
+            pools = {s.aggressor for s in net.system.slowdowns if here.is_of(s.victim)}
             yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
 
     def _groups(self, lane: int) -> str:
@@ -298,8 +297,8 @@ class _Story:
     def _pools(self) -> str:
         """Who may slow the cluster down."""
         system = self.net.system
-        mine = {system.processors[self.net.lanes[i].processor].pool for i in self.cluster.lanes}
-        return ", ".join(sorted({s.aggressor for s in system.slowdowns if s.victim in mine}))
+        mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
+        return ", ".join(sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)}))
 
     def _term(self, kind: Kind, who: str, times: int, each: int) -> Term:
         return Term(kind, who, times, self._ns(each), self._ns(times * each))

@@ -177,9 +177,9 @@ class _Simulation:
             self.workers[p].append(_Worker(places, places[0][1].group.group.priority if fixed else 0))
         self.drags = [
             [
-                (slow.factor, [k for k, b in enumerate(system.processors) if b.pool == slow.aggressor and k != i])
+                (slow.factor, [k for k, b in enumerate(system.processors) if b.is_of(slow.aggressor) and k != i])
                 for slow in system.slowdowns
-                if slow.victim == a.pool
+                if a.is_of(slow.victim)
             ]
             for i, a in enumerate(system.processors)
         ]

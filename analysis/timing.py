@@ -98,18 +98,23 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class TimedProcessor:
-    """One processor; `pool` is the word that contention speaks of."""
+    """One processor; contention speaks of it by the name of its `pool` or by its `kind`."""
 
     name: str
     scheduler: Scheduler
     pool: str = ""
+    kind: str = ""
+
+    def is_of(self, word: str) -> bool:
+        """Does this word of a contention mean it?"""
+        return bool(word) and word in (self.pool, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Work on processors of the pool `victim` takes `factor` times as long while another of `aggressor` is busy.
+    """Work on processors that `victim` means takes `factor` times as long while another one of `aggressor` is busy.
 
-    Factors of several aggressor pools multiply.
+    Both are names of pools or kinds of processors. Factors of several slowdowns multiply.
     """
 
     victim: str

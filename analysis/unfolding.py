@@ -382,8 +382,8 @@ class _Unfolding:
     def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:
         processors = self.system.processors
         for slow in self.system.slowdowns:
-            if slow.victim == processors[processor].pool and slow.factor > 1:
-                others = [i for i, p in enumerate(processors) if p.pool == slow.aggressor and i != processor and on[i]]
+            if processors[processor].is_of(slow.victim) and slow.factor > 1:
+                others = [i for i, p in enumerate(processors) if p.is_of(slow.aggressor) and i != processor and on[i]]
                 if others:
                     lanes = tuple(lane for i in others for lane in on[i])
                     yield Drag(slow.factor.numerator, slow.factor.denominator, lanes)

@@ -31,9 +31,9 @@ def random_system(rng: random.Random, *, most_groups: int = 4, most_tasks: int =
     cycles, bounded channels and contention happen.
     """
     cpu: Scheduler = "static_order" if rng.random() < 0.25 else "fixed_priority"
-    processors = [TimedProcessor(f"cpu{i}", cpu, "cpu") for i in range(rng.randint(1, 3))]
-    processors += [TimedProcessor("gpu", "fifo", "gpu")] * rng.randint(0, 1)
-    processors += [TimedProcessor(f"dla{i}", "fifo", "dla") for i in range(rng.choice((0, 0, 1, 2)))]
+    processors = [TimedProcessor(f"cpu{i}", cpu, "arm", "cpu") for i in range(rng.randint(1, 3))]
+    processors += [TimedProcessor("gpu", "fifo", "volta", "gpu")] * rng.randint(0, 1)
+    processors += [TimedProcessor(f"dla{i}", "fifo", "nvdla", "dla") for i in range(rng.choice((0, 0, 1, 2)))]
     periods = HARMONIC if cpu == "static_order" else PERIODS
     groups = []
     for i in range(rng.randint(1, most_groups)):
@@ -48,9 +48,9 @@ def random_system(rng: random.Random, *, most_groups: int = 4, most_tasks: int =
     system = TimedSystem(tuple(groups), tuple(processors))
     system = _loaded(rng, system)
     if rng.random() < 0.25:
-        pools = sorted({p.pool for p in processors})
+        words = sorted({w for p in processors for w in (p.pool, p.kind)})
         slow = [
-            Slowdown(rng.choice(pools), rng.choice(pools), rng.choice((Fraction(3, 2), Fraction(11, 10), Fraction(2))))
+            Slowdown(rng.choice(words), rng.choice(words), rng.choice((Fraction(3, 2), Fraction(11, 10), Fraction(2))))
             for _ in range(rng.randint(1, 2))
         ]
         system = replace(system, slowdowns=tuple(slow))
