@@ -163,15 +163,15 @@ def joint_problem(checked: Checked, profile: Profile | None) -> JointProblem:
         for task in app.tasks:
             own = {k: e for k, e in entries.get(task.name, {}).items() if k in kinds and _has_code(task, k)}
             wcet = wcets.get(task.name)
+            firings = checked.verdicts[app.name].repetition[task.name]
             layered = any(e.layers for e in own.values()) and task.name not in pins and wcet is None
             if layered:
-                nets.append(_net(task, app.name, own, platform))
+                nets.append(_net(task, app.name, own, platform, firings))
                 continue
             times = _times(task, own, wcet, kinds)
             if not times:
                 faults.append(_untimed(task, own, platform))
                 continue
-            firings = checked.verdicts[app.name].repetition[task.name]
             guessed = any(e.estimated for e in own.values())
             items.append(Item(task.name, app.name, times, firings, guessed))
         teams.append(_team(app))
@@ -223,7 +223,7 @@ def _untimed(task: Task, own: dict[str, ProfileEntry], platform: Platform) -> Di
     return Diagnostic("F509", message, task.span, "", (), help_text)
 
 
-def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform) -> Net:
+def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform, firings: int) -> Net:
     longest = max(own.values(), key=lambda e: len(e.layers))
     names = tuple(x.layer for x in longest.layers)
     cuts = tuple(range(1, len(names)))
@@ -246,7 +246,7 @@ def _net(task: Task, app: str, own: dict[str, ProfileEntry], platform: Platform)
         factor = max(1.0, e.wcet_ns / total) * (MARGIN if e.estimated else 1.0)
         times[kind] = [inf if kind == "dla" and barred(n) else known.get(n, inf) * factor for n in names]
     guessed = frozenset(kind for kind, e in own.items() if e.estimated)
-    found = front(Kernels(names, times, cuts, estimated=guessed), platform)
+    found = front(Kernels(names, times, cuts, estimated=guessed, firings=firings), platform)
     return Net(task.name, app, found.candidates, found.exact)
 
 
@@ -314,7 +314,7 @@ def _mapping(checked: Checked, problem: JointProblem, outcome: Outcome, verdict:
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
     steps = problem.nets[n].candidates[found.choice[n]].steps
     stages = (
-        StagePlan((place,), step.last_layer, predicted_ns=float(step.work))
+        StagePlan((place,), step.last_layer, predicted_ns=float(step.firing))
         for step, place in zip(steps, found.steps[n], strict=True)
     )
     return NetworkPlan(problem.nets[n].name, tuple(stages))

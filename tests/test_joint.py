@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from math import inf
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flowc import steps
-from flowc.analysis.timing import TimedChannel
+from flowc.analysis.timing import TimedChannel, utilisation
 from flowc.cli import app
 from flowc.mapping.joint import candidates
 from flowc.mapping.joint.auto import SEARCHES, Outcome
@@ -29,6 +30,7 @@ from flowc.mapping.joint.problem import (
     Step,
     Team,
     broken_limits,
+    timed,
     utilisations,
     verdict,
 )
@@ -55,18 +57,26 @@ def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform
     return Platform("board", pools, (), "", None)
 
 
+def _around(channel: TimedChannel, net: str, firings: int) -> TimedChannel:
+    """The channel with rates for a network that fires so often in an iteration, and its neighbours once."""
+    if channel.destination == net:
+        return replace(channel, produced=(firings,))
+    return replace(channel, consumed=(firings,)) if channel.source == net else channel
+
+
 def chain(names: list[str]) -> tuple[TimedChannel, ...]:
     return tuple(TimedChannel(a, b) for a, b in pairwise(names))
 
 
 @st.composite
 def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
-    """One to three groups: a row of tasks with a network in the middle."""
+    """One to three groups: a row of tasks with a network in the middle, which may fire several times an iteration."""
     teams, items, nets = [], [], []
     for g in range(draw(st.integers(1, 3))):
         name = f"G{g}"
         period = Fraction(draw(st.sampled_from([40, 50, 100])) * MS)
         row = []
+        firings = draw(st.integers(1, 3))
         for t in range(draw(st.integers(1, 3))):
             kinds = draw(st.sampled_from([("cpu",), ("cpu", "gpu"), ("gpu",)]))
             row.append(f"{name}.t{t}")
@@ -77,12 +87,13 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
                                  min_size=1, max_size=3))  # fmt: skip
             candidates = tuple(
                 Candidate(
-                    "-".join(r), tuple(Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}") for s, k in enumerate(r))
+                    "-".join(r),
+                    tuple(Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings) for s, k in enumerate(r)),
                 )
                 for r in rows
             )
             nets.append(Net(row[1], name, candidates))
-        teams.append(Team(name, period, None, g, chain(row)))
+        teams.append(Team(name, period, None, g, tuple(_around(c, f"{name}.net", firings) for c in chain(row))))
     return JointProblem(
         board(cores, 2, draw(st.sampled_from([None, 2, 3]))), tuple(teams), tuple(items), tuple(nets), {}
     )
@@ -188,6 +199,23 @@ def test_populations_are_placed_like_individuals(problem: JointProblem, at_home:
         assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
 
 
+@pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
+def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(name: str, tmp_path: Path) -> None:
+    """Their files speak of kinds of processors, and call their pools otherwise."""
+    (tmp_path / "a.flow").write_text("task T { out x: float32 wcet 1 ms } app A { period 9 ms t: T }")
+    platform = steps.check(tmp_path / "a.flow", platform=name).platform
+    assert platform is not None and platform.contention
+    teams = tuple(Team(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
+    problem = JointProblem(platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {})
+    places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
+    apart = verdict(replace(problem, platform=replace(platform, contention=())), places).response_ns
+    together = verdict(problem, places).response_ns
+    factors = {c.victim: c.factor for c in platform.contention}
+    assert all(apart[k] == 10 * MS and together[k] > 10 * MS for k in factors)
+    # No longer than if the other one was busy all the time.
+    assert all((together[k] or 0) <= 10 * MS * factors[k] + 1 for k in factors)
+
+
 def everything(problem: JointProblem) -> list[Assignment]:
     found = []
     for choice in product(*(range(len(n.candidates)) for n in problem.nets)):
@@ -199,6 +227,14 @@ def everything(problem: JointProblem) -> list[Assignment]:
             for items in product(*(problem.places(i) for i in problem.items)):
                 found.append(Assignment(tuple(choice), tuple(steps_), tuple(items)))
     return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems())
+def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
+    every = everything(problem)
+    for found in every[:: max(1, len(every) // 20)]:
+        assert utilisation(timed(problem, found)) == utilisations(problem, found)
 
 
 @settings(max_examples=25, deadline=None)

@@ -32,7 +32,8 @@ class Kernels:
     """A network as a row of kernels: `wcet_ns[kind][k]` (infinite where it cannot run) and the layer it ends with.
 
     `cuts` are the positions where it may be cut (number of kernels in front), `border_ns` what a border costs the stage
-    behind it. Stages on kinds of `whole` are one loadable; times on kinds of `estimated` are guesses.
+    behind it. Stages on kinds of `whole` are one loadable; times on kinds of `estimated` are guesses. It fires
+    `firings` times per iteration.
     """
 
     layers: tuple[str, ...]
@@ -41,6 +42,7 @@ class Kernels:
     border_ns: int = 0
     whole: frozenset[str] = frozenset({"dla"})
     estimated: frozenset[str] = frozenset()
+    firings: int = 1
 
 
 @dataclass(frozen=True)
@@ -249,5 +251,5 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
             times[0] += network.border_ns
         kernels = (sum(times),) if kind in network.whole else tuple(times)
         name = network.layers[end - 1] if end < len(network.layers) else None
-        steps.append(Step(kind, kernels, name, kind in network.estimated))
+        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings))
     return Candidate("-".join(s.kind for s in steps), tuple(steps))

@@ -44,17 +44,26 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times in ns."""
+    """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a firing in ns.
+
+    A network fires `firings` times per iteration, and so do its stages.
+    """
 
     kind: str
     kernels: tuple[int, ...]
     last_layer: str | None
     estimated: bool = False
+    firings: int = 1
+
+    @property
+    def firing(self) -> int:
+        """Worst-case time of one firing."""
+        return sum(self.kernels)
 
     @property
     def work(self) -> int:
         """Worst-case time of an iteration."""
-        return sum(self.kernels)
+        return self.firing * self.firings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +75,8 @@ class Candidate:
 
     @property
     def latency(self) -> int:
-        """Time of one frame alone."""
-        return sum(s.work for s in self.steps)
+        """Time of one inference alone."""
+        return sum(s.firing for s in self.steps)
 
     def work(self, kind: str) -> int:
         """Time on all processors of a kind together."""
@@ -240,7 +249,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         steps = net.candidates[choice].steps
         names = [f"{net.name}.stage{k}" for k in range(1, len(steps) + 1)] if len(steps) > 1 else [net.name]
         for name, step, place in zip(names, steps, places, strict=True):
-            tasks[net.group].append(TimedTask(name, place, step.kernels))
+            tasks[net.group].append(TimedTask(name, place, step.kernels, (), step.firings))
         links[net.group] += [TimedChannel(a, b) for a, b in pairwise(names)]
         ends[net.name] = names[0], names[-1]
     groups = []
@@ -254,7 +263,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
                   team.priority, offset=0)
         )  # fmt: skip
     processors = tuple(
-        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name)
+        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
         for pool in problem.platform.pools
         for p in pool.processors
     )
