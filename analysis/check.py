@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from ..model.application import Application, Channel
-from ..model.diagnostic import Diagnostic, Note
+from ..model.diagnostic import Diagnostic, Note, Severity
 from ..model.verdict import AppVerdicts, Verdict
 from .graph import Graph, Part, cyclic_parts, graph_of, part
+from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
 from .throughput import Deadlocked, least_period, without_serial
@@ -174,25 +175,51 @@ def _schedulable(
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
             return Verdict(False, message), (Diagnostic("F211", message, task.span, "", (), help_text),)
-    if len(work) < len(app.tasks):
-        return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
-    late = _cycle_too_slow(app, balance, times)
+    # What nobody knows takes no time here: what is impossible then is impossible.
+    least = graph_of(app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()})
+    free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
+    last = max((_last_release(app, least.firings[t]) for t in sources_and_sinks(least)[0]), default=Fraction(0))
+    late = _cycle_too_slow(app, free) if work else None
+    if late is None and (work or last):
+        late = _deadline_too_short(app, free)
     if late is not None:
         return Verdict(False, late.message), (late,)
+    if len(work) < len(app.tasks):
+        return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
     total = sum(work.values(), Fraction(0))
-    if total <= min(app.period_ns, app.deadline_ns or app.period_ns):
+    # As if all work of an iteration came with its last release: the iteration before is done by then.
+    if total <= app.period_ns and last + total <= (app.deadline_ns or app.period_ns):
         return Verdict(True, f"one processor is enough: {_ms(total)} of work in {_ms(app.period_ns)}"), ()
     return Verdict(None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"), ()
 
 
-def _cycle_too_slow(
-    app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]]
-) -> Diagnostic | None:
+def _last_release(app: Application, firings: int) -> Fraction:
+    """When the last firing of a source is released, from the start of an iteration."""
+    assert app.period_ns is not None
+    return app.period_ns * (firings - 1) / firings
+
+
+def _deadline_too_short(app: Application, graph: Graph) -> Diagnostic | None:
+    """The longest path from a release to the end of the last sink takes longer than the deadline on any mapping."""
+    assert app.period_ns is not None
+    due = app.deadline_ns or app.period_ns
+    found = latency(graph, app.period_ns * graph.per_ns, spaced=True, seconds=PROOF_SECONDS)
+    if found is None or graph.ns(found.longest) <= due:
+        return None
+    message = (
+        f"on any mapping `{_short(graph.names[found.sink])}` may end {_ms(graph.ns(found.longest))} after the release "
+        f"of an iteration: the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(due)}"
+    )
+    help_text = f"ask for a deadline of {_ms(graph.ns(found.longest))} or more"
+    # Who says no deadline may mean a pipeline: it runs, though no iteration ends within its period.
+    severity: Severity = "warning" if app.deadline_ns is None else "error"
+    return Diagnostic("F216", message, app.span, "", (), help_text, severity)
+
+
+def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
     """A cycle of tasks that no mapping can run at the period: the least period of the graph is above it."""
     assert app.period_ns is not None
-    graph = graph_of(app, balance.vector, times)
-    together = {i for i, t in enumerate(app.tasks) if t.replicable}
-    found = least_period(without_serial(graph, together), seconds=PROOF_SECONDS)
+    found = least_period(graph, seconds=PROOF_SECONDS)
     if graph.ns(found.lower) <= app.period_ns:
         return None
     names = list(dict.fromkeys(_short(graph.names[s.task]) for s in found.cycle))

@@ -77,7 +77,8 @@ def analyze(
             print(f"\n{network_table(memory)}")
     if any(impossible(app, found[app.name]) for app in checked.system.apps):
         return 1
-    return 1 if has_errors(diagnostics) else 0
+    refused = any(v.impossible for v in checked.verdicts.values()) and not overlap
+    return 1 if has_errors(diagnostics) or refused else 0
 
 
 def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:

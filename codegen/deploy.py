@@ -161,7 +161,13 @@ def deploy(
         )  # fmt: skip
         apps.append(
             DeployedApp(
-                app.name, app.doc, _exact(app.period_ns), _exact(app.deadline_ns), app.priority, tasks, channels
+                app.name,
+                app.doc,
+                _exact(app.period_ns),
+                _exact(app.deadline_ns or app.period_ns),
+                app.priority,
+                tasks,
+                channels,
             )
         )
     deployment = Deployment(

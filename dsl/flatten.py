@@ -70,7 +70,7 @@ class Flattener:
         channels = tuple(self._channels())
         self._unread()
         return Application(
-            name, tuple(self._tasks), channels, timing.get("period"), timing.get("deadline", timing.get("period")),
+            name, tuple(self._tasks), channels, timing.get("period"), timing.get("deadline"),
             priority, declaration.doc, declaration.name.span,
         )  # fmt: skip
 

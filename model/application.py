@@ -228,7 +228,10 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """`period_ns` is the period of one iteration, None = as fast as data allows. Larger `priority` = more urgent."""
+    """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
+
+    Without a deadline an iteration is due at the end of its period. Larger `priority` = more urgent.
+    """
 
     name: str
     tasks: tuple[Task, ...]

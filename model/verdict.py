@@ -21,3 +21,8 @@ class AppVerdicts:
     deadlock_free: Verdict
     schedulable: Verdict
     repetition: dict[str, int]
+
+    @property
+    def impossible(self) -> bool:
+        """Is one of the verdicts no?"""
+        return False in (self.consistent.holds, self.deadlock_free.holds, self.schedulable.holds)

@@ -37,7 +37,7 @@ from ..report.gantt import MOST_BARS, Bar, Chart
 from . import Checked, Report, firing_times, map_system, stored_profile
 
 #: Faults that are the verdicts of an analysis.
-VERDICT_CODES = ("F203", "F204", "F211")
+VERDICT_CODES = ("F203", "F204", "F211", "F216")
 
 
 def analyze(
