@@ -169,8 +169,10 @@ def joint_problem(checked: Checked, profile: Profile | None) -> JointProblem:
                 nets.append(_net(task, app.name, own, platform, firings))
                 continue
             times = _times(task, own, wcet, kinds)
-            if not times:
-                faults.append(_untimed(task, own, platform))
+            pin = pins.get(task.name)
+            wanted = None if pin is None else platform.pool_of(pin.processors[0]).kind
+            if not times or (wanted is not None and wanted not in times):
+                faults.append(_untimed(task, wanted, platform))
                 continue
             guessed = any(e.estimated for e in own.values())
             items.append(Item(task.name, app.name, times, firings, guessed))
@@ -217,8 +219,10 @@ def _up(time: Fraction) -> int:
     return -(-time.numerator // time.denominator)
 
 
-def _untimed(task: Task, own: dict[str, ProfileEntry], platform: Platform) -> Diagnostic:
-    message = f"`{task.name}` has no worst-case time on any processor of `{platform.name}`"
+def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
+    """Nothing can be said of a task without times on any processor, or on the `wanted` kind that it is pinned to."""
+    where = "any processor" if wanted is None else f"the {wanted}"
+    message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
     help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
     return Diagnostic("F509", message, task.span, "", (), help_text)
 

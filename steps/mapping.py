@@ -118,6 +118,7 @@ def find_mapping(
     if profile is not None and here:
         profile, unsaved = with_layers(checked, profile, LAYERS, report)
         warnings = (*warnings, *unsaved)
+    warnings = (*warnings, *_unmeasured(checked, profile))
     if joint:
         together = map_jointly(
             checked, profile, search=search, budget=budget, seed=seed, supposed=what_if.profile is not None,
@@ -166,6 +167,21 @@ def _profile(checked: Checked, given: Path | None) -> tuple[Profile | None, tupl
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
         raise Faults([Diagnostic("F607", f"cannot read the profile `{given}`: {said}", None)]) from error
+
+
+def _unmeasured(checked: Checked, profile: Profile | None) -> tuple[Diagnostic, ...]:
+    """A warning for networks that stay off the accelerators of a platform because nobody measured them there."""
+    assert checked.platform is not None
+    kinds = dict.fromkeys(pool.kind for pool in checked.platform.pools if pool.kind != "cpu")
+    known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
+    known |= {p.task for p in checked.system.pins if p.platform == checked.platform.name}
+    off = [t.name for a in checked.system.apps for t in a.tasks if t.network is not None and t.name not in known]
+    if not kinds or not off:
+        return ()
+    names, where = one_of(off).replace(" or ", " and "), one_of(kinds)
+    message = f"no times of {names} on a {where} of `{checked.platform.name}` are known: only CPUs are considered"
+    help_text = "measure on the board with `flowc profile`, or pin networks with a `wcet`"
+    return (Diagnostic("F612", message, None, "", (), help_text, "warning"),)
 
 
 def _require(problem: Problem, objective: Objective, checked: Checked) -> None:

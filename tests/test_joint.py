@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -37,13 +38,14 @@ from flowc.mapping.joint.problem import (
 from flowc.mapping.joint.relaxed import relax
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
+from flowc.networks.cuts import read_chain
 from flowc.steps.joint import Joint, reasons
 from flowc.steps.mapping import find_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from builds import Write
+from builds import Write, store_profile
 
 MS = 1_000_000
 
@@ -415,3 +417,42 @@ def test_more_work_than_time_is_said_before_any_search(write: Write) -> None:
 def test_searches_of_the_other_problem_are_refused(write: Write) -> None:
     status, _, err = call("map", write(TEXT.format(left="20 ms")), "--platform", "two", "--search", "jedi")
     assert status == 1 and "F508" in err and "entire-ga" in err
+
+
+NETWORK = """
+task Source {{ out x: float32[1, 4] rate {rate}  python "t.py:source"  wcet 1 ms }}
+network Net from "net.onnx" {{ in x from "input"  out y from "output" }}
+task Sink {{ in y: float32[1, 2] rate {rate}  python "t.py:sink"  wcet 1 ms }}
+app A {{ period 20 ms   source: Source   net: Net   sink: Sink   source -> net -> sink }}
+platform two {{ cpu core[2] }}
+{mapping}
+"""
+
+
+def network(write: Write, **words: object) -> Path:
+    flow = write(NETWORK.format(**{"rate": 1, "mapping": "", **words}), t_py="def source(): ...\ndef sink(y): ...\n")
+    shutil.copy(Path(__file__).parent / "faulty/files/linear.onnx", flow.with_name("net.onnx"))
+    return flow
+
+
+def test_a_network_that_fires_several_times_in_an_iteration(write: Write, tmp_path: Path) -> None:
+    """Its stages do as well, and their work counts as often."""
+    flow = network(write, rate=3)
+    store_profile(flow, {"A.net": 2 * MS}, "two")
+    path = next(tmp_path.glob("*.two.profile.json"))
+    document = json.loads(path.read_text())
+    entry = next(e for e in document["entries"] if e["subject"] == "A.net")
+    layers = [x.name for x in read_chain(tmp_path / "net.onnx", {}).layers]
+    entry["layers"] = [{"layer": name, "mean_ns": MS // 4} for name in layers]
+    path.write_text(json.dumps(document))
+    status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["groups"]["A"]["schedulable"]
+    assert sum(found["utilization"].values()) == pytest.approx((1000 + 1000 + 3 * 2 * MS) / (20 * MS), rel=1e-3)
+
+
+def test_a_pin_without_times_there_is_said(write: Write) -> None:
+    flow = network(write, mapping="mapping on orin { A.net -> ampere }")
+    store_profile(flow, {}, "orin")
+    status, _, err = call("map", flow, "--platform", "orin")
+    assert status == 1 and "error[F509]: `A.net` has no worst-case time on the gpu of `orin`" in err
