@@ -66,6 +66,8 @@ def profile(
     for e in entries:
         if e.layers:
             print(f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them")
+    if measured.firing_ns is not None:
+        print(f"\neach firing: {measured.firing_ns / 1e3:.3g} us of the runtime")
     for t in measured.transfers:
         print(
             f"a tensor from {t.source} to {t.target}: {t.fixed_ns / 1e3:.3g} us + {t.ns_per_byte * 1e3:.3g} us per MB"

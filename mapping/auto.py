@@ -22,10 +22,11 @@ from .problem import Divisible, Measure, Measurement, Problem, Progress
 
 #: A Python task with this share of the work is worth a process.
 HEAVY = 0.1
-#: Partitions that are run: the most promising ones.
+#: Partitions that are run at first: the most promising ones.
 RUN = 3
-#: What is predicted to take so many times as long as the best is not run where networks are this share of the work:
-#: predictions of networks are a few per cent off.
+#: What is predicted to take so many times as long as the best is not run at first where networks are this share of the
+#: work: predictions of networks are a few per cent off. Who would still be better than what the best ones then turn
+#: out to be is run as well, and one core always.
 HOPELESS, SURE = 1.5, 0.9
 #: Predictions nearer than that are equal: without a run, the simpler one wins.
 EQUAL = 0.01
@@ -59,8 +60,10 @@ def search(
         total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
         nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
         sure = nets >= SURE * total
-        for design in first:
-            contest.enter(design, run=design.predicted <= least * HOPELESS or not sure)
+        for design in (*plain, *cut):
+            hopeful = design.predicted <= least * HOPELESS or not sure
+            contest.enter(design, run=design is first[0] or (design in first and hopeful))
+        contest.catch_up()
         for design in apart(problem, contest, objective):
             contest.enter(design)
             count += 1
@@ -68,7 +71,7 @@ def search(
             contest.enter(design)
             count += 1
         winner = contest.decide()
-        entries, runs = [*contest.entries, *(Entry(d) for d in cut[RUN:])], contest.runs
+        entries, runs = contest.entries, contest.runs
     bound = fractional_bound(problem) if objective == "throughput" else None
     effort = replace(
         winner.design.mapping.effort,

@@ -6,6 +6,7 @@ slower: so finalists run in alternation, and medians count.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from math import inf
@@ -24,8 +25,9 @@ FINALISTS, ROUNDS = 3, 3
 BEHIND = 1.05
 #: Finals that there may be.
 FINALS = 3
-#: Medians nearer than that are equal: the simpler one wins.
-EQUAL = 0.005
+#: Medians nearer than that are equal: the simpler one wins. So it does where runs of one design differ by more, on a
+#: machine that others use, up to a limit.
+EQUAL, SCATTER = 0.005, 0.1
 
 
 @dataclass(eq=False)
@@ -40,6 +42,15 @@ class Entry:
     def value(self) -> float | None:
         """The median of its runs."""
         return median(self.values) if self.values else None
+
+    @property
+    def scatter(self) -> float:
+        """How far its median may be off: the median deviation of a run from it, relative, by the root of the runs."""
+        middle = self.value
+        if not middle or len(self.values) < 2:
+            return 0.0
+        apart: float = median(abs(v - middle) for v in self.values)
+        return apart / middle / math.sqrt(len(self.values))
 
     @property
     def contestant(self) -> Contestant:
@@ -65,6 +76,18 @@ class Contest:
             self._run(entry)
         return entry
 
+    def catch_up(self) -> None:
+        """Run everybody who was passed over for a prediction that is better than what the best ones turned out to be.
+
+        Predictions are wrong in the same direction: what runs takes longer than it should.
+        """
+        while time.monotonic() < self._deadline and not self.interrupted:
+            best = min((e.value for e in self.entries if e.value is not None), default=inf)
+            waiting = [e for e in self.entries if e.value is None and e.design.predicted < best]
+            if not waiting:
+                return
+            self._run(min(waiting, key=lambda e: e.design.predicted))
+
     def close(self, entry: Entry) -> bool:
         """Could it win? Within a fifth of the best."""
         best = min((e.value for e in self.entries if e.value is not None), default=None)
@@ -79,7 +102,7 @@ class Contest:
         for _ in range(FINALS):
             winner = self._final()
             least = min(e.value for e in self.entries if e.value is not None)
-            if winner.value is not None and winner.value <= least * (1 + EQUAL):
+            if winner.value is not None and winner.value <= least * (1 + self._equal()):
                 return winner
         return min(self.entries, key=lambda e: inf if e.value is None else e.value)
 
@@ -96,7 +119,11 @@ class Contest:
             running = [e for e in running if (e.value or 0.0) <= least * BEHIND]
         best = min(e.value or 0.0 for e in final)
         # Entries stand from simple to complicated.
-        return next(e for e in self.entries if e in final and (e.value or 0.0) <= best * (1 + EQUAL))
+        return next(e for e in self.entries if e in final and (e.value or 0.0) <= best * (1 + self._equal()))
+
+    def _equal(self) -> float:
+        """Medians nearer than that say nothing."""
+        return max(EQUAL, min(SCATTER, max(e.scatter for e in self.entries)))
 
     def _run(self, entry: Entry) -> None:
         if self.interrupted:

@@ -16,7 +16,7 @@ from ..analysis.order import components, levels, task_graph
 from ..model.application import Application, Task
 from ..model.mapping import Mapping
 from ..model.mapping import Placement as Placed
-from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of, scale
+from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
 
 #: A more complicated shape has to promise this much.
 CLEARLY = 0.9
@@ -74,6 +74,8 @@ def cost(problem: Problem, placement: Whole) -> float:
     )
     if len({p for _, task in interpreted for p in placement[task.name].processors}) > 1:
         python *= CONTENTION
+    # So does the runtime between firings, whatever they are.
+    python += sum(scale(a) * overhead_ns(problem, a, t) for a in problem.apps for t in a.tasks)
     total = max(python, *loads(problem, placement).values())
     if all(a.period_ns is not None for a in problem.apps):
         return max(total, RELAXED)

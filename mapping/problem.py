@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
-from ..model.application import Application, Task
+from ..model.application import Application, Channel, Task
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Mapping, Pin, PinStage, Placement
 from ..model.platform import Platform
 from .exact import Costs
 from .targets import too_many_engines, unfit_for
 
-#: A token that changes processors costs its receiver a wake-up (measured: 20-30 us).
+#: A token that changes processors costs its receiver a wake-up: so much where nobody measured it.
 HOP_NS = 30_000.0
 #: The port between stages of a network, whose times hold what a hand-over costs; no port of a text is called so.
 LINK = "next stage"
@@ -68,7 +68,8 @@ class Problem:
     `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
     processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task;
     `apart` Python tasks that shall have a process of their own; `held` the share of its time in which a Python task
-    holds the interpreter (unknown: all of it).
+    holds the interpreter (unknown: all of it). `transfer` is what so many bytes from a kind of processor cost their
+    receiver on another one, `runtime_ns` what the runtime adds to each firing on a CPU, holding the interpreter.
     """
 
     apps: tuple[Application, ...]
@@ -79,6 +80,8 @@ class Problem:
     networks: MappingABC[str, Divisible] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
     held: MappingABC[str, float] = field(default_factory=dict)
+    transfer: Callable[[str, str, int], float] = lambda source, target, count: HOP_NS
+    runtime_ns: float = 0.0
 
     @property
     def cpus(self) -> tuple[str, ...]:
@@ -223,15 +226,36 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
                 pool = problem.platform.pool_of(processor)
                 work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
                 load[processor] += work / _speed(place.threads)
+                load[processor] += factor * overhead_ns(problem, app, task) / len(place.processors)
                 at = pool.processors.index(processor)
                 for k in range(1, min(place.threads, pool.count)):
                     load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
         for c in app.channels:
-            there = placement[c.destination].processors
-            if placement[c.source].processors != there and c.source_port != LINK:
+            here, there = placement[c.source].processors, placement[c.destination].processors
+            if here != there and c.source_port != LINK:
+                source = problem.platform.pool_of(here[0]).kind
+                times, count = _hand_overs(problem, app, c)
                 for processor in there:
-                    load[processor] += factor * HOP_NS / len(there)
+                    cost = times * problem.transfer(source, problem.platform.pool_of(processor).kind, count)
+                    load[processor] += factor * cost / len(there)
     return load
+
+
+def overhead_ns(problem: Problem, app: Application, task: Task) -> float:
+    """What the runtime adds to the firings of a task in one iteration."""
+    return problem.runtime_ns * problem.repetition[app.name][task.name]
+
+
+def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[int, int]:
+    """How often in an iteration tokens of a channel change processors, and their bytes each time.
+
+    The side that fires less often takes or brings several tokens at once.
+    """
+    firings = problem.repetition[app.name]
+    times = min(firings[channel.source], firings[channel.destination])
+    port = app.task(channel.source).port(channel.source_port)
+    tokens = sum(port.rates) * firings[channel.source] // len(port.rates)
+    return times, 0 if port.type is None else port.type.bytes * tokens // times
 
 
 def _speed(threads: int) -> float:

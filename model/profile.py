@@ -62,12 +62,16 @@ class ProfileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """All that was measured for one text on one platform; `host` describes the machine in words."""
+    """All that was measured for one text on one platform; `host` describes the machine in words.
+
+    `firing_ns` is what the runtime adds to each firing on a CPU, None where nobody measured it.
+    """
 
     platform: str
     host: str
     entries: tuple[ProfileEntry, ...]
     transfers: tuple[Transfer, ...] = ()
+    firing_ns: float | None = None
 
     def over(self, other: Profile) -> Profile:
         """With the entries of another profile for what this one does not speak of; its layers where they still hold."""
@@ -80,7 +84,9 @@ class Profile:
                 e = replace(e, layers=known.layers, overhead_ns=known.overhead_ns)
             entries.append(e)
         kept = (e for e in other.entries if (e.processor, e.subject) not in own)
-        return replace(self, entries=(*entries, *kept), transfers=self.transfers or other.transfers)
+        firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
+        transfers = self.transfers or other.transfers
+        return replace(self, entries=(*entries, *kept), transfers=transfers, firing_ns=firing_ns)
 
     def to_json(self) -> str:
         """The file's text; deterministic for equal contents."""
@@ -97,6 +103,7 @@ class Profile:
                 for e in self.entries
             ],
             "transfers": [_transfer(t) for t in self.transfers],
+            "firing_ns": None if self.firing_ns is None else round(self.firing_ns),
         }
         return json.dumps(document, indent=1) + "\n"
 
@@ -115,7 +122,9 @@ class Profile:
                 Transfer(str(t["from"]), str(t["to"]), float(t["fixed_ns"]), float(t["ns_per_byte"]))
                 for t in document.get("transfers", [])
             )
-            return Profile(_text(document, "platform"), _text(document, "host"), entries, transfers)
+            firing = document.get("firing_ns")
+            firing_ns = None if firing is None else float(firing)
+            return Profile(_text(document, "platform"), _text(document, "host"), entries, transfers, firing_ns)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"an entry is not complete: {error}") from error
 

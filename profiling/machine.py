@@ -1,67 +1,135 @@
-"""What this machine costs beside computing: handing a tensor to another core, and how much its times scatter.
+"""What this machine costs beside computing: firing, handing a token to another core, and how much its times scatter.
 
-In: nothing but the machine. Out: a linear cost of transfers between CPUs, and the noise of a fixed piece of work.
+In: nothing but the machine. Out: what the runtime adds to a firing, a linear cost of transfers between CPUs, and the
+noise of a fixed piece of work. The first two are measured with the runtime itself: the same three tasks on one worker,
+with the middle one on a worker of its own, and with its firings in turn on both. So whatever a hand-over takes is in
+it: waking a thread up, waiting for the interpreter, channels.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ..model.profile import Transfer
-from ..runtime.channel import Channel, Waiter
+from ..runtime.code import Code
+from ..runtime.graph import Fire
+from ..runtime.program import Program
+from ..runtime.tokens import Port
 
 #: Bytes of the tensors that are handed over.
 SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
 #: Hand-overs of each size; the median of them counts.
 ROUNDS = 60
+#: What the middle task computes: so many bytes take about a tenth of a millisecond, without the interpreter.
+WORK = 300_000
+#: Frames of one run, and runs of each program, in turns. The shortest run counts: others on the machine make it longer.
+FRAMES, TURNS = 80, 12
+#: Tokens that fit into a channel between workers, as in programs.
+CAPACITY = 4
 
 
-def transfer() -> Transfer:
-    """What a tensor costs the core that receives it: a wake-up, and reading what another core has written.
+@dataclass(frozen=True, slots=True)
+class RuntimeCosts:
+    """`firing_ns` is added to each firing; `transfer` is what a token from another worker costs its receiver."""
 
-    Fitted to measurements of `SIZES` by least squares, never below zero. Tensors are handed over by reference.
+    firing_ns: float
+    transfer: Transfer
+
+
+def runtime_costs() -> RuntimeCosts:
+    """Measure them; takes about a second. Costs that the noise of the machine makes negative are zero."""
+    work = bytes(WORK)
+    runs = [
+        (_frame_ns(b"", _one_worker), _alone_ns(work), _frame_ns(work, _worker_of_its_own), _frame_ns(work, _in_turn))
+        for _ in range(TURNS)
+    ]
+    idle, alone, apart, turns = (min(column) for column in zip(*runs, strict=True))
+    firing = idle / 3  # of three tasks that do nothing
+    # In turn, each worker has half of the work and of its token, the first one the token that comes back as well.
+    hop = max(apart - alone - firing, (turns - alone / 2 - 2.5 * firing) / 1.5, 0.0)
+    return RuntimeCosts(firing, Transfer("cpu", "cpu", hop, _slope(hop)))
+
+
+# -- firings and hand-overs --------------------------------------------------------------------------------------------
+class _Call(Code):
+    """A function as the code of a task."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """There is nothing to load."""
+
+    def fire(self, inputs: Sequence[Any], firing: int) -> Any:
+        return self._function(*inputs)
+
+
+def _one_worker(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(first), Fire(middle), Fire(last)])
+
+
+def _worker_of_its_own(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(last, stage=2), Fire(first)])
+    program.processor("cpu[1]", [Fire(middle, stage=1)])
+
+
+def _in_turn(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(last, stage=2), Fire(middle, stage=1, replica=(0, 2)), Fire(first)])
+    program.processor("cpu[1]", [Fire(middle, stage=1, replica=(1, 2))])
+
+
+def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None]) -> float:
+    """Time between frames of three tasks, the middle one of which computes."""
+    import numpy as np
+
+    token = np.zeros(16, np.float32)
+
+    def compute(x: Any) -> Any:
+        zlib.adler32(work)
+        return x
+
+    program = Program("costs", "")
+    app = program.app("Costs")
+
+    def port(name: str) -> Port:
+        return Port(name, "float32", token.shape)
+
+    first = app.task("Costs.first", _Call(lambda: token), (), [port("x")])
+    middle = app.task("Costs.middle", _Call(compute), [port("x")], [port("y")])
+    last = app.task("Costs.last", _Call(lambda y: ()), [port("y")])
+    program.channel(first, "x", middle, "x", CAPACITY)
+    program.channel(middle, "y", last, "y", CAPACITY)
+    workers(program, first, middle, last)
+    program.run(frames=FRAMES)
+    return (app.last_end - app.first_end) / (FRAMES - 1)
+
+
+def _alone_ns(work: bytes) -> float:
+    begin = time.perf_counter_ns()
+    for _ in range(FRAMES):
+        zlib.adler32(work)
+    return (time.perf_counter_ns() - begin) / FRAMES
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+def _slope(hop: float) -> float:
+    """What each byte of a token costs that another core has written, fitted by least squares, never below zero.
+
+    Tokens are handed over by reference: who reads them pays. Relative errors count: otherwise the largest size alone
+    would decide.
     """
     import numpy as np
 
-    hop = _hop_ns()
     sizes = np.array(SIZES, dtype=float)
     extra = np.array([max(0.0, _read_ns(size, False) - _read_ns(size, True)) for size in SIZES])
-    # Relative errors count: otherwise the largest size alone decides.
-    weights = 1 / (hop + extra)
+    weights = 1 / (max(hop, 1.0) + extra)
     slope = float(np.sum(weights * sizes * extra) / np.sum(weights * sizes * sizes))
-    return Transfer("cpu", "cpu", hop, max(0.0, slope))
-
-
-def _hop_ns() -> float:
-    """Half of the time that a token needs to another thread and back, when the other one sleeps."""
-    import numpy as np
-
-    there, back = Channel("there", 2), Channel("back", 2)
-    token = np.zeros(1)
-    rounds = 4 * ROUNDS
-
-    def echo() -> None:
-        waiter = Waiter()
-        for _ in range(rounds):
-            there.acquire(1, False, waiter)
-            there.release(1)
-            back.claim(1, waiter)
-            back.commit(token, 1, False)
-
-    thread = threading.Thread(target=echo, daemon=True)
-    thread.start()
-    waiter = Waiter()
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter_ns()
-        there.claim(1, waiter)
-        there.commit(token, 1, False)
-        back.acquire(1, False, waiter)
-        back.release(1)
-        times.append(time.perf_counter_ns() - begin)
-    thread.join()
-    return float(np.median(times)) / 2
+    return max(0.0, slope)
 
 
 def _read_ns(size: int, here: bool) -> float:

@@ -16,7 +16,7 @@ from ..analysis.order import components
 from ..codegen.deploy import missing
 from ..codegen.emit import emit
 from ..mapping.accelerate import on_gpu
-from ..mapping.divisible import divisible
+from ..mapping.divisible import divisible, transfer_model
 from ..mapping.exact import Costs, Objective
 from ..mapping.joint.auto import SEARCHES as JOINT
 from ..mapping.problem import Divisible, Measurement, Problem, pinned
@@ -203,15 +203,19 @@ def _require(problem: Problem, objective: Objective, checked: Checked) -> None:
 def with_layers(
     checked: Checked, profile: Profile, seconds: float, report: Report | None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The profile with the layers of every network that could be cut, and what transfers cost here.
+    """The profile with the layers of every network that could be cut, and what firings and transfers cost here.
 
     It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
     measured again. Raises Faults; returns what could not be stored.
     """
     tasks = {t.name: t for a in checked.system.apps for t in a.tasks if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
-    if tasks and not profile.transfers:
-        profile = replace(profile, transfers=(machine.transfer(),))
+    if profile.firing_ns is None:
+        if report is not None:
+            report("measuring what the runtime adds to firings and hand-overs")
+        costs = machine.runtime_costs()
+        profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        unsaved.update(filter(None, [save_profile(checked, profile)]))
     for position, e in enumerate(profile.entries):
         task = tasks.get(e.subject)
         if task is None or e.processor != "cpu" or e.layers:
@@ -276,7 +280,11 @@ def problem_of(checked: Checked, profile: Profile | None) -> Problem:
                 networks[task.name] = _divisible(task, own, times[task.name], profile, checked.platform)
     repetition = {name: v.repetition for name, v in checked.verdicts.items()}
     held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
-    problem = Problem(apps, checked.platform, repetition, times, pins, networks, held=held)
+    problem = Problem(
+        apps, checked.platform, repetition, times, pins, networks, held=held,
+        transfer=transfer_model(profile.transfers if profile else ()),
+        runtime_ns=(profile.firing_ns or 0.0) if profile else 0.0,
+    )  # fmt: skip
     return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
 
 

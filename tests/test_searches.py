@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, pairwise, product
+from itertools import combinations, cycle, pairwise, product
 from math import inf
 
 import numpy
 import pytest
 from flowc.analysis.repetition import repetition
 from flowc.mapping import balance, exact, ga, jedi
-from flowc.mapping.design import complete
+from flowc.mapping.contest import Contest
+from flowc.mapping.design import Design, complete
 from flowc.mapping.exact import Costs
 from flowc.mapping.jedi_bench import Bench, Option, Setting, options
 from flowc.mapping.problem import Divisible, Measurement, Problem
@@ -192,6 +193,32 @@ def test_runs_are_counted_and_nothing_measured_is_worse_than_plain(name: str) ->
         return
     whole = [c for c in mapping.contestants if " | " not in c.configuration and c.measured_ns is not None]
     assert all(mapping.contestants[0].measured_ns <= c.measured_ns * 1.005 for c in whole)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("hop_us", [0, 30, 100, 200, 400])
+@pytest.mark.parametrize("total_ms", [0.02, 0.1, 0.35, 1.0])
+def test_small_networks_are_never_slower_than_on_one_core(total_ms: float, hop_us: float) -> None:
+    """Whatever a hand-over takes on the machine, and predictions know nothing of it."""
+    given = problem({"cpu": [total_ms / 4] * 4}, {"cpu": 2}, others_ms=0.001)
+    given = replace(given, transfer=lambda source, target, count: 0.0)
+    fake = Fake(replace(given, transfer=lambda source, target, count: hop_us * 1e3), noise=0.0)
+    mapping = found("auto", given, measure=fake)
+    plain = next(c for c in mapping.contestants if c.name == "one core")
+    assert plain.measured_ns is not None and mapping.contestants[0].measured_ns is not None
+    assert mapping.contestants[0].measured_ns <= plain.measured_ns * 1.005
+    # Who was not run was not expected to be better.
+    least = mapping.contestants[0].measured_ns
+    assert all(c.measured_ns is not None or c.predicted_ns >= least for c in mapping.contestants)
+
+
+@pytest.mark.parametrize(("scatter", "winner"), [(0.0, "other"), (0.2, "simple")])
+def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) -> None:
+    shares = {"simple": 1.0, "other": 0.98}
+    runs = {name: cycle([share * (1 + k * scatter) for k in (0, 1, -1)]) for name, share in shares.items()}
+    contest = Contest(lambda m: Measurement({"A": next(runs[m.search])}), "throughput", inf, None)
+    for name in shares:
+        contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
+    assert contest.decide().design.name == winner
 
 
 @pytest.mark.parametrize("name", ["jedi", "ga"])
