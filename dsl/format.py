@@ -15,7 +15,7 @@ from lark import Token
 from ..model.diagnostic import Faults
 from ..model.span import Span
 from . import syntax as s
-from .parse import Parser
+from .parse import Parser, tokens_and_comments
 
 INDENT = "    "
 BETWEEN_ITEMS = "   "
@@ -63,8 +63,7 @@ class Line:
 
 def format_text(path: str, text: str) -> str:
     """The formatted text. Raises Faults when it has syntax errors: nothing is changed then."""
-    parser = Parser()
-    specification, faults = parser.parse(path, text)
+    specification, faults = Parser().parse(path, text)
     if faults:
         raise Faults(faults)
     starts = {(span.line, span.column) for d in specification.declarations for span in _item_starts(d)}
@@ -72,7 +71,7 @@ def format_text(path: str, text: str) -> str:
     depth = 0
     previous = 0
     before: Token | None = None
-    for number, group in groupby(parser.tokens_and_comments(text), key=lambda t: t.line):
+    for number, group in groupby(tokens_and_comments(text), key=lambda t: t.line):
         tokens = list(group)
         if previous and (number or 0) > previous + 1:
             lines.append(None)

@@ -7,10 +7,12 @@ others in the user's words. Names are not looked up here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
+from lark.lark import PostLex
 
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
@@ -65,59 +67,55 @@ _BLOCKS = {
 }
 
 
+_COMMENTS = ("COMMENT", "DOC")
+
+
+class _Unruled(PostLex):
+    """Tokens that no rule of the grammar takes, which lark would leave out otherwise."""
+
+    always_accept = (*_COMMENTS, "BAD")
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """All of them."""
+        return stream
+
+
+@cache
+def _grammar() -> Lark:
+    """Compiled once in a process: that takes longer than reading most texts."""
+    return Lark.open(
+        "grammar.lark",
+        rel_to=__file__,
+        parser="lalr",
+        lexer="basic",
+        postlex=_Unruled(),
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def tokens_and_comments(text: str) -> list[Token]:
+    """All tokens of a text with the comments among them; what cannot be read is a token of type BAD."""
+    lexer: Any = _grammar().parse_interactive(text).lexer_thread  # Lark.lex would make a new one at every call
+    return list(lexer.lex(None))
+
+
 class Parser:
-    """Holds the compiled grammar; one may read many files."""
+    """One may read many files."""
 
     def __init__(self) -> None:
         self._builder = TreeBuilder()
-        self._lark = Lark.open(
-            "grammar.lark",
-            rel_to=__file__,
-            parser="lalr",
-            lexer="basic",
-            propagate_positions=True,
-            maybe_placeholders=True,
-            lexer_callbacks={"DOC": self._keep_doc, "BAD": self._keep_bad, "COMMENT": self._keep_comment},
-        )
-        self._bad: list[Token] = []
-        self._comments: list[Token] = []
-
-    def _keep_comment(self, token: Token) -> Token:
-        self._comments.append(token)
-        return token
-
-    def _keep_bad(self, token: Token) -> Token:
-        self._bad.append(token)
-        return token
-
-    def _keep_doc(self, token: Token) -> Token:
-        self._comments.append(token)
-        text = str(token)[3:]
-        self._builder.docs[(token.line or 0) + 1] = text[1:] if text.startswith(" ") else text
-        return token
-
-    def tokens(self, text: str) -> list[Token]:
-        """All tokens of a text, comments left out; what cannot be read is a token of type BAD."""
-        self._builder.docs = {}
-        self._bad, self._comments = [], []
-        known = list(self._lark.lex(text))
-        if not self._bad:
-            return known
-        return sorted(known + self._bad, key=lambda token: token.start_pos or 0)
-
-    def tokens_and_comments(self, text: str) -> list[Token]:
-        """All tokens with the comments among them, for the formatter."""
-        known = self.tokens(text)
-        return sorted(known + self._comments, key=lambda token: token.start_pos or 0)
 
     def parse(self, path: str, text: str) -> tuple[Specification, list[Diagnostic]]:
         """Parse one file. `path` is what spans and messages show."""
         with no_garbage_collection():
+            tokens = tokens_and_comments(text)
             self._builder.file = path
+            self._builder.docs = {(t.line or 0) + 1: t[3:].removeprefix(" ") for t in tokens if t.type == "DOC"}
             declarations: list[Declaration] = []
             faults: list[Diagnostic] = []
             poisoned: set[str] = set()
-            for chunk in _declarations(self.tokens(text)):
+            for chunk in _declarations([t for t in tokens if t.type not in _COMMENTS]):
                 result = self._parse_one(chunk)
                 if isinstance(result, Diagnostic):
                     faults.append(result)
@@ -127,7 +125,7 @@ class Parser:
         return Specification(path, tuple(declarations), frozenset(poisoned)), faults
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
-        parser = self._lark.parse_interactive()
+        parser = _grammar().parse_interactive()
         for position, token in enumerate(chunk):
             try:
                 parser.feed_token(token)

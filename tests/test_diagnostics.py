@@ -23,8 +23,6 @@ import flowc
 import pytest
 from flowc.cli import app
 from flowc.codegen.nvrtc import libraries
-from flowc.dsl import load
-from flowc.dsl.parse import Parser
 from flowc.model.catalogue import CODES
 from flowc.model.span import Span
 from flowc.render import render
@@ -42,17 +40,6 @@ EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 NOT_FROM_TEXT = {"F701", "F702", "F703", "F704", "F705", "F706", "F707", "F708", "F720", "F721", "F722"}
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")
-
-
-@pytest.fixture(scope="module")
-def parser() -> Parser:
-    """Most of the time of a small text goes into compiling the grammar: once is enough here."""
-    return Parser()
-
-
-@pytest.fixture(autouse=True)
-def _one_parser(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "Parser", lambda: parser)
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from flowc import steps
 from flowc.dsl import format as layout
-from flowc.dsl import load as loading
-from flowc.dsl.parse import Parser
 from flowc.interop import hopes
 from flowc.model.application import Application
 from flowc.model.diagnostic import Diagnostic, Faults
@@ -24,18 +22,6 @@ FILES = "Doorbell.files"
 TOP, CAMERA = f"{FILES}/CICTask/task.xml", f"{FILES}/Camera_1/CICTask/task.xml"
 MAPPING = f"{FILES}/Doorbell_mapping.xml"
 Edit = Callable[..., Path]
-
-
-@pytest.fixture(scope="module")
-def parser() -> Parser:
-    """Most of the time of a small text goes into compiling the grammar: once is enough here."""
-    return Parser()
-
-
-@pytest.fixture(autouse=True)
-def _one_parser(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "Parser", lambda: parser)
-    monkeypatch.setattr(layout, "Parser", lambda: parser)
 
 
 @pytest.fixture

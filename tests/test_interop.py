@@ -42,18 +42,6 @@ FEW = settings(
 NUMBER = count()
 
 
-@pytest.fixture(scope="module")
-def parser() -> Parser:
-    """Most of the time of a small text goes into compiling the grammar: once is enough here."""
-    return Parser()
-
-
-@pytest.fixture(autouse=True)
-def _one_parser(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "Parser", lambda: parser)
-    monkeypatch.setattr(layout, "Parser", lambda: parser)
-
-
 # -- helpers -----------------------------------------------------------------------------------------------------------
 def element(name: str, attributes: Mapping[str, str], *inside: str) -> str:
     words = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
@@ -115,7 +103,7 @@ def loaded(text: str, folder: Path) -> Application:
 
 def loading_faults(text: str) -> Sequence[Diagnostic]:
     """Syntax faults of a text."""
-    return loading.Parser().parse("g.flow", text)[1]
+    return Parser().parse("g.flow", text)[1]
 
 
 def times_of(app: Application) -> dict[str, tuple[Fraction, ...]]:

@@ -45,18 +45,6 @@ LAYERS = ("conv_0_bn", "conv_0", 'a"b\\', "ü:0", "/x/Conv 1", "l5", "l6", "l7")
 
 
 @pytest.fixture(scope="module")
-def parser() -> Parser:
-    """Most of the time of a small text goes into compiling the grammar: once is enough here."""
-    return Parser()
-
-
-@pytest.fixture(autouse=True)
-def _one_parser(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "Parser", lambda: parser)
-    monkeypatch.setattr(layout, "Parser", lambda: parser)
-
-
-@pytest.fixture(scope="module")
 def nets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `net.onnx`, as `flowc import net.cfg` writes it, and the same as `plain.onnx` without its numbers."""
     folder = tmp_path_factory.mktemp("nets")
@@ -1000,7 +988,7 @@ def test_a_mutated_file_never_crashes(data: st.DataObject, nets: Path) -> None:
     except Faults as found:
         assert found.diagnostics and all(d.code in ("F705", "F706") and d.message for d in found.diagnostics)
         return
-    assert loading.Parser().parse("x.flow", result.text)[1] == []
+    assert Parser().parse("x.flow", result.text)[1] == []
 
 
 # -- the verbs -----------------------------------------------------------------------------------------------------------

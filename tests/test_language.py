@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from flowc import steps
 from flowc.dsl.format import format_text
-from flowc.dsl.parse import Parser
+from flowc.dsl.parse import tokens_and_comments
 from flowc.model.application import Application
 from flowc.model.diagnostic import Faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lark import Lark
+from lark.lexer import BasicLexer
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = """
@@ -202,13 +203,22 @@ def test_format_leaves_a_faulty_text_alone() -> None:
         format_text("t", "task { }")
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Parser:
-    return Parser()
-
-
 def _tokens(text: str) -> list[str]:
-    return [str(t) for t in _parser().tokens_and_comments(text)]
+    return [str(t) for t in tokens_and_comments(text)]
+
+
+def test_the_grammar_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither it nor a lexer is made anew for a second text: that takes far longer than reading one."""
+    format_text("t", "task T { out x }")
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Lark, "__init__", never)
+    monkeypatch.setattr(BasicLexer, "__init__", never)
+    assert format_text("t", "task  U {\n/// what\nout y\n}") == "task U {\n    /// what\n    out y\n}\n"
+    with pytest.raises(Faults):
+        format_text("t", "task # {}")
 
 
 @settings(max_examples=10, deadline=None)
