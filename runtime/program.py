@@ -23,7 +23,7 @@ from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .process import Process
 from .tokens import TaskError, initial_tokens
-from .watch import Watch
+from .watch import GRACE, Watch
 from .worker import Worker
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
@@ -204,8 +204,9 @@ class Program:
     def _close(self) -> None:
         tasks = [t for app in self.apps for t in app.tasks]
         if [t for t in tasks if isinstance(t.code, Process) and t.code.kill()]:
+            deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
-                worker.join(0.1)
+                worker.join(max(0.0, deadline - time.monotonic()))
         if any(w.is_alive() for w in self.workers):
             return  # a stuck firing still uses its task
         for task in tasks:
