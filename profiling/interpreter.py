@@ -12,6 +12,7 @@ in stretches without contention in between.
 On two cores that others hardly use, half a second gives 0.9 to 1 for pure Python, 0 to 0.1 for long calls that
 release the lock, and 0.1 to 0.3 for calls of a tenth of a millisecond, because the second thread needs some time to
 notice that it can have the lock. With twice as many busy threads as cores: 0.7, 0.1 and 0.6.
+`python benchmarks/held_shares.py` measures them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 #: Seconds after which the lock has to be given away; so long the firing thread waits for it, each time.
 INTERVAL = 0.0005
@@ -82,11 +85,12 @@ class Holding:
     What the firing thread does between two firings counts for the later one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clocks: Clocks | None = None) -> None:
+        self._clocks = clocks or Clocks()
         self._tasks: dict[str, _Spent] = {}
         self._open = _Spent()  # since the last firing
         self._firings = self._before = 0
-        self._thread: _Thread | None = None
+        self._thread: Watched | None = None
         self._known = threading.Event()
         self._several = self._over = self._contending = False
         self._released = 0
@@ -97,7 +101,7 @@ class Holding:
     def fired(self, task: str) -> None:
         """A firing of that task is over; called by the thread that fired it. The first call only begins."""
         if self._thread is None:
-            self._thread = _Thread()
+            self._thread = self._clocks.thread()
             self._mark = self._now(self._thread)
             self._known.set()
         elif self._thread.ident != threading.get_ident():
@@ -110,33 +114,23 @@ class Holding:
                 self._open = _Spent()
                 self._firings += 1
                 if self._contending:
-                    self._passed.append((time.perf_counter_ns(), self._mark[0], spent))
+                    self._passed.append((self._clocks.wall(), self._mark[0], spent))
 
     def watch(self, seconds: float) -> None:
         """Look on for about so long; called by another thread."""
-        end = time.monotonic() + seconds
+        clocks = self._clocks
+        end = clocks.wall() + int(1e9 * seconds)
         if not self._known.wait(seconds) or self._thread is None:
             return
-        own, thread = _Thread(), self._thread
-        cores, theirs = os.sched_getaffinity(own.native), os.sched_getaffinity(thread.native)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(INTERVAL)
-        try:
-            if len(cores) > 1:  # on one core, who waits for the other seems to wait for the lock
-                os.sched_setaffinity(own.native, {max(cores)})
-                os.sched_setaffinity(thread.native, cores - {max(cores)})
-            while time.monotonic() < end:
-                time.sleep(ALONE)
+        own, thread = clocks.thread(), self._thread
+        with suppress(OSError, KeyError), clocks.apart(own, thread):  # when the thread is gone
+            while clocks.wall() < end:
+                clocks.sleep(ALONE)
                 self._turn(thread, contending=True)
-                self._contend(time.perf_counter_ns() + int(1e9 * CONTENDING), own, thread)
+                self._contend(clocks.wall() + int(1e9 * CONTENDING), own, thread)
                 self._turn(thread, contending=False)
-            os.sched_setaffinity(thread.native, theirs)
-        except (OSError, KeyError):
-            pass  # the thread is gone
         with self._cutting:
             self._over = True
-        sys.setswitchinterval(interval)
-        os.sched_setaffinity(own.native, cores)
         own.close()
         thread.close()
 
@@ -148,12 +142,12 @@ class Holding:
         return {task: share for task, share in found.items() if share is not None}
 
     # -- where the times go --------------------------------------------------------------------------------------------
-    def _now(self, thread: _Thread) -> tuple[int, int, int]:
+    def _now(self, thread: Watched) -> tuple[int, int, int]:
         if self._contending:
             return thread.cpu(), self._released, 0
-        return thread.cpu(), time.perf_counter_ns(), thread.delay()
+        return thread.cpu(), self._clocks.wall(), thread.delay()
 
-    def _cut(self, thread: _Thread) -> None:
+    def _cut(self, thread: Watched) -> None:
         """What was spent since the last cut goes to the firing that is under way."""
         if self._over:
             return
@@ -167,7 +161,7 @@ class Holding:
             spent.wall += now[1] - before[1]
             spent.delay += now[2] - before[2]
 
-    def _turn(self, thread: _Thread, contending: bool) -> None:
+    def _turn(self, thread: Watched, contending: bool) -> None:
         with self._cutting:
             # Whether it waits for a core just now, and since when, shows only when it has got one: without need, no
             # stretch ends where another thread says so.
@@ -177,22 +171,22 @@ class Holding:
             self._mark = self._now(thread)
 
     # -- the contender -------------------------------------------------------------------------------------------------
-    def _contend(self, end: int, own: _Thread, thread: _Thread) -> None:
+    def _contend(self, end: int, own: Watched, thread: Watched) -> None:
         """Hold the lock whenever it can be had, and see when the other thread computes."""
-        wall, cpu, clock = time.perf_counter_ns, time.clock_gettime_ns, thread.clock
-        waits, place, delay = _waits(), self._place(thread), own.delay()
-        last, before = wall(), cpu(clock)
+        look, wall = self._clocks.look, self._clocks.wall
+        waits, place, delay = own.waits(), (self._firings, thread.place()), own.delay()
+        last, before = wall(), thread.cpu()
         while last < end:
-            now, used = wall(), cpu(clock)
+            now, used = look(thread)
             if now - last <= STEP:
                 self._released += used - before
-            elif _waits() != waits or self._place(thread) != place:
+            elif own.waits() != waits or (self._firings, thread.place()) != place:
                 # This thread has waited, or the other one has moved on in its Python code: the lock was there.
                 total = own.delay()
-                now, used = wall(), cpu(clock)
+                now, used = wall(), thread.cpu()
                 queued, delay = min(total - delay, now - last), total
                 self._settle((last, before), (now, used), now - queued)
-                waits, place = _waits(), self._place(thread)
+                waits, place = own.waits(), (self._firings, thread.place())
                 now = wall()
             elif 10 * (used - before) > now - last:
                 self._released += used - before  # the lock was here, only the core was not
@@ -214,37 +208,64 @@ class Holding:
                     begin = wall, cpu
             self._passed.clear()
 
-    def _place(self, thread: _Thread) -> tuple[int, int, int]:
-        """Where the other thread is in its Python code."""
-        frame = sys._current_frames()[thread.ident]
-        return self._firings, id(frame), frame.f_lasti
 
-
-def _waits() -> int:
-    """How often this thread has waited for something; the lock is all that a contender waits for."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-
-
-class _Thread:
+class Watched:
     """The calling thread, for others to look at."""
 
     def __init__(self) -> None:
         self.ident, self.native = threading.get_ident(), threading.get_native_id()
-        self.clock = time.pthread_getcpuclockid(self.ident)
+        #: Its CPU time in ns.
+        self.cpu: Callable[[], int] = partial(time.clock_gettime_ns, time.pthread_getcpuclockid(self.ident))
         try:
             self._delays = os.open(f"/proc/self/task/{self.native}/schedstat", os.O_RDONLY)
         except FileNotFoundError:  # not every kernel counts them
             self._delays = -1
 
-    def cpu(self) -> int:
-        """Its CPU time in ns."""
-        return time.clock_gettime_ns(self.clock)
-
     def delay(self) -> int:
         """How long it was ready and had no core, in ns."""
         return int(os.pread(self._delays, 99, 0).split()[1]) if self._delays >= 0 else 0
+
+    def place(self) -> tuple[int, int]:
+        """Where it is in its Python code. Raises KeyError when it has ended."""
+        frame = sys._current_frames()[self.ident]
+        return id(frame), frame.f_lasti
+
+    def waits(self) -> int:
+        """How often it has waited for something, asked by itself; the lock is all that a contender waits for."""
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
     def close(self) -> None:
         """Nobody looks any more."""
         if self._delays >= 0:
             os.close(self._delays)
+
+
+class Clocks:
+    """What is looked at on this machine. In a test time passes in another way."""
+
+    wall = staticmethod(time.perf_counter_ns)
+    sleep = staticmethod(time.sleep)
+    thread = Watched
+
+    @staticmethod
+    def look(thread: Watched) -> tuple[int, int]:
+        """Wall time and the thread's CPU time; a contender that has the lock does nothing else."""
+        return time.perf_counter_ns(), thread.cpu()
+
+    @staticmethod
+    @contextmanager
+    def apart(own: Watched, thread: Watched) -> Iterator[None]:
+        """Two threads on cores of their own, as far as there are, that change the lock often."""
+        cores, theirs = os.sched_getaffinity(own.native), os.sched_getaffinity(thread.native)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(INTERVAL)
+        try:
+            if len(cores) > 1:  # on one core, who waits for the other seems to wait for the lock
+                os.sched_setaffinity(own.native, {max(cores)})
+                os.sched_setaffinity(thread.native, cores - {max(cores)})
+            yield
+        finally:
+            sys.setswitchinterval(interval)
+            os.sched_setaffinity(own.native, cores)
+            with suppress(OSError):
+                os.sched_setaffinity(thread.native, theirs)

@@ -1,4 +1,4 @@
-"""Tasks in processes: nothing may differ from threads except who holds whom up. And how much of a task holds others."""
+"""Tasks in processes: nothing may differ from threads except who holds whom up."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from flowc.profiling.interpreter import Holding, held_share
 from flowc.runtime import Code, Fire, Port, Process, Program, Python
+from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
 
 from builds import ROOT, Write, build, harness, run
 
-pytestmark = pytest.mark.alone
+#: Seconds after which something hangs, however busy the machine is.
+HANGS = 120
 
 TASKS = """
 import ctypes, os, sys, threading, time
@@ -190,9 +190,9 @@ def born() -> Born:
     return lambda: [p for p in children(os.getpid()) if p not in before]
 
 
-def gone(pids: list[int], seconds: float = 2.0) -> bool:
-    """Are all of them gone within that time?"""
-    deadline = time.monotonic() + seconds
+def gone(pids: list[int]) -> bool:
+    """Wait until all of them are gone."""
+    deadline = time.monotonic() + HANGS
     while any(alive(p) for p in pids):
         if time.monotonic() > deadline:
             return False
@@ -243,6 +243,18 @@ def started(main: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             yield program
         finally:
             program.kill()
+
+
+def interrupted_again(program: subprocess.Popen[str]) -> str:
+    """Send Ctrl-C to its group until it has ended; what it wrote to standard error.
+
+    Two within a moment count as one, and a busy machine may hand two over at once: so there may be a third.
+    """
+    for _ in range(HANGS):
+        os.killpg(program.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            return program.communicate(timeout=1)[1]
+    raise AssertionError("does not end")
 
 
 def wait_for(program: subprocess.Popen[str], start: str) -> str:
@@ -351,7 +363,18 @@ def test_a_slot_is_used_again_as_soon_as_nothing_refers_to_it(home: Path) -> Non
 
 
 def test_replicas_fire_at_once_in_copies(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (home / "w.py").write_text("import os, time\nTIMES = {}\ndef who(n):\n    time.sleep(0.02)\n    return n\n")
+    """No firing ends before the other two of its three have begun."""
+    (home / "w.py").write_text(
+        "import os, time\nHOME = os.path.dirname(os.path.abspath(__file__))\n"
+        "def who(n):\n"
+        "    open(os.path.join(HOME, 'begun %d' % n), 'w').close()\n"
+        "    first = n - n % 3\n"
+        f"    give_up = time.monotonic() + {HANGS}\n"
+        "    while not all(os.path.exists(os.path.join(HOME, 'begun %d' % (first + i))) for i in range(3)):\n"
+        "        assert time.monotonic() < give_up, 'one after the other'\n"
+        "        time.sleep(0.001)\n"
+        "    return n\n"
+    )
     program = Program("t", str(home))
     app = program.app("A")
     source = app.task("A.a", py("Count", limit=15), outputs=[INT])
@@ -365,7 +388,6 @@ def test_replicas_fire_at_once_in_copies(home: Path, capsys: pytest.CaptureFixtu
     program.processor("cpu[4]", [Fire(sink)])
     assert outcome(program) == ("", "")
     assert seen(capsys.readouterr().out) == f"seen {list(range(15))}"
-    assert program.seconds < 15 * 0.02  # one after the other would take that long
 
 
 def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Path) -> None:
@@ -519,8 +541,6 @@ DEATHS = {
     "os._exit(3)": "its process exited with status 3",
     "os.kill(os.getpid(), 9)": "its process was ended by SIGKILL (Killed)",
     "ctypes.string_at(0)": "its process was ended by SIGSEGV (Segmentation fault)",
-    # A process forked by the task lives on, and has all that its mother had.
-    "os.fork() and os.kill(os.getpid(), 9) or time.sleep(4)": "its process was ended by SIGKILL (Killed)",
 }
 
 
@@ -531,13 +551,28 @@ def test_a_child_that_dies_stops_everything(
     (home / "d.py").write_text(
         f"import ctypes, os, time\ndef die(n):\n    if n == 2:\n        print('last words')\n        {death}\n    return n\n"
     )
-    start = time.monotonic()
     reason = f"app A, task A.b failed at firing 2: {DEATHS[death]}"
     program = chain(home, py("Count"), Process(py("die", "d.py")), py("Keep"))
     assert outcome(program) == (reason, "")
-    assert time.monotonic() - start < 3
     assert "last words" in capfd.readouterr().out.splitlines()
-    assert gone(born(), 1)
+    assert gone(born())
+
+
+def test_nobody_waits_for_what_a_dead_child_has_started(home: Path, born: Born) -> None:
+    """A process forked by the task lives on, and has all that its mother had."""
+    (home / "d.py").write_text(
+        "import os, signal, time\ndef die(n):\n    heir = os.fork()\n    if heir:\n"
+        f"        open({str(home / 'heir')!r}, 'w').write(str(heir))\n        os.kill(os.getpid(), 9)\n"
+        f"    time.sleep({HANGS})\n    os._exit(0)\n"
+    )
+    program = chain(home, py("Count"), Process(py("die", "d.py")), py("Keep"))
+    reason, _ = outcome(program)
+    heir = int((home / "heir").read_text())
+    try:
+        assert reason == "app A, task A.b failed at firing 0: its process was ended by SIGKILL (Killed)"
+        assert gone(born()) and alive(heir)
+    finally:
+        os.kill(heir, signal.SIGKILL)
 
 
 def test_a_child_that_is_killed_between_firings_stops_everything(home: Path) -> None:
@@ -551,7 +586,7 @@ def test_a_child_that_is_killed_between_firings_stops_everything(home: Path) -> 
         wait_for(program, "b 1")
         (child,) = children(program.pid)
         os.kill(child, signal.SIGKILL)
-        _, stderr = program.communicate(timeout=5)
+        _, stderr = program.communicate(timeout=HANGS)
     assert program.returncode == 1
     assert re.search(r"app A, task A\.b failed at firing \d+: its process was ended by SIGKILL", stderr), stderr
 
@@ -567,10 +602,9 @@ def test_a_failing_close_is_told(home: Path) -> None:
 def test_the_watchdog_ends_a_child_that_hangs(home: Path, born: Born, capsys: pytest.CaptureFixture[str]) -> None:
     """The other tasks are closed, although one never returned."""
     program = chain(home, py("Count"), Process(py("Total")), Process(py("hold")))
-    start = time.monotonic()
-    reason, _ = outcome(program, watchdog=0.3)
-    assert reason.startswith("app A, task A.c failed at firing 0: did not return for 0 s (see --watchdog)")
-    assert time.monotonic() - start < 3 and not born()
+    reason, _ = outcome(program, watchdog=2.0)  # enough for the others on a busy machine
+    assert re.match(r"app A, task A\.c failed at firing 0: did not return for \d+ s \(see --watchdog\)", reason), reason
+    assert not born()
     assert "total " in capsys.readouterr().out
 
 
@@ -584,11 +618,11 @@ def test_ctrl_c_reaches_the_children_and_changes_nothing(home: Path, wrap: str) 
         born = children(program.pid)
         assert len(born) == (3 if "Process" in wrap else 0)
         os.killpg(program.pid, signal.SIGINT)
-        stdout, stderr = program.communicate(timeout=8)
+        stdout, stderr = program.communicate(timeout=HANGS)
     assert (program.returncode, stderr) == (130, "")
     kept = eval(seen(stdout)[5:])
     assert kept == list(range(len(kept))) and len(kept) > 3
-    assert gone(born, 0.5)
+    assert gone(born)
 
 
 @pytest.mark.parametrize("what", ["hang", "hold"])
@@ -597,13 +631,9 @@ def test_a_second_signal_ends_a_child_that_hangs(home: Path, what: str) -> None:
     with started(main) as program:
         wait_for(program, "in 0")
         born = children(program.pid)
-        start = time.monotonic()
-        os.killpg(program.pid, signal.SIGINT)
-        time.sleep(0.3)  # less would be the same signal
-        os.killpg(program.pid, signal.SIGINT)
-        _, stderr = program.communicate(timeout=8)
+        stderr = interrupted_again(program)
     assert program.returncode == 130, stderr
-    assert time.monotonic() - start < 3 and len(born) == 1 and gone(born, 0.5)
+    assert len(born) == 1 and gone(born)
 
 
 @pytest.mark.parametrize("what", ["say", "hang", "hold"])
@@ -621,7 +651,7 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
         assert len(born) == 2 and set(os.listdir("/dev/shm")) <= before
         program.kill()
         program.wait()
-        assert gone(born, 2)
+        assert gone(born)
 
 
 def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
@@ -631,9 +661,9 @@ def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
         wait_for(program, "opening")
         born = children(program.pid)
         os.killpg(program.pid, signal.SIGINT)
-        _, stderr = program.communicate(timeout=8)
+        _, stderr = program.communicate(timeout=HANGS)
     assert (program.returncode, stderr) == (130, "")
-    assert len(born) == 2 and gone(born, 1)
+    assert len(born) == 2 and gone(born)
 
 
 # -- what tasks print --------------------------------------------------------------------------------------------------
@@ -677,21 +707,26 @@ def test_nobody_reads_what_the_program_prints(home: Path) -> None:
             assert program.stdout is not None and program.stderr is not None
             program.stdout.close()
             stderr = program.stderr.read()
-            assert program.wait(5) == 1
+            assert program.wait(HANGS) == 1
         assert re.search(r"task A\.b failed at firing \d+: BrokenPipeError: \[Errno 32\] Broken pipe", stderr), stderr
         (home / "runtime").unlink()
 
 
-def test_what_a_task_leaves_to_its_exit(home: Path, born: Born, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_task_leaves_to_its_exit(
+    home: Path, born: Born, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its last lines arrive; a thread of its own does not keep it alive."""
     code = "import atexit, os, sys, threading, time\natexit.register(print, 'at exit')\n"
-    code += "def f(n):\n    threading.Thread(target=time.sleep, args=(30 * int(n),)).start()\n"
+    code += f"def f(n):\n    threading.Thread(target=time.sleep, args=({HANGS} * int(n),)).start()\n"
     (home / "e.py").write_text(code)
-    for limit in (1, 2):
-        start = time.monotonic()
-        assert outcome(chain(home, py("Count", limit=limit), Process(py("f", "e.py")))) == ("", "")
-        assert ("at exit" in capfd.readouterr().out) == (limit == 1)
-        assert time.monotonic() - start < 3 and not born()
+    start = time.monotonic()
+    assert outcome(chain(home, py("Count", limit=2), Process(py("f", "e.py")))) == ("", "")
+    assert "at exit" not in capfd.readouterr().out
+    assert time.monotonic() - start < HANGS and not born()
+    monkeypatch.setattr(farewells, "FAREWELL", HANGS)
+    assert outcome(chain(home, py("Count", limit=1), Process(py("f", "e.py")))) == ("", "")
+    assert "at exit" in capfd.readouterr().out
+    assert not born()
 
 
 def test_without_memory_files_another_file_without_a_name_does(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -703,83 +738,3 @@ def test_without_memory_files_another_file_without_a_name_does(home: Path, monke
     (same,) = code.fire([np.full(20000, 7, np.uint8)], 0)
     code.close()
     assert same.min() == same.max() == 7  # memory is there as long as an array needs it
-
-
-# -- how much of a task holds the interpreter --------------------------------------------------------------------------
-def count_up(steps: int) -> int:
-    total = 0
-    for i in range(steps):
-        total += i
-    return total
-
-
-def at_least_once(seen: Callable[[], object], good: Callable[[Any], bool]) -> bool:
-    """On a machine that others use as well, one of a few tries has to be good."""
-    tries: list[object] = []
-    while len(tries) < 6:
-        tries.append(seen())
-        if good(tries[-1]):
-            return True
-    raise AssertionError(tries)
-
-
-def comes_near(fire: Callable[[], object], wanted: float) -> bool:
-    return at_least_once(lambda: held_share(fire, 0.3), lambda share: share is not None and abs(share - wanted) <= 0.2)
-
-
-def test_the_held_share_tells_python_from_what_lets_go() -> None:
-    matrix = np.ones((600, 600), np.float32)
-    assert comes_near(lambda: count_up(20_000), 1.0)
-    assert comes_near(lambda: matrix @ matrix, 0.0)
-    assert comes_near(lambda: time.sleep(0.002), 0.0)
-
-    def half() -> None:
-        start = time.thread_time()
-        count_up(20_000)
-        time.sleep(time.thread_time() - start)
-
-    assert comes_near(half, 0.5)
-
-
-def test_tasks_of_one_thread_have_held_shares_of_their_own() -> None:
-    matrix = np.ones((600, 600), np.float32)
-
-    def shares() -> dict[str, float]:
-        holding = Holding()
-        watcher = threading.Thread(target=holding.watch, args=(0.4,))
-        watcher.start()
-        while watcher.is_alive():
-            count_up(20_000)
-            holding.fired("python")
-            matrix @ matrix
-            holding.fired("product")
-        return holding.shares()
-
-    assert at_least_once(shares, lambda s: len(s) == 2 and s["python"] > 0.7 and s["product"] < 0.3)
-
-
-def test_one_long_firing_has_a_held_share() -> None:
-    def long() -> None:
-        end = time.monotonic() + 0.3
-        while time.monotonic() < end:
-            pass
-
-    assert comes_near(long, 0.9)
-    assert comes_near(lambda: time.sleep(0.3), 0.0)
-
-
-def test_several_threads_and_threads_that_end_have_no_held_shares() -> None:
-    def fire(holding: Holding) -> None:
-        for _ in range(20):
-            time.sleep(0.001)
-            holding.fired("")
-
-    before = sys.getswitchinterval(), os.sched_getaffinity(0)
-    holding = Holding()
-    threads = [threading.Thread(target=fire, args=(holding,)) for _ in range(2)]
-    for one in threads:
-        one.start()
-    holding.watch(0.2)
-    assert holding.shares() == {}
-    Holding().watch(0.01)  # nobody fires
-    assert (sys.getswitchinterval(), os.sched_getaffinity(0)) == before
