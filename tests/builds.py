@@ -13,6 +13,8 @@ from flowc.profiling.host import description, host_hash
 
 ROOT = Path(__file__).resolve().parent.parent
 Write = Callable[..., Path]
+#: Seconds after which something hangs, however busy the machine is.
+HANGS = 120
 
 
 def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> None:
@@ -34,7 +36,7 @@ def build(flow: Path, output: Path, times_ns: dict[str, int] | None = None, plat
     return output
 
 
-def run(directory: Path, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
     """Run a build from another directory than its own."""
     command = [sys.executable, str(directory / "main.py"), *arguments]
     return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=timeout, check=False)
@@ -43,4 +45,4 @@ def run(directory: Path, *arguments: str, timeout: float = 60) -> subprocess.Com
 def harness(directory: Path) -> subprocess.CompletedProcess[str]:
     """Run the harness of a build."""
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANGS, check=False)

@@ -20,10 +20,7 @@ from flowc.runtime import Code, Fire, Port, Process, Program, Python
 from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
 
-from builds import ROOT, Write, build, harness, run
-
-#: Seconds after which something hangs, however busy the machine is.
-HANGS = 120
+from builds import HANGS, ROOT, Write, build, harness, run
 
 TASKS = """
 import ctypes, os, sys, threading, time

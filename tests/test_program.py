@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from builds import Write, build, harness, run, store_profile
-
-pytestmark = pytest.mark.alone
+from builds import HANGS, Write, build, harness, run, store_profile
 
 TYPES = "type N = int64\n"
 COUNT = """
@@ -47,10 +46,12 @@ def double(n):
 def slow(n):
     import time
     time.sleep(0.002)
+    print("slow", n, flush=True)
     return n
 
 def forever(n):
     import time
+    print("forever", flush=True)
     while True:
         time.sleep(1)
 """
@@ -67,6 +68,16 @@ task Keep { in n: N   python "t.py:Keep" }
 def seen(text: str) -> list[int]:
     line = next(line for line in text.splitlines() if line.startswith("seen "))
     return list(json.loads(line[5:]))
+
+
+def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
+    """Run it where only sleeping takes time; the report."""
+    script, report = Path(__file__).with_name("virtual.py"), out / "r.json"
+    command = [sys.executable, str(script), str(out), *arguments, "--report", str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(report.read_text())
+    return {**document, "said": done.stdout}
 
 
 def test_a_pipeline_over_processors_keeps_order(write: Write, tmp_path: Path) -> None:
@@ -236,18 +247,16 @@ def test_a_failing_task_stops_everything_and_is_named(write: Write, tmp_path: Pa
         t_py=COUNT,
         bad_py=f"def bad(n):\n    {body}\n",
     )
-    start = time.monotonic()
     done = run(build(flow, tmp_path / "out", platform="two"))
     assert done.returncode == 1
     assert "app A, task A.b" in done.stderr and said in done.stderr, done.stderr
-    assert time.monotonic() - start < 10
 
 
-def test_failing_stops_within_a_second_even_when_another_task_is_stuck(write: Write, tmp_path: Path) -> None:
-    code = (
-        COUNT
-        + "\ndef late(n):\n    import time\n    time.sleep(0.5)\n    print('raised', time.time(), flush=True)\n    1 / 0\n"
-    )
+def test_failing_stops_everything_even_when_another_task_is_stuck(write: Write, tmp_path: Path) -> None:
+    stuck = tmp_path / "stuck"
+    code = COUNT.replace('print("forever", flush=True)', f"open({str(stuck)!r}, 'w').close()")
+    code += f"\ndef late(n):\n    import os, time\n    while not os.path.exists({str(stuck)!r}):\n"
+    code += "        time.sleep(0.01)\n    1 / 0\n"
     flow = write(
         COMMON + 'task Stuck { in n: N  python "t.py:forever" }\ntask Late { in n: N  python "t.py:late" }\n'
         "app A { c: Count  s: Stuck  c -> s }\napp B { c: Count  l: Late  c -> l }\n"
@@ -256,10 +265,7 @@ def test_failing_stops_within_a_second_even_when_another_task_is_stuck(write: Wr
         t_py=code,
     )
     done = run(build(flow, tmp_path / "out", platform="two"))
-    ended = time.time()
     assert done.returncode == 1 and "task B.l failed at firing 0: ZeroDivisionError" in done.stderr
-    raised = float(next(line for line in done.stdout.splitlines() if line.startswith("raised")).split()[1])
-    assert ended - raised < 1.5  # a second, and the end of the process
 
 
 def test_a_task_that_cannot_start_is_named(write: Write, tmp_path: Path) -> None:
@@ -378,9 +384,10 @@ def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, st
     out = build(write(text, t_py=COUNT), tmp_path / "out")
     command = [sys.executable, str(out / "main.py"), "--report", str(tmp_path / "r.json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        time.sleep(1.0)
+        assert child.stdout is not None
+        next(line for line in child.stdout if line.startswith("slow"))
         child.send_signal(number)
-        stdout, _ = child.communicate(timeout=8)
+        stdout, _ = child.communicate(timeout=HANGS)
     assert child.returncode == status
     numbers = seen(stdout)
     assert numbers == list(range(len(numbers))) and numbers
@@ -390,49 +397,59 @@ def test_a_signal_drains_and_stops(write: Write, tmp_path: Path, number: int, st
 def test_a_second_signal_stops_at_once(write: Write, tmp_path: Path) -> None:
     text = COMMON + 'task Stuck { in n: N  python "t.py:forever" }\napp A { c: Count  s: Stuck  c -> s }'
     out = build(write(text, t_py=COUNT), tmp_path / "out")
-    with subprocess.Popen([sys.executable, str(out / "main.py")], stderr=subprocess.PIPE) as child:
-        time.sleep(1.0)
-        for _ in range(2):
+    command = [sys.executable, str(out / "main.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        assert child.stdout is not None
+        next(line for line in child.stdout if line.startswith("forever"))
+        for _ in range(HANGS):  # two within a moment count as one, and a busy machine may hand two over at once
             child.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-        child.communicate(timeout=4)
+            with suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=1)
+                break
     assert child.returncode == 130
 
 
 # -- pace --------------------------------------------------------------------------------------------------------------
 def test_a_period_paces_the_sources_and_misses_are_counted(write: Write, tmp_path: Path) -> None:
-    code = COUNT + "\ndef late(n):\n    import time\n    time.sleep(0.03 if n == 5 else 0)\n    return n\n"
+    code = COUNT + "\ndef late(n):\n    import time\n    time.sleep(0.03 if n == 5 else 0.001)\n    return n\n"
     flow = write(
         COMMON + 'task Late { in n: N  out m: N  python "t.py:late" }\n'
         "app A { period 10 ms  c: Count  l: Late  k: Keep  c -> l -> k }\n"
-        "app Slow { period 40 ms  c: Count  k: Keep  c -> k }",
+        "app Slow { period 40 ms  c: Count  k: Keep  c -> k }\n"
+        "platform two { cpu core[2] }\n"
+        "mapping on two { A.c -> core[0]  A.l -> core[0]  A.k -> core[0]  Slow.c -> core[1]  Slow.k -> core[1] }",
         t_py=code,
     )
-    out = build(flow, tmp_path / "out")
-    start = time.monotonic()
-    done = run(out, "--frames", "20", "--report", str(tmp_path / "r.json"))
-    assert done.returncode == 0
-    report = json.loads((tmp_path / "r.json").read_text())["apps"]
-    assert time.monotonic() - start > 20 * 0.04 - 0.05
-    assert 1 <= report["A"]["deadline_misses"] < 15 and report["A"]["overruns"] >= 1
-    assert 20 < report["Slow"]["fps"] < 30
-    run(out, "--frames", "20", "--full-speed", "--report", str(tmp_path / "r.json"))
-    fast = json.loads((tmp_path / "r.json").read_text())["apps"]
-    assert fast["Slow"]["fps"] > 100 and fast["A"]["overruns"] == 0
+    out = build(flow, tmp_path / "out", platform="two")
+    apps = in_its_own_time(out, "--frames", "20")["apps"]
+    # The sixth frame ends 30 ms after its release, the next three 21, 12 and 3.
+    assert (apps["A"]["deadline_misses"], apps["A"]["overruns"]) == (3, 2)
+    assert apps["A"]["latency_ms"] == {"mean": 4.1, "p50": 1.0, "p99": 30.0, "max": 30.0}
+    assert apps["A"]["seconds"] == 0.191 and apps["Slow"]["seconds"] == 19 * 0.04 and apps["Slow"]["fps"] == 25
+    fast = in_its_own_time(out, "--frames", "20", "--full-speed")["apps"]
+    assert fast["A"]["seconds"] == 0.049 and fast["A"]["overruns"] == fast["A"]["deadline_misses"] == 0
+    assert fast["Slow"]["seconds"] == 0
 
 
 def test_a_source_is_released_every_part_of_the_period(write: Write, tmp_path: Path) -> None:
-    code = "import time\nclass Clock:\n    def __call__(self):\n        return time.monotonic()\n\n"
+    code = "import time\nclass Clock:\n    def __call__(self):\n        return time.perf_counter_ns() / 1e9\n\n"
     code += "class Gaps:\n    def __init__(self): self.all = []\n    def __call__(self, t): self.all.extend(t)\n"
-    code += "    def close(self): print('gap', (self.all[-1] - self.all[0]) / (len(self.all) - 1))\n"
+    code += "    def close(self): print('gaps', {float(round(b - a, 9)) for a, b in zip(self.all, self.all[1:])})\n"
     flow = write(
         'task Clock { out t: float64  python "c.py:Clock" }\ntask Gaps { in t: float64 rate 4  python "c.py:Gaps" }\n'
         "app A { period 40 ms  c: Clock  g: Gaps  c -> g }",
         c_py=code,
     )
-    done = run(build(flow, tmp_path / "out"), "--frames", "10")
-    gap = float(done.stdout.splitlines()[0].split()[1])
-    assert 0.009 < gap < 0.0115
+    said = in_its_own_time(build(flow, tmp_path / "out"), "--frames", "10")["said"]
+    assert said.startswith("gaps {0.01}\n")
+
+
+def test_sources_wait_for_their_releases_in_real_time_too(write: Write, tmp_path: Path) -> None:
+    """No machine is so fast that it may be earlier; how much later it is says nothing."""
+    flow = write(COMMON + "app A { period 30 ms  c: Count  k: Keep  c -> k }", t_py=COUNT)
+    out = build(flow, tmp_path / "out")
+    assert run(out, "--frames", "5", "--report", str(tmp_path / "r.json")).returncode == 0
+    assert json.loads((tmp_path / "r.json").read_text())["apps"]["A"]["seconds"] >= 4 * 0.03
 
 
 def test_fixed_priority_has_a_worker_per_app_and_processor(write: Write, tmp_path: Path) -> None:
@@ -463,9 +480,8 @@ def test_latency_and_frames_behind_a_delay(write: Write, tmp_path: Path) -> None
         t_py=code,
     )
     out = build(flow, tmp_path / "out", platform="two")
-    assert run(out, "--report", str(tmp_path / "r.json")).returncode == 0
-    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
-    assert app["frames"] == 6 and app["deadline_misses"] == 6 and app["latency_ms"]["p50"] >= 10
+    app = in_its_own_time(out)["apps"]["A"]
+    assert app["frames"] == 6 and app["deadline_misses"] == 6 and app["latency_ms"]["max"] == 10
     assert harness(out).returncode == 0
 
 
@@ -479,22 +495,22 @@ def test_a_paced_pipeline_has_a_latency_of_its_work_only(write: Write, tmp_path:
     )
     out = build(flow, tmp_path / "out", {"A.s": 12_000_000, "A.t": 12_000_000}, platform="two")
     assert "stage=1" in (out / "main.py").read_text()
-    assert run(out, "--frames", "25", "--report", str(tmp_path / "r.json")).returncode == 0
-    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
-    assert 24 <= app["latency_ms"]["p50"] < 38  # one worker for both would make it wait for the next releases
+    app = in_its_own_time(out, "--frames", "25")["apps"]["A"]
+    assert app["latency_ms"]["p50"] == 24  # one worker for both would make it wait for the next releases
     assert harness(out).returncode == 0
 
 
 def test_an_app_without_a_period_is_not_held_up_by_one_that_has_one(write: Write, tmp_path: Path) -> None:
+    code = COUNT + "\ndef brief(n):\n    import time\n    time.sleep(0.001)\n    return n\n"
     flow = write(
-        COMMON + "app Free { c: Count(limit = 500)  k: Keep  c -> k }\n"
+        COMMON + 'task Brief { in n: N  out m: N  python "t.py:brief" }\n'
+        "app Free { c: Count(limit = 500)  b: Brief  k: Keep  c -> b -> k }\n"
         "app Paced { period 300 ms  c: Count(limit = 2)  k: Keep  c -> k }\nplatform one { cpu core }",
-        t_py=COUNT,
+        t_py=code,
     )
-    out = build(flow, tmp_path / "out", platform="one")
-    run(out, "--report", str(tmp_path / "r.json"))
-    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
-    assert apps["Free"]["frames"] == 500 and apps["Free"]["fps"] > 200
+    apps = in_its_own_time(build(flow, tmp_path / "out", platform="one"))["apps"]
+    assert apps["Free"]["frames"] == 500 and apps["Free"]["seconds"] == 0.5
+    assert apps["Paced"]["frames"] == 2 and apps["Paced"]["seconds"] == 0.3
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
