@@ -247,7 +247,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
     allowed = [max(utilisations(problem, a).values()) for a in every if not broken_limits(problem, a)]
-    found = solve(problem, seed=0, budget=20)
+    found = solve(problem, seed=0, budget=60)
     if allowed:
         relaxed = relax(problem)
         assert relaxed is not None and relaxed.bound <= float(min(allowed)) + 1e-9
@@ -262,7 +262,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
 @settings(max_examples=15, deadline=None)
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
-    found = {name: run(problem, 0, 3.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
+    found = {name: run(problem, 0, 60.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
     bound = found["auto"].bound
     for name, outcome in found.items():
         if outcome.verdict is not None and outcome.verdict.feasible:
@@ -277,9 +277,9 @@ def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -
     items = tuple(Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS}) for g in range(3) for t in range(4))
     teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)])) for g in range(3))
     problem = JointProblem(board(4), teams, items, (), {})
-    first = heuristic_ga(problem, seed=7, budget=5, population=64)
+    first = heuristic_ga(problem, seed=7, budget=60, population=64)
     heuristic_ga(problem, seed=8, budget=1, population=64)
-    again = heuristic_ga(problem, seed=7, budget=5, population=64)
+    again = heuristic_ga(problem, seed=7, budget=60, population=64)
     assert first.assignment == again.assignment and first.feasible
 
 
@@ -289,8 +289,8 @@ def test_too_many_engines_are_impossible() -> None:
     items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
     teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
     problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
-    assert solve(problem, seed=0, budget=2).infeasible
-    assert SEARCHES["auto"](problem, 0, 2.0, None).impossible
+    assert solve(problem, seed=0, budget=60).infeasible
+    assert SEARCHES["auto"](problem, 0, 60.0, None).impossible
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------

@@ -13,13 +13,10 @@ from flowc import steps
 from flowc.cli import app
 from flowc.model.mapping import Mapping
 from flowc.networks.cuts import read_chain
-from flowc.runtime import adapt
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from builds import Write, harness, run, store_profile
-
-pytestmark = pytest.mark.alone
 
 DEPTH = 8
 CODE = """
@@ -316,72 +313,6 @@ def test_a_program_with_this_pin_computes_the_same(small: Write, tmp_path: Path,
 def test_pins_that_cannot_be(small: Write, tmp_path: Path, pins: str, code: str, message: str) -> None:
     status, _, err = call("build", small(f"mapping on host {{ {pins} }}"), "-o", tmp_path / "out")
     assert status == 1 and f"error[{code}]" in err and message in err
-
-
-# -- a cut that moves --------------------------------------------------------------------------------------------------
-class Clock:
-    """Time that passes when somebody works."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0
-        monkeypatch.setattr(adapt.time, "perf_counter_ns", lambda: self.now)
-
-
-def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: int) -> float:
-    """Two stages at work, slower than planned by these factors; returns the mean time between frames."""
-    begin = clock.now
-    for _ in range(frames):
-        number = cut.current
-        spent = [int(w * s) for w, s in zip(cut.variants[number].work, slow, strict=True)]
-        cut.took(0, number, spent[0])
-        clock.now += max(spent)
-        cut.took(1, number, spent[1])
-    return (clock.now - begin) / frames
-
-
-def variants() -> list[adapt.Variant]:
-    nothing = ("", (), ())
-    return [adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)]
-
-
-def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    cut = adapt.Cut("A.net", variants(), 2)
-    said: list[str] = []
-    cut.say = said.append
-    assert pipeline(cut, clock, (1, 1), 100) == 50e6 and cut.current == 2
-    assert pipeline(cut, clock, (1, 2), 30) > 70e6  # until it is noticed
-    pipeline(cut, clock, (1, 2), 60)
-    assert cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
-    pipeline(cut, clock, (1, 1), 100)
-    assert cut.current == 2 and pipeline(cut, clock, (1, 1), 30) == 50e6
-    assert said[0] == "the cut of A.net moved to `l7`" and said[-1] == "the cut of A.net moved to `l5`"
-
-
-def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The front seems slow, but what it waits for does not move with the cut."""
-    clock = Clock(monkeypatch)
-    cut = adapt.Cut("A.net", variants(), 2)
-    tried = 0
-    for _ in range(600):
-        number, before = cut.current, cut.current
-        cut.took(0, number, 100_000_000)
-        clock.now += 100_000_000
-        cut.took(1, number, 50_000_000)
-        tried += cut.current != before
-    assert cut.current == 2 and cut.moves == 0 and 2 <= tried <= 14
-
-
-def test_what_other_tasks_do_on_a_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    cut = adapt.Cut("A.net", variants(), 2, others=(40e6, 0.0))
-    for _ in range(100):
-        number = cut.current
-        front, back = cut.variants[number].work
-        cut.took(0, number, int(front))
-        clock.now += int(max(front + 40e6, back))
-        cut.took(1, number, int(back))
-    assert cut.variants[cut.current].layer == "l3"
 
 
 # -- 8 bits ------------------------------------------------------------------------------------------------------------
