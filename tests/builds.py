@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from flowc import steps
 from flowc.model.profile import Profile, ProfileEntry
+from flowc.profiling import measure
 from flowc.profiling.host import description, host_hash
+from flowc.profiling.measure import Seen
+from flowc.runtime.reference import load_deployment
+from flowc.steps import mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 Write = Callable[..., Path]
 #: Seconds after which something hangs, however busy the machine is.
 HANGS = 120
+
+
+@contextmanager
+def in_a_moment() -> Iterator[None]:
+    """What takes a second or two, of which other programs have no part, and may take thirty on a slow machine.
+
+    It is against what would take hours: costs that grow with the square of an input, or faster.
+    """
+    begin = time.process_time()
+    yield
+    assert time.process_time() - begin < 30
 
 
 def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> None:
@@ -46,3 +64,15 @@ def harness(directory: Path) -> subprocess.CompletedProcess[str]:
     """Run the harness of a build."""
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANGS, check=False)
+
+
+def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6) -> None:
+    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns` says."""
+
+    def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
+        apps = load_deployment(str(directory))["apps"]
+        period = {a["name"]: period_ns(directory) for a in apps}
+        return Seen({t["name"]: [1000] * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})
+
+    monkeypatch.setattr(measure, "run_build", pretended)
+    monkeypatch.setattr(mapping, "run_build", pretended)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,7 @@ from flowc.codegen import deploy as deploying
 from flowc.steps import analyses
 from typer.testing import CliRunner, Result
 
-from builds import ROOT, Write, run, store_profile
+from builds import ROOT, Write, in_a_moment, run, store_profile
 
 CD_TO_DAT = """
 task A { out y               wcet 5 ns }
@@ -338,10 +337,9 @@ def test_long_chains_stay_cheap(write: Write) -> None:
     made = "\n".join(f"  {n}: B" for n in names)
     flow = write(f"{tasks}app P {{ a: A  c: C\n{made}\n  a -> {' -> '.join(names)} -> c }}\n")
     checked = steps.check(flow)
-    started = time.monotonic()
-    found = analyses.analyze(checked, None)["P"]
+    with in_a_moment():
+        found = analyses.analyze(checked, None)["P"]
     assert (found.period, found.latency, found.least_buffers and found.least_buffers.total) == (1, count + 2, count + 1)
-    assert time.monotonic() - started < 30
 
 
 def test_pinned_times_decide(write: Write) -> None:

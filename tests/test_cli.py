@@ -17,7 +17,7 @@ from flowc.cli import app
 from flowc.model.diagnostic import Faults
 from typer.testing import CliRunner
 
-from builds import ROOT, Write, store_profile
+from builds import HANGS, ROOT, Write, store_profile
 
 TEXT = """
 task Count { out n: int64   python "t.py:Count" }
@@ -37,7 +37,7 @@ def show(n): print("got", n)
 def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "flowc", *arguments]
     env = {**os.environ, **environment}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, env=env)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
 
 
 def said(*words: str) -> tuple[int, str, str]:
@@ -144,14 +144,14 @@ def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: i
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
-        give_up = time.monotonic() + 30
-        while not mark.exists() and time.monotonic() < give_up:
+        give_up = time.monotonic() + HANGS
+        while not mark.exists() and child.poll() is None and time.monotonic() < give_up:
             time.sleep(0.02)
         if everybody:
             os.killpg(child.pid, number)
         else:
             child.send_signal(number)
-        stdout, stderr = child.communicate(timeout=15)
+        stdout, stderr = child.communicate(timeout=HANGS)
     assert child.returncode == status, stderr
     assert json.loads(stdout)["apps"]["A"]["frames"] >= 8
 

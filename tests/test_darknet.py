@@ -19,7 +19,7 @@ from flowc.networks.darknet import CfgFaults, is_darknet, network_of, read_darkn
 from flowc.networks.darknet_cfg import read_sections
 from flowc.networks.onnx_import import NetworkFault, read_network
 from flowc.networks.split import check_split, split
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
@@ -533,7 +533,7 @@ def networks(draw: st.DrawFn) -> Cfg:
     return cfg
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_any_network(tmp_path: Path, cfg: Cfg, seed: int) -> None:
     agree(tmp_path, cfg, seed)
@@ -717,7 +717,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(LINES), max_size=30), st.booleans())
 def test_any_text_is_a_network_or_has_faults(tmp_path: Path, lines: list[str], framed: bool) -> None:
     path = tmp_path / "net.cfg"

@@ -27,9 +27,11 @@ from flowc.model.catalogue import CODES
 from flowc.model.span import Span
 from flowc.render import render
 from flowc.steps import Checked
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
+
+from builds import HANGS
 
 HERE = Path(__file__).resolve().parent
 FAULTY = HERE / "faulty"
@@ -150,7 +152,7 @@ app Viewer {
 def call(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """flowc as a program of its own."""
     command = [sys.executable, "-m", "flowc", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, **options)
 
 
 def test_all_faults_of_a_text_are_reported_at_once(tmp_path: Path) -> None:
@@ -302,8 +304,6 @@ FUZZ = settings(
     max_examples=int(os.environ.get("FLOWC_FUZZ", "150")),
     derandomize="FLOWC_FUZZ" not in os.environ,
     database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations, pairwise, product
 from math import inf, isclose
 
@@ -10,6 +9,8 @@ import pytest
 from flowc.mapping.exact import Costs, Objective, Partition, Place, best, configurations, evaluate, paper_stops
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from builds import in_a_moment
 
 KINDS = ("cpu", "gpu", "dla")
 
@@ -53,7 +54,7 @@ def brute_force(costs: Costs, places: list[Place], objective: Objective, stages:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(networks(), st.sampled_from(["throughput", "latency"]))
 def test_nothing_is_better(problem: tuple[Costs, list[Place]], objective: Objective) -> None:
     costs, places = problem
@@ -91,6 +92,6 @@ def test_a_long_network_on_three_kinds_of_processors_is_solved_at_once(objective
     times = {k: [(7 * i * s + 3) % 11 + 1.0 for i in range(layers)] for s, k in enumerate(KINDS, 1)}
     cuts = tuple((i, i * 37 % 101) for i in range(1, layers))
     costs = Costs(times, dict.fromkeys(KINDS, 0.5), cuts, lambda a, b, count: 0.3 + 0.01 * count)
-    begin = time.monotonic()
-    found = best(costs, [Place((k,), k) for k in KINDS], objective)
-    assert [len(p.ends) for p in found] == [1, 2, 3, 4] and time.monotonic() - begin < 20
+    with in_a_moment():
+        found = best(costs, [Place((k,), k) for k in KINDS], objective)
+    assert [len(p.ends) for p in found] == [1, 2, 3, 4]

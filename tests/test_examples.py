@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from builds import ROOT, build, run, store_profile
+from builds import HANGS, ROOT, build, run, store_profile
 
 
 def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "flowc", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
 @pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect"])

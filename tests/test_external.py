@@ -25,7 +25,7 @@ from flowc.steps.stored import save_mapping
 from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
-from builds import ROOT, Write
+from builds import HANGS, ROOT, Write
 
 COMPILER = shutil.which("cc") or ""
 compiled = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
@@ -82,7 +82,7 @@ def shim(directory: Path, python: str = sys.executable) -> subprocess.CompletedP
 def call(program: Path, data: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run a program from another folder, with no environment that could help Python."""
     return subprocess.run(
-        [str(program)], input=data, cwd="/", env=environment, capture_output=True, timeout=60, check=False
+        [str(program)], input=data, cwd="/", env=environment, capture_output=True, timeout=HANGS, check=False
     )
 
 
@@ -478,7 +478,11 @@ def test_the_library_can_be_a_plugin(digits: Path) -> None:
     command = [COMPILER, "-Wall", str(done.directory.parent / "plugin.c"), "-o", str(program), "-ldl"]
     subprocess.run(command, check=True)
     ended = subprocess.run(  # the path is relative, and the folder that it is relative to
-        [program, "out/libdigits_external.so"], cwd=done.directory.parent, capture_output=True, timeout=60, check=False
+        [program, "out/libdigits_external.so"],
+        cwd=done.directory.parent,
+        capture_output=True,
+        timeout=HANGS,
+        check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
 

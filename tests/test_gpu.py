@@ -33,7 +33,7 @@ from flowc.steps.mapping import problem_of
 from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
-from builds import ROOT, Write, build, harness, run, store_profile
+from builds import HANGS, ROOT, Write, build, harness, run, store_profile
 from tensorrt_api import type_faults
 
 #: A board for each generation of TensorRT, and the version that stands in for it.
@@ -101,7 +101,7 @@ def on_stand_in(directory: Path, script: str, *arguments: str, **options: object
     command = [sys.executable, str(ROOT / "tests" / "standins" / "run.py"), str(directory), script, *arguments]
     environment = dict(os.environ, FLOWC_STAND_IN=json.dumps(options), FLOWC_TEST_FRAMES="5")
     return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=120, check=False, env=environment
+        command, cwd=directory, capture_output=True, text=True, timeout=HANGS, check=False, env=environment
     )
 
 
@@ -394,7 +394,7 @@ def test_twins_give_the_results_of_the_reference(copies: Path, tmp_path: Path, n
     environment = dict(os.environ, FLOWC_TWIN="1")
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
     done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert done.returncode == 0, done.stderr
     gpu = {"xavier": "volta", "orin": "ampere"}[board]
@@ -412,7 +412,7 @@ def test_run_compares_the_twin_first(copies: Path, tmp_path: Path) -> None:
     text = copies / "denoise" / "denoise.flow"
     store_profile(text, platform="orin")
     command = [sys.executable, "-m", "flowc", "run", str(text), "--platform", "orin", "--twin", "--frames", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.returncode == 0, done.stderr
     assert "the twin gives the results of the sequential reference" in done.stderr
     assert done.stdout.startswith("2 frames, checksum")

@@ -177,7 +177,7 @@ def test_ranges_are_what_was_seen(tmp_path: Path) -> None:
     assert all(ranges[t] >= 0.9 * found[t] for t in ranges)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10),
     st.lists(st.integers(0, 9), max_size=2),

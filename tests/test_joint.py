@@ -45,7 +45,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from builds import Write, store_profile
+from builds import Write, pretend_runs, store_profile
 
 MS = 1_000_000
 
@@ -108,7 +108,7 @@ def test_options_of_a_xavier_contain_those_of_the_paper() -> None:
         assert tuple(paper.split()) in options
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_the_front_leaves_nothing_out(data: st.DataObject) -> None:
     """Every way to cut a network is beaten or equalled by a candidate of the front."""
@@ -184,7 +184,7 @@ def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.Monke
     assert found.candidates[0].latency <= 1.1 * min(c.latency for c in exact.candidates)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(problems(), st.booleans(), st.randoms(use_true_random=False))
 def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:
     rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
@@ -231,7 +231,7 @@ def everything(problem: JointProblem) -> list[Assignment]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(problems())
 def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
     every = everything(problem)
@@ -239,7 +239,7 @@ def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
         assert utilisation(timed(problem, found)) == utilisations(problem, found)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
 def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     every = everything(problem)
@@ -259,7 +259,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         assert found.verdict is None or not found.verdict.feasible
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
     found = {name: run(problem, 0, 60.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
@@ -349,7 +349,9 @@ class Show:
 """
 
 
-def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path) -> None:
+def test_bounds_are_about_the_program_that_is_built(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On one core: Left's camera, filter, show, save, then Right's; no task preempts another one."""
     wcet = {"c": 3, "v": 4, "f": 5, "s": 6}
     pins = "\n".join(
@@ -357,7 +359,8 @@ def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path
     )
     (tmp_path / "tasks.py").write_text(CODE)
     flow = write(HOST.format(pins=pins))
-    found = find_mapping(flow, budget=1).joint
+    pretend_runs(monkeypatch)
+    found = find_mapping(flow, budget=60).joint
     assert found is not None and found.program is not None and found.verdict is not None
     (worker,) = found.program.workers
     assert [(p.group, p.task[-1], p.index) for p in worker.sequence] == [
@@ -365,9 +368,8 @@ def test_bounds_are_about_the_program_that_is_built(write: Write, tmp_path: Path
         ("Right", "c", 0), ("Right", "f", 0), ("Right", "s", 0),
         ("Left", "c", 1), ("Left", "f", 1), ("Left", "s", 1), ("Left", "v", 1),
     ]  # fmt: skip
-    # A busy machine may take longer than the text says, which then counts.
     left, right = (sum(sum(t.wcet) for t in g.tasks) for g in found.program.groups)
-    assert left >= 18 * MS and right >= 14 * MS
+    assert (left, right) == (18 * MS, 14 * MS)
     assert found.verdict.response_ns == {"Left": left, "Right": left + right}
     assert all(c.capacity is not None for g in found.program.groups for c in g.channels)
     (bound,) = (g for g in found.mapping.groups if g.app == "Right")

@@ -221,7 +221,7 @@ def test_the_grammar_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         format_text("t", "task # {}")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.randoms(use_true_random=False), st.sampled_from(EXAMPLES))
 def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Path) -> None:
     """Whatever the spacing was: same tokens, and formatting again changes nothing."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,11 +14,13 @@ import pytest
 from flowc import steps
 from flowc.cli import app
 from flowc.model.mapping import Mapping
+from flowc.model.profile import Transfer
 from flowc.networks.cuts import read_chain
+from flowc.steps import mapping as mapping_step
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from builds import Write, harness, run, store_profile
+from builds import Write, harness, pretend_runs, run, store_profile
 
 DEPTH = 8
 CODE = """
@@ -74,9 +78,14 @@ def call(*words: object) -> tuple[int, str, str]:
 
 
 # -- on this machine ---------------------------------------------------------------------------------------------------
-def test_the_winner_is_measured_stored_built_and_right(small: Write, tmp_path: Path) -> None:
+def test_the_winner_is_measured_stored_built_and_right(
+    small: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is fastest here and now."""
+    monkeypatch.setattr(mapping_step, "LAYERS", 0.2)
+    monkeypatch.setattr(mapping_step, "SHORTEST", 0.3)
     flow = small()
-    status, out, err = call("map", flow, "--budget", "3s", "--json")
+    status, out, err = call("map", flow, "--budget", "1s", "--json")
     assert status == 0, err
     found = json.loads(out)
     assert set(found) == {"tasks", "networks", "why", "file", "search"}
@@ -84,27 +93,59 @@ def test_the_winner_is_measured_stored_built_and_right(small: Write, tmp_path: P
     names = [c["name"] for c in network["contestants"]]
     assert {"one core", "threads of the library", "frames in turn"} <= set(names) and any("stages" in n for n in names)
     measured = [c["measured_fps"] for c in network["contestants"] if c["measured_fps"] is not None]
-    assert network["measured_fps"] == measured[0] >= 0.9 * max(measured)
-    assert found["search"]["measured_runs"] >= len(measured) >= 2 and found["search"]["lower_bound"] > 0
+    assert network["measured_fps"] == measured[0] >= 0.99 * max(measured)
+    assert found["search"]["measured_runs"] >= len(measured) >= 1 and found["search"]["lower_bound"] > 0
     stored = tmp_path / "app.host.mapping.json"
     assert found["file"] == str(stored)
     built = steps.build(flow, tmp_path / "out")
     assert built.mapping.search == "auto"
-    places = {p.task: p.processors for p in built.mapping.placements}
-    stages = network["stages"]
-    assert [places[f"A.net.stage{k}"] for k in range(1, len(stages) + 1)] == [
-        tuple(s["processors"]) for s in stages
-    ] if len(stages) > 1 else places["A.net"] == tuple(stages[0]["processors"])  # fmt: skip
     assert harness(tmp_path / "out").returncode == 0
     layers = json.loads((tmp_path / "app.host.profile.json").read_text())
     entry = next(e for e in layers["entries"] if e["subject"] == "A.net")
     assert len(entry["layers"]) == 2 * DEPTH and layers["transfers"][0]["from"] == "cpu"
+
+
+#: What is in the program that is measured, and who that is.
+CONTESTANTS = {
+    r"Fire\(net, .*replica=": "frames in turn",
+    "threads=2": "threads of the library",
+    "net_stage2": "2 stages",
+}
+
+
+@pytest.mark.parametrize("fastest", [*CONTESTANTS.values(), "one core"])
+def test_the_fastest_contestant_wins(
+    small: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fastest: str
+) -> None:
+    """On a machine where it takes half of what the others take."""
+    flow = small()
+    times = dict.fromkeys([x.name for x in read_chain(tmp_path / "small.onnx").layers], 100_000.0)
+    monkeypatch.setattr(mapping_step, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0))
+    monkeypatch.setattr(mapping_step.machine, "transfer", lambda: Transfer("cpu", "cpu", 1000, 0.0))
+
+    def period_ns(build: Path) -> float:
+        text = (build / "main.py").read_text()
+        name = next((n for sign, n in CONTESTANTS.items() if re.search(sign, text)), "one core")
+        return 1e6 if name == fastest else 2e6
+
+    pretend_runs(monkeypatch, period_ns)
+    status, out, err = call("map", flow, "--json")
+    assert status == 0, err
+    network = json.loads(out)["networks"]["A.net"]
+    assert network["contestants"][0]["name"].startswith(fastest) and network["measured_fps"] == 1000
+    built = steps.build(flow, tmp_path / "out")
+    places = {p.task: p.processors for p in built.mapping.placements}
+    stages = network["stages"]
+    assert (len(stages) > 1) == (fastest == "2 stages")
+    for k, stage in enumerate(stages, 1):
+        assert places[f"A.net.stage{k}" if len(stages) > 1 else "A.net"] == tuple(stage["processors"])
     # A table for people, with the reasons.
-    status, out, err = call("map", flow, "--budget", "1", "--explain")
+    status, out, err = call("map", flow, "--explain")
     assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
 
 
-def test_an_app_without_networks_is_mapped_too(write: Write) -> None:
+def test_an_app_without_networks_is_mapped_too(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_runs(monkeypatch)
     text = """
 task Source { out x: float32[4]  python "t.py:source" }
 task Sink { in x: float32[4]  python "t.py:sink" }

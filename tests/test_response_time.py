@@ -509,7 +509,7 @@ def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
 
 
 # -- simulation as referee -----------------------------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SEEDS)
 def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
     assert not slow.soundness(seed, runs=4).exceeded
@@ -520,7 +520,7 @@ def test_what_was_exceeded_while_this_was_written(seed: int) -> None:
     assert not slow.soundness(seed, runs=8).exceeded
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_no_more_runs_in_a_window_than_counted(seed: int) -> None:
     """Windows between the slices of a job of several iterations, against the streams that contention counts with."""
@@ -556,7 +556,7 @@ def test_no_more_runs_in_a_window_than_counted(seed: int) -> None:
                     assert k - i + 1 <= (window + d.ran) // d.spacing
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_the_simulation_equals_one_that_goes_tick_by_tick(seed: int) -> None:
     rng = random.Random(seed)

@@ -47,7 +47,7 @@ def test_the_single_appearance_schedule_of_the_sample_rate_converter() -> None:
     assert sum(memory(graph, flat).values()) == 147 + 294 + 196 + 224 + 160
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_folding_loses_nothing(seed: int) -> None:
     rng = random.Random(seed)
@@ -61,7 +61,7 @@ def test_folding_loses_nothing(seed: int) -> None:
     assert [t for loop in loops for t in loop.firings()] == [t for t, n in runs for _ in range(n)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_the_schedule_within_the_least_capacities_needs_no_more(seed: int) -> None:
     graph = live(random.Random(seed))
@@ -74,7 +74,7 @@ def test_the_schedule_within_the_least_capacities_needs_no_more(seed: int) -> No
     assert all(needed[c] <= n for c, n in found.capacities.items())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_single_appearance_schedules_are_admissible(seed: int) -> None:
     graph = live(random.Random(seed))
@@ -99,7 +99,7 @@ def test_single_appearance_schedules_are_admissible(seed: int) -> None:
     assert len([t for loop in loops for t in looped._tasks(loop)]) == len(graph.names)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_latency_is_what_releases_lead_to(seed: int) -> None:
     """Release the sources by the rule, many times: the worst iteration takes exactly so long."""
@@ -125,7 +125,7 @@ def test_latency_is_what_releases_lead_to(seed: int) -> None:
     assert found is not None and worst == graph.ns(found.longest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_self_timed_execution_starts_every_firing_when_it_can(seed: int) -> None:
     rng = random.Random(seed)

@@ -287,7 +287,7 @@ def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -
     return model(nodes, {"x": ["n", 4, 8, 8], "x2": [2, 2, 8, 8]}, constants, " ".join(outs))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=14),
     st.lists(st.integers(0, 9), max_size=2),

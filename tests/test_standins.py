@@ -33,7 +33,7 @@ from flowc.runtime.tokens import Port
 from flowc.templates import environment
 from onnx import TensorProto, helper, numpy_helper
 
-from builds import ROOT
+from builds import HANGS, ROOT
 from standins import tensorrt
 from standins.cuda import StandIn, install
 
@@ -968,7 +968,7 @@ def test_a_program_in_a_process_of_its_own(home: Path) -> None:
 
     def go(**options: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FLOWC_STAND_IN": json.dumps(options)}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=HANGS, check=False)
 
     done = go(integrated=True)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from fractions import Fraction
 from math import gcd
 
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 import graphs
 import slow
+from builds import in_a_moment
 
 SEEDS = st.integers(0, 2**32)
 
@@ -54,7 +54,7 @@ def test_a_capacity_below_the_initial_tokens_is_refused() -> None:
         bounded(graph, {2: 3})
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=1200)
 @given(SEEDS)
 def test_periods_equal_those_of_the_simulator(seed: int) -> None:
     """Without bounds, and with random capacities that may deadlock; sliding windows among them."""
@@ -83,7 +83,7 @@ def test_periods_equal_those_of_the_simulator(seed: int) -> None:
         assert limited.exact and graph.ns(limited.lower) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
     """It is closed, and it alone, without the rest of the graph, has the same period."""
@@ -107,7 +107,7 @@ def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
         assert least_period(alone).lower == found.lower
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_firings_that_may_overlap(seed: int) -> None:
     """Start times by the rule itself settle to the least period, or grow without limit where nothing dictates one."""
@@ -153,7 +153,7 @@ def brute_force(nodes: int, arcs: list[Arc]) -> Fraction | None:
     return None if infeasible else best
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(SEEDS)
 def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
     rng = random.Random(seed)
@@ -198,7 +198,7 @@ def test_a_cycle_that_only_allows_the_ratio_zero() -> None:
     assert largest_cycle_ratio(1, [*arcs, Arc(0, 0, 2, 1, 2)]).ratio is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_mostly_without_time(seed: int) -> None:
     rng = random.Random(seed)
@@ -206,7 +206,7 @@ def test_mostly_without_time(seed: int) -> None:
     times = {n: tuple(t if rng.random() < 0.3 else Fraction(0) for t in ts) for n, ts in graphs.times(rng, app).items()}
     graph = graph_of(app, repetition(app).vector, times)
     if Execution(graph).run():
-        found = least_period(graph, seconds=20)
+        found = least_period(graph)
         assert found.exact and graph.ns(found.lower) == slow.period_of(app, repetition(app).vector, times)
 
 
@@ -217,6 +217,5 @@ def test_long_lists_of_phases_keep_to_the_budget() -> None:
         graphs.task("A.b", {"i": [1] * 9999}, {"o": [1] * 9999}),
     ]
     app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "i", 30000)])
-    start = time.monotonic()
-    least_period(graph_of(app, repetition(app).vector), seconds=1)
-    assert time.monotonic() - start < 20
+    with in_a_moment():
+        least_period(graph_of(app, repetition(app).vector), seconds=1)
