@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -47,18 +46,15 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1))
 
 
-def replace(file: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all."""
+def replace(file: Path, content: str | bytes, *, follow: bool = False) -> None:
+    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Faults."""
     from ..model.diagnostic import Diagnostic, Faults
+    from ..model.files import replace_file
 
-    temporary = file.with_name(f".{file.name}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(file)
+        replace_file(file, content, follow=follow)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
 
 
@@ -75,11 +71,13 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, st
 
 def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
     """Texts to quote from, for faults that were raised before their sources were handed over."""
+    from ..model.files import read_bytes
+
     files = {s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None}
     texts = {}
     for file in files:
         try:
-            texts[file] = Path(file).read_text(errors="replace").replace("\r\n", "\n")
+            texts[file] = read_bytes(file).decode(errors="replace").replace("\r\n", "\n")
         except OSError:
             continue
     return texts

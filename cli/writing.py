@@ -53,7 +53,7 @@ def fmt(
         if formatted != text:
             changed.append(str(file))
             if not only_check:
-                replace(file, formatted)
+                replace(file, formatted, follow=True)  # the user named the link
     if faults:
         raise Faults(faults)
     if as_json:

@@ -2,6 +2,7 @@
 
 A build directory belongs to flowc as far as its manifest says: those files are replaced, anything else stops the
 build. Everything is written to a temporary place beside it first, then moved in, so that nothing half-written remains.
+A link inside the directory is not followed: neither it nor a manifest can lead to files outside.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic
+from ..model.files import has_link, make_folders, read_bytes
+from ..model.json_reader import parse_object
 from ..profiling.identity import implementation_on
 from .emit import compile_command, digest
 from .sources import Plan
@@ -42,7 +45,7 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
     Raises CannotWrite; then the directory is as it was before.
     """
     refuse_foreign(directory, force)
-    _refuse_folders(directory, plan)
+    _refuse_obstacles(directory, plan)
     compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if c_tasks else []
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
@@ -78,27 +81,36 @@ def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
     stamps = {}
     for file in files:
         with contextlib.suppress(OSError):
-            status = (directory / file).stat()
+            status = (directory / file).lstat()
             stamps[file] = [status.st_size, status.st_mtime_ns]
     return stamps
 
 
 def _manifest(directory: Path) -> dict[str, Any]:
     try:
-        document = json.loads((directory / MANIFEST).read_text())
+        return parse_object(read_bytes(directory / MANIFEST))
     except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _listed(directory: Path) -> list[str]:
+    """What the manifest says that flowc wrote. Somebody else may have written the manifest: only files inside count."""
     files = _manifest(directory).get("files")
-    names = [f for f in files if isinstance(f, str)] if isinstance(files, list) else []
-    return [f for f in names if ".." not in Path(f).parts and not Path(f).is_absolute()]
+    return [f for f in files if isinstance(f, str) and _is_inside(directory, f)] if isinstance(files, list) else []
 
 
-def _refuse_folders(directory: Path, plan: Plan) -> None:
+def _is_inside(directory: Path, file: str) -> bool:
+    path = PurePath(file)
+    if not path.parts or ".." in path.parts or path.is_absolute() or "\0" in file:
+        return False
+    return not has_link(directory, path.parent) and not (directory / path).is_dir()
+
+
+def _refuse_obstacles(directory: Path, plan: Plan) -> None:
     for path in plan:
+        if has_link(directory, PurePath(path).parent):
+            message = f"`{directory / path}` has to be written, and a folder above it is a link"
+            raise CannotWrite(Diagnostic("F604", message, None, "", (), "remove it, or choose another place with `-o`"))
         if (directory / path).is_dir():
             message = f"`{directory / path}` is a directory, and a file of that name has to be written"
             raise CannotWrite(Diagnostic("F604", message, None, "", (), "remove it, or choose another place with `-o`"))
@@ -115,6 +127,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
+        files += [f for f in folders if (Path(folder) / f).is_symlink()]
         folders[:] = [f for f in folders if f not in MADE_THERE and not f.startswith(STAGE)]
         foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
     others = sorted(f for f in foreign if f not in own)
@@ -147,9 +160,7 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
         if old not in files:
             (directory / old).unlink(missing_ok=True)
     for path in [*files, MANIFEST]:
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(stage / path, target)
+        os.replace(stage / path, make_folders(directory, PurePath(path).parent) / PurePath(path).name)
 
 
 def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:

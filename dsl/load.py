@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Note
+from ..model.files import read_bytes
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -122,11 +123,11 @@ def _elaborate_one(
 def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     """The text of a .flow file, or why there is none; `span` is the include that asked for it."""
     try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {_reason(error)}"
+        data = read_bytes(path)
+    except OSError as error:
+        why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         help_text = "the path is relative to the file that uses it" if span else "check the path"
-        return Diagnostic("F006" if span else "F002", f"`{path}` {reason}", span, "", (), help_text)
+        return Diagnostic("F006" if span else "F002", f"`{path}` {why}", span, "", (), help_text)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -134,10 +135,6 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     if "\0" in text:
         return Diagnostic("F003", f"`{path}` is not a text", span, "", (), "a .flow file is UTF-8 text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
 class _Reader:

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from statistics import median
 
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, one_of
+from ..model.json_reader import parse
 from ..model.platform import KINDS
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.span import Span
@@ -180,9 +181,9 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
 
     form = 'write {"TASK": {"cpu": 1200, "gpu": 300}}, in microseconds'
     try:
-        document = json.loads(data)
+        document = parse(data)
     except ValueError as error:
-        raise Faults([fault(f"this is no JSON: {error}")]) from error
+        raise Faults([fault(f"this is {error}")]) from error
     if not isinstance(document, dict):
         raise Faults([fault("this holds no times of tasks", help_text=form)])
     known = {name for t in times for name in t.names}

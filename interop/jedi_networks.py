@@ -8,13 +8,13 @@ their names as well. For tkDNN, layers are those that `flowc import` writes into
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from ..model.json_reader import parse, read
 from ..networks import darknet
 from ..networks.darknet_cfg import read_sections
 from ..networks.darknet_net import INPUT
@@ -81,10 +81,9 @@ def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:
     try:
         model = library.load(str(onnx), load_external_data=False)
         said = {p.key: p.value for p in model.metadata_props}
-        found = json.loads(said.get("darknet.tkdnn_layers", "null"))
-    except (DecodeError, OSError, ValueError, RecursionError):
+        return read(tuple[str, ...], parse(said.get("darknet.tkdnn_layers", "null"))) or None
+    except (DecodeError, OSError, ValueError):
         return None
-    return tuple(found) if isinstance(found, list) and found and all(isinstance(t, str) for t in found) else None
 
 
 def _first(paths: Iterable[Path]) -> Path | None:

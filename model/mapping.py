@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated
 
+from .json_reader import Between, parse_version, read
 from .span import Span
 
 MAPPING_VERSION = 1
+#: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
+MOST_STREAMS, MOST_THREADS, MOST_BUFFERS = 256, 1024, 10_000
+_Streams = Annotated[int, Between(1, MOST_STREAMS)]
+_Threads = Annotated[int, Between(1, MOST_THREADS)]
+_Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
+#: A time in ns, 31 years at most.
+_Ns = Annotated[float, Between(0, 10**18)]
+_WholeNs = Annotated[int, Between(0, 10**18)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +68,11 @@ class Placement:
     """
 
     task: str
-    processors: tuple[str, ...]
-    streams: int = 1
-    threads: int = 1
+    processors: Annotated[tuple[str, ...], Between(1, MOST_STREAMS)]
+    streams: _Streams = 1
+    threads: _Threads = 1
     process: bool = False
-    buffers: int | None = None
+    buffers: _Buffers | None = None
     graph: bool = False
     fallback: bool = False
 
@@ -80,9 +89,9 @@ class StagePlan:
 
     processors: tuple[str, ...]
     until: str | None = None
-    streams: int = 1
-    threads: int = 1
-    predicted_ns: float = 0.0
+    streams: _Streams = 1
+    threads: _Threads = 1
+    predicted_ns: _Ns = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +100,9 @@ class NetworkPlan:
 
     task: str
     stages: tuple[StagePlan, ...]
-    buffers: int | None = None
-    pre: int = 1
-    post: int = 1
+    buffers: _Buffers | None = None
+    pre: _Threads = 1
+    post: _Threads = 1
     adapt: bool = False
 
 
@@ -103,8 +112,8 @@ class Contestant:
 
     name: str
     configuration: str
-    predicted_ns: float
-    measured_ns: float | None = None
+    predicted_ns: _Ns
+    measured_ns: _Ns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +137,8 @@ class GroupBound:
     """
 
     app: str
-    response_ns: int | None
-    deadline_ns: int
+    response_ns: _WholeNs | None
+    deadline_ns: _WholeNs
     schedulable: bool
     conditional: bool
 
@@ -145,8 +154,8 @@ class Mapping:
 
     platform: str
     placements: tuple[Placement, ...]
-    predicted_period_ns: tuple[tuple[str, float], ...]
-    search: str
+    predicted_period_ns: tuple[tuple[str, _Ns], ...] = ()
+    search: str = "file"
     networks: tuple[NetworkPlan, ...] = ()
     contestants: tuple[Contestant, ...] = ()
     effort: Effort = Effort()
@@ -169,34 +178,15 @@ class Mapping:
         return json.dumps(document, indent=1) + "\n"
 
     @staticmethod
-    def from_json(text: str) -> tuple[Mapping, dict[str, str]]:
-        """Inverse of `to_json`. Raises ValueError with the reason when the text is something else."""
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON: {error}") from error
-        if not isinstance(document, dict) or document.get("version") != MAPPING_VERSION:
-            raise ValueError(f"not a mapping of version {MAPPING_VERSION}")
-        try:
-            placements = tuple(Placement(**{**p, "processors": tuple(p["processors"])}) for p in document["placements"])
-            mapping = Mapping(
-                str(document["platform"]),
-                placements,
-                tuple((str(a), float(ns)) for a, ns in document.get("predicted_period_ns", {}).items()),
-                str(document.get("search", "file")),
-                tuple(_network(n) for n in document.get("networks", [])),
-                tuple(Contestant(**c) for c in document.get("contestants", [])),
-                Effort(**document.get("effort", {})),
-                tuple(str(line) for line in document.get("why", [])),
-                tuple(GroupBound(**g) for g in document.get("groups", [])),
-                tuple((str(p), float(u)) for p, u in document.get("utilization", [])),
-                document.get("bound"),
-            )
-            return mapping, {str(k): str(v) for k, v in document.get("identity", {}).items()}
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"an entry is not complete: {error}") from error
+    def from_json(text: str | bytes) -> tuple[Mapping, dict[str, str]]:
+        """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
+        document = parse_version(text, "mapping", MAPPING_VERSION)
+        identity = read(_Identity, {"identity": document.pop("identity", {})})
+        return read(Mapping, document), identity.identity
 
 
-def _network(document: dict[str, Any]) -> NetworkPlan:
-    stages = tuple(StagePlan(**{**s, "processors": tuple(s["processors"])}) for s in document["stages"])
-    return NetworkPlan(**{**document, "stages": stages})
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What the file says beside the mapping."""
+
+    identity: dict[str, str]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any
+
+from .json_reader import Between, parse_version, read
 
 PROFILE_VERSION = 1
+#: Times in ns and energies in nJ of a file: 31 years at most, so that sums of them are still times.
+_Whole = Annotated[int, Between(0, 10**18)]
+_Real = Annotated[float, Between(0, 10**18)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +19,8 @@ class LayerTime:
     """Mean time of a layer (called after its first output tensor) per inference; energy where it was measured."""
 
     layer: str
-    mean_ns: float
-    energy_nj: float | None = None
+    mean_ns: _Real
+    energy_nj: _Real | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +30,10 @@ class Transfer:
     `source` and `target` are kinds of processors.
     """
 
-    source: str
-    target: str
-    fixed_ns: float
-    ns_per_byte: float
+    source: str = field(metadata={"json": "from"})
+    target: str = field(metadata={"json": "to"})
+    fixed_ns: _Real
+    ns_per_byte: _Real
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +51,18 @@ class ProfileEntry:
     implementation: str
     content_hash: str
     host_hash: str
-    samples: int
-    mean_ns: int
-    std_ns: int
-    max_ns: int
-    wcet_ns: int
-    batch: int = 1
+    samples: Annotated[int, Between(0, 10**15)]
+    mean_ns: _Whole
+    std_ns: _Whole
+    max_ns: _Whole
+    wcet_ns: _Whole
+    batch: Annotated[int, Between(1, 1 << 20)] = 1
     precision: str = "fp32"
-    energy_nj: int | None = None
+    energy_nj: _Whole | None = None
     estimated: bool = False
     layers: tuple[LayerTime, ...] = ()
-    overhead_ns: int = 0
-    held: float | None = None
+    overhead_ns: _Whole = 0
+    held: Annotated[float, Between(0, 1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Profile:
     host: str
     entries: tuple[ProfileEntry, ...]
     transfers: tuple[Transfer, ...] = ()
-    firing_ns: float | None = None
+    firing_ns: _Real | None = None
 
     def over(self, other: Profile) -> Profile:
         """With the entries of another profile for what this one does not speak of; its layers where they still hold."""
@@ -108,33 +113,9 @@ class Profile:
         return json.dumps(document, indent=1) + "\n"
 
     @staticmethod
-    def from_json(text: str) -> Profile:
-        """Inverse of `to_json`. Raises ValueError with the reason when the text is something else."""
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON: {error}") from error
-        if not isinstance(document, dict) or document.get("version") != PROFILE_VERSION:
-            raise ValueError(f"not a profile of version {PROFILE_VERSION}")
-        try:
-            entries = tuple(_entry(e) for e in document["entries"])
-            transfers = tuple(
-                Transfer(str(t["from"]), str(t["to"]), float(t["fixed_ns"]), float(t["ns_per_byte"]))
-                for t in document.get("transfers", [])
-            )
-            firing = document.get("firing_ns")
-            firing_ns = None if firing is None else float(firing)
-            return Profile(_text(document, "platform"), _text(document, "host"), entries, transfers, firing_ns)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"an entry is not complete: {error}") from error
-
-
-def _entry(document: dict[str, Any]) -> ProfileEntry:
-    names = ProfileEntry.__dataclass_fields__
-    known = {k: v for k, v in document.items() if k in names}
-    layers = known.pop("layers", [])
-    found = tuple(LayerTime(str(x["layer"]), float(x["mean_ns"]), x.get("energy_nj")) for x in layers)
-    return ProfileEntry(**known, layers=found)
+    def from_json(text: str | bytes) -> Profile:
+        """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
+        return read(Profile, parse_version(text, "profile", PROFILE_VERSION))
 
 
 def _short(layer: LayerTime) -> dict[str, Any]:
@@ -144,7 +125,3 @@ def _short(layer: LayerTime) -> dict[str, Any]:
 
 def _transfer(t: Transfer) -> dict[str, Any]:
     return {"from": t.source, "to": t.target, "fixed_ns": round(t.fixed_ns), "ns_per_byte": round(t.ns_per_byte, 6)}
-
-
-def _text(document: dict[str, Any], key: str) -> str:
-    return str(document.get(key, ""))

@@ -7,6 +7,7 @@ TensorRT 11; who tells the engine is generated code.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -14,6 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.json_reader import parse, read
 from .quantise import PAIR, Reader, silence
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def ranges_of(model: Any) -> dict[str, float]:
     """What `with_ranges` wrote down; nothing for any other model."""
     for entry in model.metadata_props:
         if entry.key == KEY:
-            return {str(k): float(v) for k, v in json.loads(entry.value).items()}
+            with contextlib.suppress(ValueError):  # a stranger may have written it
+                return read(dict[str, float], parse(entry.value))
     return {}
 
 

@@ -32,6 +32,7 @@ from ..mapping.targets import unlaunchable
 from ..model.application import Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Faults, did_you_mean, has_errors, one_of
+from ..model.files import read_bytes, reason, replace_file
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import Profile
@@ -204,9 +205,9 @@ def stored_profile(checked: Checked) -> tuple[Profile | None, tuple[Diagnostic, 
     if not path.is_file():
         return None, ()
     try:
-        profile = Profile.from_json(path.read_text())
+        profile = Profile.from_json(read_bytes(path))
     except (OSError, ValueError) as error:
-        return None, (Diagnostic("F607", f"`{path.name}` is not used: {error}", None, severity="warning"),)
+        return None, (Diagnostic("F607", f"`{path.name}` is not used: {reason(error)}", None, severity="warning"),)
     digests = content_hashes(checked)
     assert checked.platform is not None
     if checked.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
@@ -302,15 +303,12 @@ def save_profile(checked: Checked, profile: Profile) -> Diagnostic | None:
     """
     path = profile_path(checked)
     with contextlib.suppress(OSError, ValueError):
-        old = Profile.from_json(path.read_text())
+        old = Profile.from_json(read_bytes(path))
         if old.host == profile.host:
             profile = profile.over(old)
-    temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.write_text(profile.to_json())
-        os.replace(temporary, path)
+        replace_file(path, profile.to_json())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         return Diagnostic("F607", f"the profile is not kept: `{path}`: {error.strerror}", None, severity="warning")
     return None
 

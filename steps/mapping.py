@@ -24,6 +24,7 @@ from ..mapping.searches import SEARCHES
 from ..mapping.targets import barred_from_dla
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors, one_of
+from ..model.files import read_bytes, reason
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import LayerTime, Profile, ProfileEntry
@@ -163,10 +164,9 @@ def _profile(checked: Checked, given: Path | None) -> tuple[Profile | None, tupl
     if given is None:
         return stored_profile(checked)
     try:
-        return Profile.from_json(given.read_text()), ()
+        return Profile.from_json(read_bytes(given)), ()
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        raise Faults([Diagnostic("F607", f"cannot read the profile `{given}`: {said}", None)]) from error
+        raise Faults([Diagnostic("F607", f"cannot read the profile `{given}`: {reason(error)}", None)]) from error
 
 
 def _unmeasured(checked: Checked, profile: Profile | None) -> tuple[Diagnostic, ...]:

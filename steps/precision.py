@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,6 +15,8 @@ from pathlib import Path
 from ..codegen.sources import KEPT
 from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Faults
+from ..model.files import make_folders, read_bytes, replace_file
+from ..model.json_reader import parse, read
 from ..model.platform import STRONGLY_TYPED
 from ..model.system import System
 from ..networks.calibration import calibration
@@ -44,9 +45,9 @@ def with_precision(
         file = place / _name(network, place)
         try:
             if network.precision == "int8":
-                losses[network.definition] = tuple(Loss(**x) for x in json.loads((place / "loss.json").read_text()))
+                losses[network.definition] = read(tuple[Loss, ...], parse(read_bytes(place / "loss.json")))
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError):
             waiting.setdefault(network.definition, task)
             return task
         return replace(task, network=replace(network, path=str(file), external=(), content_hash=digest))
@@ -120,10 +121,8 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
 
 def _keep(place: Path, files: dict[str, bytes]) -> None:
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_folders(place.parent.parent, place.relative_to(place.parent.parent))
         for name, content in files.items():
-            temporary = place / f".{name}.new"
-            temporary.write_bytes(content)
-            os.replace(temporary, place / name)
+            replace_file(place / name, content)
     except OSError as error:
         raise Faults([Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]) from error

@@ -7,7 +7,6 @@ pins is named and left alone; one that was edited by hand is checked like pins.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ..mapping.problem import pinned
 from ..mapping.stages import with_stages
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.files import read_bytes, reason, replace_file
 from ..model.mapping import Mapping, Pin, PinStage
 from ..model.platform import Platform
 from ..model.system import System
@@ -66,12 +66,9 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
 def save_mapping(system: System, platform: Platform, mapping: Mapping) -> Path:
     """Write the file. Raises Faults."""
     path = mapping_path(system, platform)
-    temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.write_text(mapping.to_json(identity(system, platform)))
-        os.replace(temporary, path)
+        replace_file(path, mapping.to_json(identity(system, platform)))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise Faults([Diagnostic("F605", f"cannot write `{path}`: {error.strerror}", None)]) from error
     return path
 
@@ -82,9 +79,9 @@ def with_stored_mapping(system: System, platform: Platform) -> tuple[System, Map
     if not path.is_file():
         return system, None, ()
     try:
-        mapping, wanted = Mapping.from_json(path.read_text())
+        mapping, wanted = Mapping.from_json(read_bytes(path))
     except (OSError, ValueError) as error:
-        return system, None, (_unused(f"`{path.name}` is not used: {error}"),)
+        return system, None, (_unused(f"`{path.name}` is not used: {reason(error)}"),)
     now = identity(system, platform)
     changed = [name for name in {**now, **wanted} if now.get(name) != wanted.get(name)]
     if changed:

@@ -294,7 +294,7 @@ def test_given_times_with_faults(tmp_path: Path) -> None:
         ("`tpu` is no kind of processor", 3, "there is `cpu`, `gpu` or `dla`"),
     ]
     assert len(raised.value.diagnostics) == 4
-    with pytest.raises(Faults, match="no JSON"):
+    with pytest.raises(Faults, match="not JSON"):
         imported.given("t.json", b"{")
 
 

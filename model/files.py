@@ -1,0 +1,106 @@
+"""Files that a stranger may have prepared: read as far as they are plain and of a sensible size, written whole.
+
+In: a path. Out: the bytes of a regular file, or the file replaced; an OSError whose `strerror` tells the user why not.
+What the bytes mean, and which diagnostic the reason becomes, is left to the callers. No links are followed that nobody
+named: what stands beside a text may be planted there, and lead anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path, PurePath
+
+#: Bytes of a text, a piece of code, a profile: the largest ones that make sense have a few millions.
+MOST = 1 << 26
+
+
+def read_bytes(path: str | Path, most: int = MOST) -> bytes:
+    """The content of a regular file that has at most `most` bytes. Raises OSError.
+
+    A device has no end and a FIFO waits for somebody: both are refused without opening them.
+    """
+    try:
+        _require_regular(os.stat(path).st_mode)
+        # The file may be another one by now: opening a FIFO must not wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:  # a zero byte, or half a character
+        raise OSError(errno.EINVAL, "Not a path") from error
+    with open(descriptor, "rb") as stream:
+        _require_regular(os.fstat(descriptor).st_mode)
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)} (more than {most} bytes)")
+    return content
+
+
+def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> None:
+    """Write a file whole or not at all: whoever reads it meanwhile sees the old content or the new one.
+
+    The folder has to be there. A file keeps its mode. A link is replaced by the file, or, with `follow`, the file
+    that it leads to is. Raises OSError; then nothing has changed.
+    """
+    target = Path(os.path.realpath(path)) if follow else path
+    mode = _mode(target)
+    data = content.encode() if isinstance(content, str) else content
+    temporary = target.with_name(f".flowc-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    try:
+        with open(descriptor, "wb") as stream:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            stream.write(data)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def make_folders(root: Path, below: str | PurePath) -> Path:
+    """Make `root / below` with what is missing above it. Raises OSError where a link stands in the way below `root`."""
+    root.mkdir(parents=True, exist_ok=True)
+    if has_link(root, below):
+        raise OSError(errno.ELOOP, f"`{below}` leads through a link")
+    (root / below).mkdir(parents=True, exist_ok=True)
+    return root / below
+
+
+def has_link(root: Path, below: str | PurePath) -> bool:
+    """Is a part of the path below `root` a link, so that the path may lead anywhere?"""
+    place = root
+    for part in PurePath(below).parts:
+        place = place / part
+        if place.is_symlink():
+            return True
+    return False
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be read or used, without its name and Python's numbers."""
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
+def _mode(target: Path) -> int | None:
+    """The permissions of the file that is replaced; None where there is none. Raises OSError for what is no file."""
+    try:
+        found = os.lstat(target).st_mode
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "Not a path") from error
+    if stat.S_ISLNK(found):
+        return None
+    _require_regular(found)
+    return found & 0o777
+
+
+def _require_regular(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file")
