@@ -1,16 +1,28 @@
-"""The largest ratio of length to height over the cycles of a graph, exactly.
+"""The largest ratio of length to height over the cycles of a graph, exactly, and longest paths in it.
 
 Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
 1998; Dasdan's comparison, 1999) in whole numbers: with the ratio as a/b, an arc weighs b x length - a x height, so that
-no value is ever rounded.
+no value is ever rounded. A policy is one arc per node; it is followed for all nodes at once, in columns of numpy: 1, 2,
+4, 8 hops at a time. The numbers are machine words where none can grow beyond them, and Python's otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from time import monotonic
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: Whole numbers: int64, or Python's own as objects.
+Numbers = npt.NDArray[Any]
+Indices = npt.NDArray[np.intp]
+
+#: Sums below this fit into a machine word, and so does one of them and another.
+WORD = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +37,32 @@ class Arc:
 
 
 @dataclass(frozen=True, slots=True)
+class Arcs:
+    """The same for many arcs: a column each, in the order of their sources."""
+
+    nodes: int
+    source: Indices
+    destination: Indices
+    length: Numbers
+    height: Numbers
+    edge: Indices
+
+    def reversed(self) -> Arcs:
+        """Each from its destination to its source."""
+        return by_source(self.nodes, self.destination, self.source, self.length, self.height, self.edge)
+
+    def arc(self, i: int) -> Arc:
+        """One of them."""
+        a, b, edge = int(self.source[i]), int(self.destination[i]), int(self.edge[i])
+        return Arc(a, b, int(self.length[i]), int(self.height[i]), edge)
+
+
+@dataclass(frozen=True, slots=True)
 class Critical:
-    """The critical cycle (arcs in order) and its ratio; None when no ratio satisfies the cycle (height <= 0)."""
+    """The critical cycle (arcs in order, none where the ratio is 0) and its ratio.
+
+    The ratio is None when none satisfies the cycle (its height <= 0).
+    """
 
     ratio: Fraction | None
     cycle: tuple[Arc, ...]
@@ -36,157 +72,164 @@ class OutOfTime(Exception):
     """The deadline has passed."""
 
 
-def largest_cycle_ratio(nodes: int, arcs: Sequence[Arc], deadline: float | None = None) -> Critical:
+def numbers(values: Sequence[int]) -> Numbers:
+    """Whole numbers as a column, in machine words if they fit."""
+    fit = all(-WORD < x < WORD for x in values)
+    return np.array(values, dtype=np.int64 if fit else object)
+
+
+def by_source(
+    nodes: int, source: Indices, destination: Indices, length: Numbers, height: Numbers, edge: Indices
+) -> Arcs:
+    """Arcs from their columns in any order."""
+    order = np.argsort(source, kind="stable")
+    return Arcs(nodes, source[order], destination[order], length[order], height[order], edge[order])
+
+
+def arcs_of(nodes: int, arcs: Sequence[Arc]) -> Arcs:
+    """Arcs as columns."""
+    source, destination, edge = (
+        np.array([getattr(a, end) for a in arcs], dtype=np.intp) for end in ("source", "destination", "edge")
+    )
+    return by_source(
+        nodes, source, destination, numbers([a.length for a in arcs]), numbers([a.height for a in arcs]), edge
+    )
+
+
+def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
     """The least ratio r >= 0 with length <= r x height on every cycle, with the cycle that dictates it.
 
     A cycle of height 0 must have length 0, and one of negative height must not exist, unless its length is 0 and so is
     the ratio; the first such cycle is returned with `ratio` None. Raises OutOfTime.
     """
-    import networkx as nx
-
-    whole: nx.DiGraph[int] = nx.DiGraph()
-    whole.add_edges_from((a.source, a.destination) for a in arcs)
-    components = [sorted(c) for c in nx.strongly_connected_components(whole)]
-    place = {node: (i, j) for i, component in enumerate(components) for j, node in enumerate(component)}
-    inner: list[list[Arc]] = [[] for _ in components]
-    for a in arcs:
-        (home, source), (other, destination) = place[a.source], place[a.destination]
-        if home == other:
-            inner[home].append(replace(a, source=source, destination=destination))
-    best = Critical(Fraction(0), ())
-    for component, own in zip(components, inner, strict=True):
-        if own:
-            found = ratio_of_connected(len(component), own, deadline)
-            cycle = tuple(
-                replace(a, source=component[a.source], destination=component[a.destination]) for a in found.cycle
-            )
-            if found.ratio is None:
-                return Critical(None, cycle)
-            if not best.cycle or (best.ratio is not None and found.ratio > best.ratio):
-                best = Critical(found.ratio, cycle)
-    return best
-
-
-def ratio_of_connected(nodes: int, arcs: Sequence[Arc], deadline: float | None = None) -> Critical:
-    """`largest_cycle_ratio` of a graph that is strongly connected."""
-    out: list[list[int]] = [[] for _ in range(nodes)]
-    into: list[list[int]] = [[] for _ in range(nodes)]
-    for i, arc in enumerate(arcs):
-        out[arc.source].append(i)
-        into[arc.destination].append(i)
-    source = [arc.source for arc in arcs]
-    target = [arc.destination for arc in arcs]
-    length = [arc.length for arc in arcs]
-    height = [arc.height for arc in arcs]
+    policy = Policy(arcs.nodes, arcs.source, arcs.destination)
     # Start where cycles are likely to be heavy: the longest arc, the lowest among equals.
-    policy = [max(choices, key=lambda i: (length[i], -height[i])) for choices in out]
-    value = [0] * nodes
-    best: tuple[int, int] | None = None
+    policy.choose(arcs.length, -arcs.height)
+    longest, highest = policy.most(arcs.length), policy.most(abs(arcs.height))
+    weight = arcs.length
+    best: list[int] = []
+    a, b = 0, 1
     while True:
         if deadline is not None and monotonic() > deadline:
             raise OutOfTime
-        cycle, ratio = _best_cycle(nodes, policy, target, length, height, best)
-        if ratio is None:
-            return Critical(None, tuple(arcs[i] for i in cycle))
-        if best is None or ratio[0] * best[1] > best[0] * ratio[1]:
-            best = ratio
-        a, b = best
-        weight = [b * x - a * h for x, h in zip(length, height, strict=True)]
-        # Values along the policy, from the cycle backwards; nodes that do not reach it are led there.
-        root = source[cycle[0]]
-        value = _values(root, policy, source, target, into, weight, value, nodes)
-        improved = False
-        for u in range(nodes):
-            top, chosen = value[u], -1
-            for i in out[u]:
-                reached = weight[i] + value[target[i]]
-                if reached > top:
-                    top, chosen = reached, i
-            if chosen >= 0:
-                policy[u] = chosen
-                improved = True
-        if not improved:
-            return Critical(Fraction(a, b), tuple(arcs[i] for i in cycle))
+        values = policy.values(weight)
+        if values is None:
+            found = Fraction(a, b)
+            for cycle in policy.cut():
+                length, height = (sum(column[cycle].tolist()) for column in (arcs.length, arcs.height))
+                if length * found.denominator > found.numerator * height:
+                    if height <= 0:
+                        return Critical(None, tuple(arcs.arc(i) for i in cycle))
+                    found, best = Fraction(length, height), cycle
+            if found > Fraction(a, b):
+                a, b = found.numerator, found.denominator
+                weight = _weights(arcs, b, a, b * longest + a * highest)
+            continue
+        if not policy.improve(weight, values):
+            return Critical(Fraction(a, b), tuple(arcs.arc(i) for i in best))
 
 
-def _best_cycle(
-    nodes: int,
-    policy: list[int],
-    target: list[int],
-    length: list[int],
-    height: list[int],
-    known: tuple[int, int] | None,
-) -> tuple[list[int], tuple[int, int] | None]:
-    """The cycle of the policy with the largest ratio (numerator, denominator); None when one has no ratio.
+def longest_paths(arcs: Arcs, b: int, a: int, start: Numbers, deadline: float | None = None) -> Numbers:
+    """The largest sum along a path from each node, where an arc weighs b x length - a x height, and a path may be
+    empty and adds the `start` of its last node.
 
-    A cycle of negative height and no length allows the ratio 0 only: it has none once a larger one is `known`.
+    No cycle may have a positive weight. Raises OutOfTime.
     """
-    positive = known is not None and known[0] > 0
-    backwards: list[int] | None = None
-    seen = [0] * nodes
-    best: tuple[int, int] | None = None
-    found: list[int] = []
-    for start in range(nodes):
-        if seen[start]:
-            continue
-        mark = start + 1
-        at = start
-        while not seen[at]:
-            seen[at] = mark
-            at = target[policy[at]]
-        if seen[at] != mark:
-            continue
-        cycle = [policy[at]]
-        step = target[policy[at]]
-        while step != at:
-            cycle.append(policy[step])
-            step = target[policy[step]]
-        long, high = sum(length[i] for i in cycle), sum(height[i] for i in cycle)
-        if long > 0 and high <= 0:
-            return cycle, None
-        if high < 0:
-            backwards = cycle
-        ratio = (long, high) if long else (0, 1)
-        positive = positive or long > 0
-        if best is None or ratio[0] * best[1] > best[0] * ratio[1]:
-            best, found = ratio, cycle
-    if backwards is not None and positive:
-        return backwards, None
-    assert best is not None
-    return found, best
+    policy = Policy(arcs.nodes, arcs.source, arcs.destination)
+    policy.base = start
+    weight = _weights(
+        arcs, b, a, policy.most(abs(arcs.length)) * b + policy.most(abs(arcs.height)) * a + int(start.max())
+    )
+    while True:
+        if deadline is not None and monotonic() > deadline:
+            raise OutOfTime
+        values = policy.values(weight)
+        assert values is not None, "a cycle of positive weight"
+        if not policy.improve(weight, values):
+            return values
 
 
-def _values(
-    root: int,
-    policy: list[int],
-    source: list[int],
-    target: list[int],
-    into: list[list[int]],
-    weight: list[int],
-    value: list[int],
-    nodes: int,
-) -> list[int]:
-    fresh = [0] * nodes
-    known = [False] * nodes
-    known[root] = True
-    fresh[root] = value[root]
-    order = [root]
-    waiting: list[int] = []
-    for at in order:  # first only along the policy
-        for i in into[at]:
-            u = source[i]
-            if not known[u] and policy[u] == i:
-                known[u] = True
-                fresh[u] = weight[i] + fresh[at]
-                order.append(u)
-    if len(order) < nodes:
-        waiting = list(order)
-        for at in waiting:
-            for i in into[at]:
-                u = source[i]
-                if not known[u]:
-                    known[u] = True
-                    policy[u] = i
-                    fresh[u] = weight[i] + fresh[at]
-                    waiting.append(u)
-    return fresh
+def _weights(arcs: Arcs, b: int, a: int, most: int) -> Numbers:
+    """b x length - a x height of every arc; no sum of these along a path is above `most`."""
+    length, height = arcs.length, arcs.height
+    if most >= WORD:
+        length, height = length.astype(object), height.astype(object)
+    weight: Numbers = b * length - a * height
+    return weight
+
+
+class Policy:
+    """An arc for every node, or none: then paths end there, with the node's `base`."""
+
+    def __init__(self, nodes: int, source: Indices, destination: Indices) -> None:
+        self.nodes, self.source, self.destination = nodes, source, destination
+        self.base: Numbers = np.zeros(nodes, dtype=np.int64)
+        self._choice = np.full(nodes, -1, dtype=np.intp)
+        self._first = np.flatnonzero(np.diff(source, prepend=-1))
+        self._count = np.diff(self._first, append=len(source))
+        self._at = source[self._first]
+        self._left: Indices = self._choice[:0]
+
+    def most(self, weight: Numbers) -> int:
+        """A bound for the sum of weights >= 0 along a path."""
+        return sum(np.maximum.reduceat(weight, self._first).tolist()) if len(weight) else 0
+
+    def choose(self, *columns: Numbers) -> None:
+        """The arc that is largest in the first column, among equals in the next."""
+        there = np.arange(len(self.source))
+        for column in columns:
+            first = np.flatnonzero(np.diff(self.source[there], prepend=-1))
+            values = column[there]
+            top = np.maximum.reduceat(values, first)
+            there = there[values == np.repeat(top, np.diff(first, append=len(there)))]
+        self._choice[self.source[there[::-1]]] = there[::-1]
+
+    def values(self, weight: Numbers) -> Numbers | None:
+        """The sum of weights from each node to the end of its path, and the base there; None if some end nowhere."""
+        ends = self._choice < 0
+        jump = np.where(ends, np.arange(self.nodes), self.destination[self._choice])
+        total = weight[self._choice]
+        total[ends] = 0
+        active = np.flatnonzero(~ends[jump])
+        hops = 1
+        while len(active):
+            if hops > self.nodes:
+                self._left = np.unique(jump[active])
+                return None
+            via = jump[active]
+            total[active] += total[via]
+            jump[active] = via = jump[via]
+            active = active[~ends[via]]
+            hops *= 2
+        return total + self.base[jump]
+
+    def cut(self) -> list[list[int]]:
+        """The cycles of the policy, each as its arcs; paths end now at one node of each."""
+        following = dict(zip(self._left.tolist(), self._choice[self._left].tolist(), strict=True))
+        cycles = []
+        while following:
+            start = next(iter(following))
+            arc = following.pop(start)
+            cycle = [arc]
+            at = int(self.destination[arc])
+            while at != start:
+                arc = following.pop(at)
+                cycle.append(arc)
+                at = int(self.destination[arc])
+            cycles.append(cycle)
+            self._choice[start] = -1
+        return cycles
+
+    def improve(self, weight: Numbers, values: Numbers) -> bool:
+        """Take the best arc wherever one leads further than the policy; False when there is none."""
+        if not len(weight):
+            return False
+        reached = weight + values[self.destination]
+        top = np.maximum.reduceat(reached, self._first)
+        better = top > values[self._at]
+        if not better.any():
+            return False
+        wanted = np.repeat(np.where(better, top, top + 1), self._count)
+        there = np.flatnonzero(reached == wanted)[::-1]
+        self._choice[self.source[there]] = there
+        return True

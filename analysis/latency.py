@@ -9,17 +9,17 @@ keep, no path grows without end.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from math import lcm
 from time import monotonic
 
 import networkx as nx
 
-from .cycle_ratio import OutOfTime
+from .cycle_ratio import OutOfTime, longest_paths, numbers
+from .expansion import Expander
 from .graph import Graph
-from .throughput import MOST_ARCS, MOST_NODES, useful_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,57 +59,22 @@ def latency(graph: Graph, period: Fraction, *, spaced: bool, seconds: float | No
 
 
 def _latency(graph: Graph, period: Fraction, spaced: bool, deadline: float | None) -> Latency:
-    if sum(graph.firings) > MOST_NODES:
-        raise OutOfTime
-    first = [0]
-    for n in graph.firings:
-        first.append(first[-1] + n)
+    tasks = range(len(graph.names))
+    expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(dict(enumerate(graph.cycles)))
+    first = list(accumulate(graph.firings, initial=0))
     sources, sinks = sources_and_sinks(graph)
     apart = [period / graph.firings[t] if spaced else Fraction(0) for t in sources]
     scale = lcm(period.denominator, *(x.denominator for x in apart))
-    whole_period = int(period * scale)
-    out: list[list[tuple[int, int]]] = [[] for _ in range(first[-1])]
-    count = 0
-    in_order = {e.source for e in graph.edges if e.kind == "serial"}
-    for e in graph.edges:
-        traffic = sum(e.produced) * graph.cycles[e.source]
-        times = graph.times[e.source]
-        one_at_a_time = e.source in in_order and e.destination in in_order
-        repeats = graph.cycles[e.source], graph.cycles[e.destination]
-        for p, q, lag in useful_pairs(e, *repeats, one_at_a_time, deadline):
-            weight = times[p % len(times)] * scale + lag // traffic * whole_period
-            out[first[e.source] + p].append((first[e.destination] + q, weight))
-            count += 1
-        if count > MOST_ARCS or (deadline is not None and monotonic() > deadline):
-            raise OutOfTime
-    start = [0] * first[-1]
+    released = [0] * first[-1]
     for t, gap in zip(sources, apart, strict=True):
-        for k in range(graph.firings[t]):
-            start[first[t] + k] = int(gap * scale) * k
-    _longest_paths(out, start, deadline)
+        released[first[t] : first[t + 1]] = [int(gap * scale) * k for k in range(graph.firings[t])]
+    starts = longest_paths(expansion.arcs.reversed(), scale, int(period * scale), numbers(released), deadline)
     ends = []
     for t in sinks:
-        times = graph.times[t]
-        ends += [(start[first[t] + k] + times[k % len(times)] * scale, t) for k in range(graph.firings[t])]
+        times = graph.times[t] * graph.cycles[t]
+        last = max(
+            start + spent * scale for start, spent in zip(starts[first[t] : first[t + 1]].tolist(), times, strict=True)
+        )
+        ends.append((last, t))
     longest, sink = max(ends, key=lambda e: e[0])
     return Latency(Fraction(longest, scale), sink)
-
-
-def _longest_paths(out: list[list[tuple[int, int]]], start: list[int], deadline: float | None) -> None:
-    """Label-correcting search; raises `start` to the longest path into every node."""
-    work = deque(range(len(start)))
-    queued = [True] * len(start)
-    steps = 0
-    while work:
-        at = work.popleft()
-        queued[at] = False
-        here = start[at]
-        steps += 1
-        if deadline is not None and steps % 4096 == 0 and monotonic() > deadline:
-            raise OutOfTime
-        for to, weight in out[at]:
-            if here + weight > start[to]:
-                start[to] = here + weight
-                if not queued[to]:
-                    queued[to] = True
-                    work.append(to)

@@ -9,7 +9,7 @@ from math import gcd
 
 import networkx as nx
 import pytest
-from flowc.analysis.cycle_ratio import Arc, largest_cycle_ratio
+from flowc.analysis.cycle_ratio import Arc, arcs_of, largest_cycle_ratio
 from flowc.analysis.graph import Graph, bounded, graph_of
 from flowc.analysis.liveness import Execution
 from flowc.analysis.repetition import repetition
@@ -161,7 +161,7 @@ def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
     arcs = [Arc(i, (i + 1) % nodes, rng.randint(0, 9), rng.choice((0, 1, 1, 2, 3)), i) for i in range(nodes)]
     for _ in range(rng.randint(0, 7)):
         arcs.append(Arc(rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 9), rng.randint(-1, 4), len(arcs)))
-    found = largest_cycle_ratio(nodes, arcs)
+    found = largest_cycle_ratio(arcs_of(nodes, arcs))
     assert found.ratio == brute_force(nodes, arcs)
     length, height = sum(a.length for a in found.cycle), sum(a.height for a in found.cycle)
     if found.ratio is None:
@@ -194,8 +194,8 @@ def test_phases_without_tokens_and_tasks_without_ports() -> None:
 def test_a_cycle_that_only_allows_the_ratio_zero() -> None:
     """No time, and tokens run backwards: fine at a period of 0, impossible at any other."""
     arcs = [Arc(0, 0, 0, -1, 0), Arc(0, 0, 0, 0, 1)]
-    assert largest_cycle_ratio(1, arcs).ratio == 0
-    assert largest_cycle_ratio(1, [*arcs, Arc(0, 0, 2, 1, 2)]).ratio is None
+    assert largest_cycle_ratio(arcs_of(1, arcs)).ratio == 0
+    assert largest_cycle_ratio(arcs_of(1, [*arcs, Arc(0, 0, 2, 1, 2)])).ratio is None
 
 
 @settings(max_examples=300)
