@@ -158,6 +158,13 @@ def _weights(arcs: Arcs, b: int, a: int, most: int) -> Numbers:
     return weight
 
 
+def _runs(column: Indices) -> tuple[Indices, Indices]:
+    """Where each run of equal values begins, and its length."""
+    changes = np.flatnonzero(column[1:] != column[:-1]) + 1
+    bounds = np.concatenate(([0], changes, [len(column)]))
+    return bounds[:-1], bounds[1:] - bounds[:-1]
+
+
 class Policy:
     """An arc for every node, or none: then paths end there, with the node's `base`."""
 
@@ -165,8 +172,7 @@ class Policy:
         self.nodes, self.source, self.destination = nodes, source, destination
         self.base: Numbers = np.zeros(nodes, dtype=np.int64)
         self._choice = np.full(nodes, -1, dtype=np.intp)
-        self._first = np.flatnonzero(np.diff(source, prepend=-1))
-        self._count = np.diff(self._first, append=len(source))
+        self._first, self._count = _runs(source)
         self._at = source[self._first]
         self._left: Indices = self._choice[:0]
 
@@ -178,10 +184,9 @@ class Policy:
         """The arc that is largest in the first column, among equals in the next."""
         there = np.arange(len(self.source))
         for column in columns:
-            first = np.flatnonzero(np.diff(self.source[there], prepend=-1))
+            first, count = _runs(self.source[there])
             values = column[there]
-            top = np.maximum.reduceat(values, first)
-            there = there[values == np.repeat(top, np.diff(first, append=len(there)))]
+            there = there[values == np.maximum.reduceat(values, first).repeat(count)]
         self._choice[self.source[there[::-1]]] = there[::-1]
 
     def values(self, weight: Numbers) -> Numbers | None:
@@ -229,7 +234,7 @@ class Policy:
         better = top > values[self._at]
         if not better.any():
             return False
-        wanted = np.repeat(np.where(better, top, top + 1), self._count)
-        there = np.flatnonzero(reached == wanted)[::-1]
+        wanted = np.where(better, top, top + 1).repeat(self._count)
+        there = (reached == wanted).nonzero()[0][::-1]
         self._choice[self.source[there]] = there
         return True

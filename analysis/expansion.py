@@ -95,31 +95,37 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     """
     if max(len(edge.produced) * k_source, len(edge.consumed) * k_destination) > MOST_NODES:
         raise OutOfTime
+    if edge.kind == "serial":  # each before the next, the last before the first of the next lap
+        p = np.arange(len(edge.produced) * k_source)
+        return p, np.roll(p, -1), np.where(p == len(p) - 1, -1, 0)
     if len(edge.produced) * k_source == len(edge.consumed) * k_destination == 1:
         laps = (edge.consumed[0] - edge.tokens - 1) // gcd(edge.produced[0], edge.consumed[0])
         return ONLY, ONLY, numbers([laps])
     totals = sum(edge.produced) * k_source, sum(edge.consumed) * k_destination
     g = gcd(*totals)
     kind = np.int64 if edge.tokens + sum(totals) < WORD else object
-    produced = np.tile(np.array(edge.produced, dtype=kind), k_source)
-    consumed = np.tile(np.array(edge.consumed, dtype=kind), k_destination)
-    makers, takers = np.flatnonzero(produced), np.flatnonzero(consumed)
-    amount, before = produced[makers], (np.cumsum(produced) - produced)[makers] + edge.tokens
-    wanted, last = consumed[takers], np.cumsum(consumed)[takers] - 1
+    produced, consumed = (
+        np.array(rates, dtype=kind) if k == 1 else np.tile(np.array(rates, dtype=kind), k)
+        for rates, k in ((edge.produced, k_source), (edge.consumed, k_destination))
+    )
+    makers, takers = produced.nonzero()[0], consumed.nonzero()[0]
+    amount, before = produced[makers], (produced.cumsum() - produced)[makers] + edge.tokens
+    wanted, last = consumed[takers], consumed.cumsum()[takers] - 1
     # For each maker, the takers whose last token lies in its window, modulo g.
-    by_rest = np.argsort(last % g, kind="stable")
+    by_rest = (last % g).argsort(kind="stable")
     rests = (last % g)[by_rest]
     window = np.minimum(np.minimum(amount, wanted.max()) if in_order else amount + wanted.max() - 1, g)
     begin = before % g
-    low, high = np.searchsorted(rests, begin), np.searchsorted(rests, np.minimum(begin + window, g))
-    found = high - low + np.searchsorted(rests, np.maximum(begin + window - g, 0))
+    end = begin + window
+    low, high = rests.searchsorted(begin), rests.searchsorted(np.minimum(end, g))
+    found = high - low + rests.searchsorted(np.maximum(end - g, 0))
     if int(found.sum()) > most:
         raise OutOfTime
-    maker = np.repeat(np.arange(len(makers)), found)
-    place = np.arange(len(maker)) - np.repeat(np.cumsum(found) - found, found)
-    taker = by_rest[(np.repeat(low, found) + place) % len(rests)]
+    maker = np.arange(len(makers)).repeat(found)
+    place = np.arange(len(maker)) + (low - found.cumsum() + found)[maker]
+    taker = by_rest[place % len(rests)]
     need = last[taker] - before[maker]
     rest = need % g
     bound = np.minimum(amount[maker], wanted[taker]) if in_order else amount[maker] + wanted[taker] - 1
-    kept = np.flatnonzero(rest < bound)
+    kept = rest < bound
     return makers[maker[kept]], takers[taker[kept]], (need // g)[kept]

@@ -107,7 +107,7 @@ def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
                     raise Deadlocked(s.task for s in steps)
                 return Period(ratio, ratio, steps)
             solved += expansion.arcs.nodes
-            if solved > 2 * whole and whole <= MOST_NODES:
+            if solved > whole and whole <= MOST_NODES:
                 # Many small steps cost more than one to the end: a whole iteration of the part.
                 wanted = dict(zip(tasks, component.graph.cycles, strict=True))
             for t, k in wanted.items():
