@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -212,7 +213,7 @@ def run(
         command += ["--trace", str(trace.resolve())] if trace is not None else []
         command += ["--report", str(report), "--quiet"] if as_json else []
         status = _execute(command, silent_stdout=as_json)
-        if as_json and report.is_file():
+        if as_json and report.is_file() and report.stat().st_size:
             print(report.read_text())
     return status
 
@@ -234,7 +235,7 @@ def test(
 
     built = steps.build(file, output, platform=platform, force=force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-v"]
+    command = [sys.executable, "-X", "faulthandler", "-m", "unittest", "discover", "-s", "tests", "-v"]
     environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
     status = _execute(command, silent_stdout=as_json, cwd=built.directory, environment=environment)
@@ -268,8 +269,35 @@ def _execute(
 
     stdout = sys.stderr if silent_stdout else None
     sys.stdout.flush()
-    with subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment) as child:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
-            signal.signal(number, lambda number, frame: child.send_signal(number))
-        status = child.wait()
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def hand_on(number: int, frame: object) -> None:
+        if child is None:
+            early.append(number)
+        else:
+            child.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
+        signal.signal(number, hand_on)
+    child = subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment, preexec_fn=_ends_with_me())
+    for missed in early:
+        child.send_signal(missed)
+    status = child.wait()
     return status if status >= 0 else 128 - status
+
+
+def _ends_with_me() -> Callable[[], None]:
+    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
+    import ctypes
+    import signal
+
+    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
+    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != me:  # too late
+            os._exit(1)
+
+    return ask

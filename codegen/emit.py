@@ -63,6 +63,7 @@ RESERVED = (
     "os",
     "p",
     "program",
+    "signal",
     "sys",
     "Variant",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import importlib
 import importlib.util
 import json
@@ -19,6 +18,8 @@ from .interpreter import Holding
 
 #: Seconds that the first frame may take.
 LONGEST_FRAME = 30.0
+#: Seconds that a start, a firing or a close may take.
+WATCHDOG = 60.0
 #: This share of the time passes before frames are counted: caches fill, pipelines too.
 WARM_UP = 0.25
 #: Seconds in which it is watched who holds the interpreter.
@@ -110,7 +111,6 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
 
     `mode`: at full speed, and what tasks return is checked ("strict"), or it is not (""), or at its own pace ("paced").
     """
-    faulthandler.enable()
     sys.stdout = sys.stderr  # what tasks print is not ours
     spec = importlib.util.spec_from_file_location("measured_program", os.path.join(directory, "main.py"))
     assert spec is not None and spec.loader is not None
@@ -118,6 +118,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     spec.loader.exec_module(module)
     runtime = importlib.import_module("runtime.graph")  # the copy in the build, found by its main.py
     program = module.program()
+    importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()
     program.tracer = times
@@ -143,7 +144,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         program.interrupts += 1
 
     threading.Thread(target=stop_when_seen, daemon=True).start()
-    good = program.run(full_speed=not paced, strict=mode == "strict", drain=float("inf"))
+    good = program.run(full_speed=not paced, strict=mode == "strict", watchdog=WATCHDOG, drain=float("inf"))
     if isinstance(times, _Paced):
         times.summed_up(program)
     if not good:
@@ -161,6 +162,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         held = times.holding.shares() if times.holding is not None else {}
         document = {"samples": times.samples, "held": held, "period_ns": periods, "latency_ns": latency, "busy": busy}
     Path(output).write_text(json.dumps(document))
+    program.board.leave(0)
     return 0
 
 

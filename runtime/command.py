@@ -3,103 +3,144 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import json
 import os
 import platform
 import signal
 import sys
-import threading
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 from .adapt import Front
+from .board import STARTING
 from .code import Network
-from .program import Program
+from .keeper import END, keep
+from .program import Interrupted, Program
 from .report import report, table
 from .tokens import TaskError
 from .trace import Tracer
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-#: Two signals within so many seconds are one.
-SAME_SIGNAL = 0.15
 
 
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
 
-    0 done, 1 something failed, 130 interrupted, 143 terminated.
+    0 done, 1 something failed, 130 interrupted, 143 terminated. Without `arguments` this process is all about the
+    program: the program goes on in a child of it, and it keeps an eye on the child.
     """
+    _open_streams()
     options = _parser().parse_args(arguments)
     program = build()
     if options.twin:
         try:
             program.twin()
         except TaskError as error:
-            print("flowc: %s" % error, file=sys.stderr)
+            _say(str(error))
             return 1
-    if arguments is None and any(isinstance(t.code, (Network, Front)) for a in program.apps for t in a.tasks):
-        _with_huge_pages()
-    program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr)
     received: List[int] = []
+    if arguments is None:
+        if any(isinstance(t.code, (Network, Front)) for t in program.tasks):
+            _with_huge_pages()
+        _listen(program, received)
+        keep(program, options.watchdog)
+    try:
+        status = _run(program, options, received)
+    except BaseException:
+        program.board.leave(1)
+        raise
+    program.board.leave(status)
+    if any(w.is_alive() for w in program.workers):
+        os._exit(status)  # a firing that never returns must not keep the process alive
+    return status
 
-    last = [0.0]
 
+def _open_streams() -> None:
+    """Whoever started the program may have closed its standard streams: no other file shall get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))
+
+
+def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
-        # `flowc run` hands on what a terminal may have sent here as well: that is one signal.
-        again, last[0] = time.monotonic() - last[0] < SAME_SIGNAL, time.monotonic()
-        if again:
-            return
+        asked = program.board.asked
+        if asked == program.interrupts:
+            return  # what a terminal sends reaches this process as well; the keeper decides what counts
+        program.interrupts = asked
         received.append(number)
-        program.interrupts += 1
-        if not program.begin:
-            raise SystemExit(128 + number)  # nothing has begun: a task is still being opened
-        if program.interrupts > 2:
-            os._exit(128 + number)
+        if program.board.phase == STARTING:
+            raise Interrupted
 
-    if threading.current_thread() is threading.main_thread():
-        faulthandler.enable()  # a crash in C code says at least where
-        signal.signal(signal.SIGINT, on_signal)
-        signal.signal(signal.SIGTERM, on_signal)
-    for path in (options.trace, options.report):
-        if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-            print("flowc: there is no directory for %s" % path, file=sys.stderr)
-            return 2
-    if options.trace:
+    for number in END:
+        signal.signal(number, on_signal)
+
+
+def _run(program: Program, options: Any, received: Sequence[int]) -> int:
+    program.speak = _say
+    try:  # now, not after hours of running
+        trace, measured = [open(path, "w") if path else None for path in (options.trace, options.report)]
+    except OSError as error:
+        _say("cannot write %s: %s" % (error.filename, error.strerror))
+        return 1
+    if trace is not None:
         program.tracer = Tracer()
     show = _Progress() if sys.stderr.isatty() and not options.quiet else None
-    good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
+    try:
+        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
+    except Interrupted:
+        good = False
     if show is not None:
         show.clear()
-    if program.tracer is not None:
-        program.tracer.write(options.trace, program.begin)
     document = report(program)
-    if options.report:
-        with open(options.report, "w") as stream:
-            json.dump(document, stream, indent=1)
-    if not options.quiet and (good or any(a["frames"] for a in document["apps"].values())):
-        try:
-            print(table(document), flush=True)
-        except BrokenPipeError:  # whoever read has seen enough
-            sys.stdout = open(os.devnull, "w")
-    status = 0
+    delivered = True
+    if trace is not None:
+        delivered &= _write(trace, program.tracer.events(program.begin))
+    if measured is not None:
+        delivered &= _write(measured, document, indent=1)
+    wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
+    delivered &= _print(table(document) + "\n" if wanted else "")
     if not good and program.failure is not None:
-        if program.failure.details:
-            print(program.failure.details, end="", file=sys.stderr)
-        print("flowc: %s" % program.failure, file=sys.stderr)
-        status = 1
-    elif received:
-        status = 128 + received[0]
-    return _leave(program, status)
+        _say(str(program.failure), program.failure.details)
+        return 1
+    if received:
+        return 128 + received[0]
+    return 0 if delivered else 1
 
 
-def _leave(program: Program, status: int) -> int:
-    """A firing that never returns must not keep the process alive."""
-    if any(w.is_alive() for w in program.workers):
+def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
+    try:
+        with stream:
+            json.dump(document, stream, indent=indent)
+    except OSError as error:
+        _say("cannot write %s: %s" % (stream.name, error.strerror))
+        return False
+    return True
+
+
+def _print(text: str) -> bool:
+    """On standard output, behind what the tasks have printed. Whoever closes a pipe has seen enough."""
+    try:
+        sys.stdout.write(text)
         sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status or 1)
-    return status
+        return True
+    except (OSError, ValueError) as error:  # ValueError: a task has closed it
+        sys.stdout = open(os.devnull, "w")  # what is left would be written again when the interpreter ends
+        if isinstance(error, BrokenPipeError):
+            return True
+        _say("cannot write to standard output: %s" % (getattr(error, "strerror", None) or error))
+        return False
+
+
+def _say(text: str, details: str = "") -> None:
+    try:
+        print("%sflowc: %s" % (details, text), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass  # nobody listens
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,8 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(
-        "--watchdog", type=float, default=60.0, metavar="S",
-        help="stop when a firing (not of a source) takes longer than S seconds; 0 = never (default 60)",
+        "--watchdog", type=_seconds, default=60.0, metavar="S",
+        help="stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 = never "
+        "(default 60)",
     )  # fmt: skip
     return parser
 
@@ -122,6 +164,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("must be a number of seconds, 0 or more")
     return value
 
 
@@ -135,6 +184,7 @@ def _with_huge_pages() -> None:
         return
     command = list(getattr(sys, "orig_argv", [sys.executable] + sys.argv))
     sys.stdout.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, END)  # they wait until the keeper takes them
     os.execve(sys.executable, command, dict(os.environ, **HUGE_PAGES))
 
 

@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections import deque
 from fractions import Fraction
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Deque, Dict, List, Optional, Sequence, Tuple
 
 from .channel import Channel, Turnstile
@@ -35,8 +36,12 @@ class Failure:
 def describe(error: BaseException) -> str:
     if isinstance(error, TaskError):
         return str(error)
-    text = "%s: %s" % (type(error).__name__, error)
-    if "read-only" in str(error):
+    try:
+        said = str(error)
+    except BaseException as another:  # other people's code as well
+        said = "(it has no words: its own __str__ raises %s)" % type(another).__name__
+    text = "%s: %s" % (type(error).__name__, said)
+    if "read-only" in said:
         text += " (arrays on a channel are read-only: copy an input before changing it, return a new array each firing)"
     return text
 
@@ -56,6 +61,8 @@ class Task:
 
     def __init__(self, app: "App", name: str, code: Code, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.app, self.name, self.code = app, name, code
+        #: 1, 2, ... in the program
+        self.number = 1 + sum(len(a.tasks) for a in app.program.apps)
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.readers: List[List[Channel]] = [[] for _ in outputs]
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
@@ -71,6 +78,20 @@ class Task:
         self.busy = 0
         self.longest = 0
         self.squares = 0
+
+    def sign_calls(self) -> None:
+        """Let every call of its code bear the task's name, which is what a crash in C code leaves behind."""
+        for name in ("open", "fire", "fire_batch", "close"):
+            method = getattr(type(self.code), name, None)
+            if method is not None:
+                signed = FunctionType(
+                    method.__code__.replace(co_name=self.name),
+                    method.__globals__,
+                    self.name,
+                    method.__defaults__,
+                    method.__closure__,
+                )
+                setattr(self.code, name, MethodType(signed, self.code))
 
     @property
     def is_source(self) -> bool:

@@ -261,7 +261,7 @@ class _Child:
         orders, to_child = os.pipe()
         from_child, answers = os.pipe()
         lifeline, ours = os.pipe()
-        self._memory = _anonymous_memory()
+        self._memory = anonymous_memory()
         theirs = (orders, answers, lifeline, self._memory)
         command = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
         command += ["-c", _BOOT, str(__package__), os.path.dirname(os.path.abspath(__file__)), *map(str, theirs)]
@@ -398,13 +398,7 @@ class _Child:
         status = self._status(FAREWELL)
         if status is None:
             return "its process does not answer any more"
-        if status >= 0:
-            return "its process exited with status %d" % status
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = "signal %d" % -status
-        return "its process was ended by %s (%s)" % (name, signal.strsignal(-status) or "no description")
+        return "its process " + how_it_ended(status)
 
     def _status(self, seconds: float) -> Optional[int]:
         try:
@@ -424,7 +418,27 @@ def _bury(process: Any, wire: _Wire, rest: Sequence[int]) -> None:
         os.close(end)
 
 
-def _anonymous_memory() -> int:
+def how_it_ended(status: int) -> str:
+    """An exit status in words; that of a signal is negative."""
+    if status >= 0:
+        return "exited with status %d" % status
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "signal %d" % -status
+    return "was ended by %s (%s)" % (name, signal.strsignal(-status) or "no description")
+
+
+def is_stopped(pid: int) -> bool:
+    """Is that process suspended, or in the hands of a debugger?"""
+    try:
+        with open("/proc/%d/stat" % pid) as stream:
+            return stream.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+def anonymous_memory() -> int:
     """A file without a name, in memory where the system has that: nothing of it is left behind, whoever dies."""
     try:
         return os.memfd_create("flowc")
@@ -540,8 +554,8 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
         # Ended by the parent only. Not SIG_IGN: what a task starts should not inherit it.
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS | {signal.SIGIO})
-    _die_with_the_parent(lifeline)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+    die_with_the_parent(lifeline)
     wire = _Wire(orders, answers)
     for end in (orders, answers, lifeline, memory):
         os.set_inheritable(end, False)
@@ -556,11 +570,12 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
     _Server(wire, memory).run()
 
 
-def _die_with_the_parent(lifeline: int) -> None:
+def die_with_the_parent(lifeline: int) -> None:
     """The system ends this process (SIGIO) when nobody holds the other end any more, even in the middle of a firing."""
     import fcntl
 
     signal.signal(signal.SIGIO, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     if _has_news(lifeline, 0.0):  # it was gone before

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from .adapt import Front
+from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, Turnstile
 from .code import C
 from .cuda import CudaError
@@ -28,6 +29,10 @@ from .worker import Worker
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
 DRAIN = 5.0
+
+
+class Interrupted(BaseException):
+    """Somebody wants the program to end before it has begun."""
 
 
 class Program:
@@ -49,11 +54,14 @@ class Program:
         self.recorder: Optional[Callable[..., None]] = None
         self.tracer: Any = None
         self.interrupts = 0
+        #: The process that looks after this one, if there is any.
+        self.keeper = 0
         self.begin = 0
         self.seconds = 0.0
         self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
+        self._board: Optional[Board] = None
 
     # -- construction ----------------------------------------------------------------------------------------------
     def app(self, name: str, period: Optional[str] = None, deadline: Optional[str] = None) -> App:
@@ -81,9 +89,21 @@ class Program:
         self.orders.append((name, list(order)))
         self.priorities.append(fixed_priority)
 
+    @property
+    def tasks(self) -> List[Task]:
+        """All of them, in the order of their numbers."""
+        return [t for app in self.apps for t in app.tasks]
+
+    @property
+    def board(self) -> Board:
+        """What everybody is doing. Made when it is first asked for, by then all processors have to be known."""
+        if self._board is None:
+            self._board = Board(1 + len(self.orders))
+        return self._board
+
     def twin(self) -> None:
         """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels. Raises TaskError."""
-        for task in (t for app in self.apps for t in app.tasks):
+        for task in self.tasks:
             if isinstance(task.code, OnDevice):
                 if task.code.twin is None:
                     raise TaskError(
@@ -92,7 +112,8 @@ class Program:
                 task.code = task.code.twin
 
     def _wire(self) -> None:
-        for task in (t for app in self.apps for t in app.tasks):
+        for task in self.tasks:
+            task.sign_calls()
             if isinstance(task.code, OnDevice):
                 task.code.name, task.code.strict = task.name, self.strict
                 task.code.mirrored = [False] * len(task.outputs)
@@ -147,7 +168,7 @@ class Program:
         0 = never). `drain`: seconds that frames in flight get after an interrupt.
         """
         self.full_speed, self.strict = full_speed, strict
-        for task in (t for app in self.apps for t in app.tasks):
+        for task in self.tasks:
             if isinstance(task.code, Front):
                 task.code.cut.say = self.say
                 task.code.cut.paced = task.app.period is not None and not full_speed
@@ -161,11 +182,11 @@ class Program:
         if not self._open():
             return False
         lanes: Dict[str, int] = {}
-        for (name, order), fixed in zip(self.orders, self.priorities):
+        for (name, order), fixed, line in zip(self.orders, self.priorities, self.board.lines[1:]):
             if order:  # a processor may have several workers: each has a lane of its own in a trace
                 lanes[name] = lanes.get(name, 0) + 1
                 lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
-                self.workers.append(Worker(self, name, lane, order, fixed))
+                self.workers.append(Worker(self, name, lane, order, line, fixed))
         # A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
         interval = sys.getswitchinterval()
         sys.setswitchinterval(0.0005)
@@ -173,7 +194,7 @@ class Program:
             worker.start()
         for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
             while worker.is_alive() and not worker.prepared.wait(0.05):
-                pass
+                self.board.beat()
         self.begin = time.perf_counter_ns()
         self.go.set()
         try:
@@ -181,43 +202,60 @@ class Program:
         finally:
             sys.setswitchinterval(interval)
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
-        self._close()
+        self._end()
         return self.failure is None
 
     def _open(self) -> bool:
-        tasks = [t for app in self.apps for t in app.tasks]
+        """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
-        steps: List[Tuple[Task, Callable[[], None]]] = [(t, t.code.start) for t in tasks if isinstance(t.code, Process)]
-        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in tasks]
-        for task, step in steps:
-            try:
-                step()
-            except Exception as error:
-                reason = "cannot start: " + describe(error)
-                self.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
-                for other in tasks:
-                    if isinstance(other.code, Process):
-                        other.code.discard()
-                return False
+        begun = [t for t in self.tasks if isinstance(t.code, Process)]
+        steps: List[Tuple[Task, Callable[[], None]]] = [(t, t.code.start) for t in begun]  # type: ignore[attr-defined]
+        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in self.tasks]
+        good = False
+        try:
+            for task, step in steps:
+                if not self._step(STARTING, task, step):
+                    return False
+                begun.append(task)
+            self.board.enter(RUNNING)
+            good = True
+        finally:
+            if not good:
+                self._close([t for t in self.tasks if t in begun])
         return True
 
-    def _close(self) -> None:
-        tasks = [t for app in self.apps for t in app.tasks]
-        if [t for t in tasks if isinstance(t.code, Process) and t.code.kill()]:
+    def _step(self, phase: int, task: Task, step: Callable[[], None]) -> bool:
+        """Start or close a task. Whatever it raises is its failure, SystemExit too."""
+        self.board.enter(phase, task.number)
+        try:
+            step()
+        except Interrupted:
+            raise
+        except BaseException as error:
+            reason = ("cannot start: " if phase == STARTING else "close: ") + describe(error)
+            self.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
+            return False
+        return True
+
+    def _end(self) -> None:
+        """Close all tasks after the run, unless a stuck firing still uses one."""
+        if [t for t in self.tasks if isinstance(t.code, Process) and t.code.kill()]:
             deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
         if any(w.is_alive() for w in self.workers):
-            return  # a stuck firing still uses its task
-        for task in tasks:
-            try:
-                task.code.close()
-            except Exception as error:
-                self.fail(Failure(task.app.name, task.name, None, "close: " + describe(error), details_of(error)))
+            self.board.enter(IDLE)
+            return
+        self._close(self.tasks)
         try:
             end_lanes()
         except CudaError as error:
             self.fail(Failure("", "", None, describe(error)))
+
+    def _close(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._step(CLOSING, task, task.code.close)
+        self.board.enter(IDLE)
 
     def wait_for_release(self, worker: Worker, task: Task, firing: int) -> Optional[int]:
         """Sleep until that firing of a source is released; its release time, or None at full speed."""
@@ -252,7 +290,7 @@ class Program:
         self._stirred.set()
         for channel in self.channels:
             channel.wake()
-        for task in (t for app in self.apps for t in app.tasks):
+        for task in self.tasks:
             if task.turnstile is not None:
                 task.turnstile.wake()
 

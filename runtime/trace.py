@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, List, Tuple
 
 
@@ -21,8 +20,8 @@ class Tracer:
         """Tokens on a channel at that time."""
         self._fills.append((channel, tokens, time))
 
-    def write(self, path: str, begin: int) -> None:
-        """Write everything as Chrome trace JSON."""
+    def events(self, begin: int) -> Dict[str, Any]:
+        """Everything as Chrome trace JSON."""
         lanes: Dict[str, int] = {}
         events: List[Dict[str, Any]] = []
         for processor, task, firing, group, start, end in self._firings:
@@ -39,5 +38,4 @@ class Tracer:
             )
         for name, lane in lanes.items():
             events.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}})
-        with open(path, "w") as stream:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
+        return {"traceEvents": events, "displayTimeUnit": "ms"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from .device import in_flight
 from .graph import Failure
+from .process import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ class Watch:
             if not alive:
                 return
             alive[0].join(0.05)
+            program.board.beat()
+            self._follow_the_keeper()
             self._notice_sleep()
             if program.stopping:
                 return self._abandon()
@@ -68,6 +73,14 @@ class Watch:
         deadline = time.monotonic() + GRACE
         for worker in self._program.workers:
             worker.join(max(0.0, deadline - time.monotonic()))
+
+    def _follow_the_keeper(self) -> None:
+        """Whoever stops a program stops the process that was started; that one lets us go on when it goes on."""
+        program = self._program
+        if program.keeper and is_stopped(program.keeper):
+            program.board.follow(1)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            program.board.follow(0)
 
     def _notice_sleep(self) -> None:
         """While the whole process was suspended (Ctrl-Z, a sleeping laptop) nobody was stuck."""

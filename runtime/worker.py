@@ -34,6 +34,7 @@ class Worker(threading.Thread, Waiter):
         processor: str,
         lane: str,
         order: Sequence[Fire],
+        line: memoryview,
         fixed_priority: Optional[Tuple[int, int]] = None,
     ) -> None:
         threading.Thread.__init__(self, name=lane, daemon=True)
@@ -44,9 +45,15 @@ class Worker(threading.Thread, Waiter):
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
-        self.firing: Optional[Tuple[Task, int, int]] = None
+        self._line = line
         self._app: App = order[0].task.app
         self._iteration = 0
+
+    @property
+    def firing(self) -> Optional[Tuple[Task, int, int]]:
+        """The task that it is inside, the number of the firing, and since when."""
+        number = self._line[0]  # first: what the other cells hold may only be newer
+        return (self.program.tasks[number - 1], self._line[1], self._line[2]) if number else None
 
     def check(self) -> None:
         if self.program.stopping:
@@ -66,7 +73,7 @@ class Worker(threading.Thread, Waiter):
         except Stopped:
             settle()
         except BaseException as error:  # our own mistake: report it rather than hang
-            self.program.fail(Failure("", "", None, "internal error: %s" % error, traceback.format_exc()))
+            self.program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
         finally:
             if any(e.task.from_device or isinstance(e.task.code, OnDevice) for e in self.order):
                 leave()
@@ -92,15 +99,22 @@ class Worker(threading.Thread, Waiter):
     def _flush(self) -> None:
         """Wait for what a device still does for this worker."""
         for task, code in self._on_device():
-            self.firing = (task, max(0, task.firings - 1), time.perf_counter_ns())  # the watchdog looks at it
+            self._enter(task, max(0, task.firings - 1))  # the watchdog looks at it
             try:
                 code.flush()
             except CudaError as error:
                 self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
                 raise Stopped from None
             finally:
-                self.firing = None
+                self._line[0] = 0
             self._collect(task, code)
+
+    def _enter(self, task: Task, firing: int) -> int:
+        """Write down what comes next; the time."""
+        line, now = self._line, time.perf_counter_ns()
+        line[1], line[2] = firing, now
+        line[0] = task.number
+        return now
 
     def _ask_for_priority(self, core: int, priority: int) -> None:
         """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an ordinary thread."""
@@ -160,8 +174,7 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if task.turnstile is not None:
             task.turnstile.leave(group)
-        self.firing = (task, firing, time.perf_counter_ns())
-        start = self.firing[2]
+        start = self._enter(task, firing)
         if task.starts_frame and firing == iteration * task.per_iteration:
             app.started(iteration, release if release is not None else start)
         try:
@@ -178,7 +191,7 @@ class Worker(threading.Thread, Waiter):
             program.fail(Failure(app.name, task.name, firing, describe(error), details_of(error)))
             raise Stopped from None
         finally:
-            self.firing = None
+            self._line[0] = 0
         end = time.perf_counter_ns()
         turn = (firing, group) if task.turnstile is not None else None
         for port, channels, block in zip(task.outputs, task.readers, results):

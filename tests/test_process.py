@@ -173,6 +173,12 @@ def children(parent: int) -> list[int]:
     return found
 
 
+def tasks_of(program: subprocess.Popen[str]) -> list[int]:
+    """The processes of its tasks. What was started is its keeper, whose only child it is."""
+    (pid,) = children(program.pid)
+    return children(pid)
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -581,7 +587,7 @@ def test_a_child_that_is_killed_between_firings_stops_everything(home: Path) -> 
     )
     with started(main) as program:
         wait_for(program, "b 1")
-        (child,) = children(program.pid)
+        (child,) = tasks_of(program)
         os.kill(child, signal.SIGKILL)
         _, stderr = program.communicate(timeout=HANGS)
     assert program.returncode == 1
@@ -612,7 +618,7 @@ def test_ctrl_c_reaches_the_children_and_changes_nothing(home: Path, wrap: str) 
     main = main_py(home, *[wrap % s for s in stages], app='p.app("A", period="10000000")')
     with started(main) as program:
         wait_for(program, "b 3")
-        born = children(program.pid)
+        born = tasks_of(program)
         assert len(born) == (3 if "Process" in wrap else 0)
         os.killpg(program.pid, signal.SIGINT)
         stdout, stderr = program.communicate(timeout=HANGS)
@@ -627,7 +633,7 @@ def test_a_second_signal_ends_a_child_that_hangs(home: Path, what: str) -> None:
     main = main_py(home, 'Python("t.py", "Count")', f'Process(Python("t.py", "{what}"))')
     with started(main) as program:
         wait_for(program, "in 0")
-        born = children(program.pid)
+        born = tasks_of(program)
         stderr = interrupted_again(program)
     assert program.returncode == 130, stderr
     assert len(born) == 1 and gone(born)
@@ -644,7 +650,7 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
     main = main_py(home, *stages, app='p.app("A", period="1000000000")')
     with started(main) as program:
         wait_for(program, "in 0")
-        born = children(program.pid)
+        born = tasks_of(program)
         assert len(born) == 2 and set(os.listdir("/dev/shm")) <= before
         program.kill()
         program.wait()
@@ -656,7 +662,7 @@ def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
     main = main_py(home, 'Process(Python("t.py", "Count"))', 'Process(Python("slow.py", "f"))')
     with started(main) as program:
         wait_for(program, "opening")
-        born = children(program.pid)
+        born = tasks_of(program)
         os.killpg(program.pid, signal.SIGINT)
         _, stderr = program.communicate(timeout=HANGS)
     assert (program.returncode, stderr) == (130, "")

@@ -38,6 +38,8 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     onnx_cuda.install(gpu, setattr)
     sys.modules["tensorrt"] = tensorrt.module(gpu, version, machine)
     os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
+    command: Any = importlib.import_module("runtime.command")
+    command.keep = lambda program, watchdog: None  # nor may it go on in a child: libraries with threads are loaded
     sys.argv = [str(build / script), *arguments]
     status: Any = 0
     try:

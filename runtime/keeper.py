@@ -1,0 +1,201 @@
+"""The keeper of a program: the process that was started, which stays behind while the program goes on in a child of it.
+
+In: a program that is about to run. Out: an exit status, and the name of the task where the program could not tell it
+any more: C code has crashed it, has left with `exit`, or does not let go of the interpreter. Signals reach the keeper
+whatever the program is at; it hands them on and sees to it that they are heeded.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import time
+from itertools import takewhile
+from typing import TYPE_CHECKING, List, Optional, Sequence, Set, Tuple
+
+from .board import CLOSING, IDLE, STARTING
+from .graph import Failure, Task
+from .process import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
+from .watch import ASLEEP
+
+if TYPE_CHECKING:
+    from .program import Program
+
+#: Seconds between two looks at the program.
+TICK = 0.25
+#: Seconds without a sign of life after which somebody is told.
+SILENT = 10.0
+#: Seconds without a sign of life that the program gets after a signal, and after another one.
+HEED, HEED_AGAIN = 5.0, 1.0
+#: Two signals within so many seconds are one.
+SAME_SIGNAL = 0.15
+#: Bytes of what the fault handler leaves that are looked at.
+LONGEST_DUMP = 1 << 20
+
+#: A task, and the number of its firing.
+Inside = Tuple[Task, Optional[int]]
+END = {signal.SIGINT, signal.SIGTERM}
+#: What is handed on as it is, if somebody has sent it to the keeper alone.
+OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
+
+
+def keep(program: Program, watchdog: float) -> None:
+    """Fork, and return in the child. The parent waits for it and exits: nothing behind this call happens there."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    program.board.beat()
+    dump = anonymous_memory()
+    lifeline, ours = os.pipe()
+    heard = END | OTHERS | {signal.SIGCHLD}
+    unheard = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    child = os.fork()
+    if child:
+        os.close(lifeline)
+        _forget_streams()
+        status = 1
+        try:
+            status = _Keeper(program, watchdog, child, dump).until_over(heard)
+        finally:
+            os._exit(status)
+    program.keeper = os.getppid()
+    os.close(ours)
+    die_with_the_parent(lifeline)
+    faulthandler.enable(dump)
+    signal.signal(signal.SIGCHLD, before)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unheard - END - {signal.SIGIO})
+
+
+def _forget_streams() -> None:
+    """Whoever writes to the program, or reads what it prints, has to do with nobody but the program."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+class _Keeper:
+    def __init__(self, program: Program, watchdog: float, child: int, dump: int) -> None:
+        self._watchdog, self._child, self._dump = watchdog, child, dump
+        self._tasks, self._board = program.tasks, program.board
+        self._beats = -1
+        self._life = self._looked = time.monotonic()
+        self._next_word = SILENT
+        #: All that came, those that wanted an end, when the last one did, and how many there were since a sign of life.
+        self._came: Set[int] = set()
+        self._ends: List[int] = []
+        self._asked = -SAME_SIGNAL
+        self._unheeded = 0
+
+    def until_over(self, heard: Set[signal.Signals]) -> int:
+        """Wait for the end of the program; the status to exit with."""
+        while True:
+            news = signal.sigtimedwait(heard, TICK)
+            if news is not None and news.si_signo != signal.SIGCHLD:
+                self._hand_on(news.si_signo, news.si_code <= 0)
+            pid, status = os.waitpid(self._child, os.WNOHANG)
+            if pid:
+                return self._ended(status)
+            reason = self._stuck()
+            if reason:
+                os.kill(self._child, signal.SIGKILL)
+                signal.sigtimedwait({signal.SIGCHLD}, FAREWELL)
+                _say(str(self._failure(reason, self._inside())))
+                return 128 + self._ends[0] if self._unheeded else 1
+
+    def _hand_on(self, number: int, by_a_process: bool) -> None:
+        """Pass a signal on. A terminal has sent its own to the program as well; `flowc run` passes on what it got."""
+        self._came.add(number)
+        if number in END:
+            again, self._asked = time.monotonic() - self._asked < SAME_SIGNAL, time.monotonic()
+            if again:
+                return
+            self._ends.append(number)
+            self._unheeded += 1
+            self._beats = self._board.beats
+            self._board.ask()
+        if number in END or by_a_process:
+            os.kill(self._child, number)
+
+    def _stuck(self) -> str:
+        """Why the program has to be ended, if it has to be."""
+        now = time.monotonic()
+        stopped = is_stopped(self._child)
+        if stopped and self._board.follows:
+            os.kill(self._child, signal.SIGCONT)
+        suspended = stopped or now - self._looked > ASLEEP
+        self._looked = now
+        if suspended or self._board.beats != self._beats:
+            self._beats, self._life, self._next_word = self._board.beats, now, SILENT
+            self._unheeded = 0
+        silent = now - self._life
+        if self._unheeded:
+            patience = HEED if self._unheeded == 1 else HEED_AGAIN
+            if now - max(self._life, self._asked) > patience:
+                return "did not return within %.0f s of a signal" % patience
+        elif self._board.phase != IDLE:
+            if self._watchdog and silent > self._watchdog:
+                return "did not return for %.0f s (see --watchdog)" % silent
+            if silent > self._next_word:
+                self._next_word *= 2
+                doing = {STARTING: "starting", CLOSING: "closing"}.get(self._board.phase, "in a firing")
+                names = ", ".join(_named(i) for i in self._inside())
+                _say("no sign of life for %.0f s: %s is %s" % (silent, names or "nobody", doing))
+        return ""
+
+    def _ended(self, status: int) -> int:
+        """What the end of the program means."""
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        if code >= 0 and self._board.left >= 0:
+            return code or self._board.left
+        if -code in self._came:
+            return 128 - code
+        crashed, frames = self._crash()
+        inside = self._inside()
+        if crashed is not None:
+            inside = [(t, n) for t, n in inside if t is crashed] or [(crashed, None)]
+        _say("%s" % self._failure("its process " + how_it_ended(code), inside), frames)
+        return 1
+
+    def _inside(self) -> List[Inside]:
+        """The tasks whose code ran last, with the numbers of their firings."""
+        main, *workers = self._board.lines
+        if main[0]:
+            return [(self._tasks[main[0] - 1], None)]
+        return [(self._tasks[line[0] - 1], line[1]) for line in workers if line[0]]
+
+    def _failure(self, reason: str, inside: Sequence[Inside]) -> Failure:
+        reason = {STARTING: "cannot start: ", CLOSING: "close: "}.get(self._board.phase, "") + reason
+        if len(inside) == 1:
+            task, firing = inside[0]
+            return Failure(task.app.name, task.name, firing, reason)
+        if inside:
+            return Failure("", "", None, "one of %s failed: %s" % (", ".join(map(_named, inside)), reason))
+        return Failure("", "", None, "the program failed outside of its tasks: " + reason)
+
+    def _crash(self) -> Tuple[Optional[Task], str]:
+        """Whose call has crashed, and its frames outside of the runtime, as Python's fault handler has left them."""
+        lines = iter(os.pread(self._dump, LONGEST_DUMP, 0).decode("ascii", "replace").splitlines())
+        for line in lines:
+            if line.startswith("Current thread "):
+                break
+        frames = list(takewhile(lambda line: line.startswith("  File "), lines))
+        names = {t.name.encode("ascii", "backslashreplace").decode()[:500]: t for t in self._tasks}
+        calls = [f.rpartition(" in ")[2] for f in frames]
+        here = '  File "%s%s' % (os.path.dirname(os.path.abspath(__file__)), os.sep)
+        own = [f + "\n" for f in reversed(frames) if not f.startswith(here)]
+        return next((names[c] for c in calls if c in names), None), "".join(own)
+
+
+def _named(inside: Inside) -> str:
+    task, firing = inside
+    return task.name if firing is None else "%s (firing %d)" % (task.name, firing)
+
+
+def _say(text: str, details: str = "") -> None:
+    try:
+        os.write(2, ("%sflowc: %s\n" % (details, text)).encode("utf-8", "replace"))
+    except OSError:
+        pass  # nobody listens
