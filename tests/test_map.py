@@ -16,6 +16,7 @@ from flowc.cli import app
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Transfer
 from flowc.networks.cuts import read_chain
+from flowc.profiling.machine import RuntimeCosts
 from flowc.steps import mapping as mapping_step
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
@@ -121,7 +122,8 @@ def test_the_fastest_contestant_wins(
     flow = small()
     times = dict.fromkeys([x.name for x in read_chain(tmp_path / "small.onnx").layers], 100_000.0)
     monkeypatch.setattr(mapping_step, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0))
-    monkeypatch.setattr(mapping_step.machine, "transfer", lambda: Transfer("cpu", "cpu", 1000, 0.0))
+    costs = RuntimeCosts(100.0, Transfer("cpu", "cpu", 1000, 0.0))
+    monkeypatch.setattr(mapping_step.machine, "runtime_costs", lambda: costs)
 
     def period_ns(build: Path) -> float:
         text = (build / "main.py").read_text()
