@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -90,6 +91,30 @@ class _Paced(_Times):
             self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
 
 
+class _Load:
+    """How long the threads of this process computed, and how long they could have but had no core."""
+
+    def __init__(self) -> None:
+        self.seen = self._read()
+
+    @staticmethod
+    def _read() -> dict[str, tuple[int, int]]:
+        found = {}
+        for file in Path("/proc/self/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, ValueError):  # a thread that has just ended, or a kernel without it
+                computed, waited, _ = file.read_text().split()
+                found[file.parent.name] = int(computed), int(waited)
+        return found
+
+    def delayed(self) -> float:
+        """The share of the time since then in which threads that could have computed had no core."""
+        computed = waited = 0
+        for thread, (c, w) in self._read().items():
+            c0, w0 = self.seen.get(thread, (0, 0))
+            computed, waited = computed + c - c0, waited + w - w0
+        return waited / (computed + waited) if waited else 0.0
+
+
 class _Frames:
     """When the last frame of each app was finished, and how many there were by then."""
 
@@ -121,8 +146,10 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()
-    program.tracer = times
+    if mode:  # else nobody asks for single firings, and a tracer would only slow the program down
+        program.tracer = times
     marks: list[_Frames] = []
+    before, delayed = _Load(), list[float]()
 
     def stop_when_seen() -> None:
         """After the time is over, but not before every app has finished a frame, as long as that is bearable."""
@@ -138,6 +165,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
                 return
             time.sleep(0.05)
         marks.append(_Frames(program.apps))
+        delayed.append(before.delayed())
         if mode == "strict":  # one thread fires everything: it can be seen who holds the interpreter
             times.holding = Holding()
             times.holding.watch(HOLDING)
@@ -160,7 +188,19 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             busy[worker.processor] = busy.get(worker.processor, 0.0) + worker.busy / 1e9 / program.seconds
         latency = {a.name: a.total_latency / a.frames for a in program.apps if a.frames}
         held = times.holding.shares() if times.holding is not None else {}
-        document = {"samples": times.samples, "held": held, "period_ns": periods, "latency_ns": latency, "busy": busy}
+        tasks = [t for app in program.apps for t in app.tasks]
+        document = {
+            "samples": times.samples,
+            "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
+            "held": held,
+            "period_ns": periods,
+            "latency_ns": latency,
+            "longest_ns": {a.name: a.longest_latency for a in program.apps if a.frames},
+            "frames": {a.name: a.frames for a in program.apps},
+            "misses": {a.name: a.misses for a in program.apps},
+            "busy": busy,
+            "delayed": delayed[0] if delayed else 0.0,
+        }
     Path(output).write_text(json.dumps(document))
     program.board.leave(0)
     return 0

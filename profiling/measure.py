@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..model.application import Task
@@ -34,14 +34,25 @@ class MeasurementFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run showed: firing times in ns by task, mean ns between frames and from start to end of a frame by app,
-    busy share by processor. A strict run also tells the share of its time in which a task held the interpreter."""
+    """What a run showed, in ns: mean times of firings by task; by app the mean time between frames, the mean and the
+    longest time from start to end of a frame, how many frames there were and how many missed their deadline; the busy
+    share by processor; `delayed`, the share of its time in which the program could have computed but had no core,
+    because others had it.
+
+    A strict or paced run has all firings by task in `samples`, in order. A strict run also tells the share of its time
+    in which a task held the interpreter.
+    """
 
     samples: dict[str, list[int]]
     period_ns: dict[str, float]
     latency_ns: dict[str, float]
     busy: dict[str, float]
     held: dict[str, float]
+    mean_ns: dict[str, float] = field(default_factory=dict)
+    longest_ns: dict[str, int] = field(default_factory=dict)
+    frames: dict[str, int] = field(default_factory=dict)
+    misses: dict[str, int] = field(default_factory=dict)
+    delayed: float = 0.0
 
 
 def run_build(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
@@ -76,9 +87,7 @@ def run_build(directory: Path, seconds: float, *, strict: bool, paced: bool = Fa
         document = json.loads(trace.read_text())
         if "failure" in document:
             raise MeasurementFailed(document["failure"])
-        return Seen(
-            document["samples"], document["period_ns"], document["latency_ns"], document["busy"], document["held"]
-        )
+        return Seen(**document)
 
 
 def _death(status: int, said: str) -> str:

@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from fractions import Fraction
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from .channel import Channel, Turnstile
 from .code import Code
@@ -33,6 +33,10 @@ class Failure:
         return "app %s, task %s failed%s: %s" % (self.app, self.task, where, self.reason)
 
 
+#: What is wrong with any other task that ends the stream.
+NO_SOURCE = "raised StopIteration; only a source may end the stream"
+
+
 def describe(error: BaseException) -> str:
     if isinstance(error, TaskError):
         return str(error)
@@ -54,6 +58,13 @@ def details_of(error: BaseException) -> str:
     here = os.path.dirname(os.path.abspath(__file__))
     own = [f for f in frames if not os.path.abspath(f.filename).startswith(here)]
     return "".join(traceback.format_list(own))
+
+
+def signed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function under another name, also where only its code object is looked at."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__.replace(co_name=name)
+    return FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
 
 
 class Task:
@@ -84,14 +95,7 @@ class Task:
         for name in ("open", "fire", "fire_batch", "close"):
             method = getattr(type(self.code), name, None)
             if method is not None:
-                signed = FunctionType(
-                    method.__code__.replace(co_name=self.name),
-                    method.__globals__,
-                    self.name,
-                    method.__defaults__,
-                    method.__closure__,
-                )
-                setattr(self.code, name, MethodType(signed, self.code))
+                setattr(self.code, name, MethodType(signed(method, self.name), self.code))
 
     @property
     def is_source(self) -> bool:
@@ -189,6 +193,16 @@ class App:
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
 
+    def finished(self, latencies: List[int], end: int) -> None:
+        """The next frames began and ended in the one worker that the app has, the last of them at `end`.
+
+        The list is empty afterwards.
+        """
+        if latencies:
+            self._ended += len(latencies)
+            self._finished(end, latencies)
+            latencies.clear()
+
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""
         with self._lock:
@@ -198,10 +212,13 @@ class App:
                 return
             latency = time_ns - self._starts.pop(iteration, time_ns)
             self._ended += 1
-            self.first_end = self.first_end or time_ns
-            self.last_end = time_ns
-            self.latencies.append(latency)
-            self.total_latency += latency
-            self.longest_latency = max(self.longest_latency, latency)
-            if self.deadline is not None and latency > self.deadline:
-                self.misses += 1
+            self._finished(time_ns, (latency,))
+
+    def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
+        self.first_end = self.first_end or time_ns
+        self.last_end = time_ns
+        self.latencies.extend(latencies)
+        self.total_latency += sum(latencies)
+        self.longest_latency = max(self.longest_latency, *latencies)
+        if self.deadline is not None:
+            self.misses += sum(latency > self.deadline for latency in latencies)

@@ -81,6 +81,16 @@ def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:
     return values
 
 
+def freeze(block: Any) -> None:
+    """What lies on a channel may not change any more: neither the array, nor the buffer that it is a view of."""
+    if not isinstance(block, np.ndarray):
+        return
+    block.setflags(write=False)
+    base = block.base
+    if isinstance(base, np.ndarray) and base.flags.writeable:
+        base.setflags(write=False)
+
+
 def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[np.ndarray]:
     """The tokens that lie on a channel at the start (leading axis), zero where no value is given."""
     if not delay:

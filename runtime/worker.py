@@ -18,8 +18,9 @@ from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .cuda import CudaError
 from .device import OnDevice, begin_lane, leave, on_host, settle
-from .graph import App, Failure, Fire, Task, describe, details_of
-from .tokens import Port, TaskError, split_outputs
+from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
+from .straight import straight
+from .tokens import Port, TaskError, freeze, split_outputs
 
 if TYPE_CHECKING:
     from .program import Program
@@ -45,15 +46,16 @@ class Worker(threading.Thread, Waiter):
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
-        self._line = line
+        #: What it is doing, where others can see it whatever happens: task number, firing, since when.
+        self.line = line
         self._app: App = order[0].task.app
         self._iteration = 0
 
     @property
     def firing(self) -> Optional[Tuple[Task, int, int]]:
         """The task that it is inside, the number of the firing, and since when."""
-        number = self._line[0]  # first: what the other cells hold may only be newer
-        return (self.program.tasks[number - 1], self._line[1], self._line[2]) if number else None
+        number = self.line[0]  # first: what the other cells hold may only be newer
+        return (self.program.tasks[number - 1], self.line[1], self.line[2]) if number else None
 
     def check(self) -> None:
         if self.program.stopping:
@@ -67,8 +69,13 @@ class Worker(threading.Thread, Waiter):
         begin_lane(self.processor, [e.task.code for e in self.order])
         try:
             self._prepare()
+            rounds = None
             while self._one_round():
                 self.round += 1
+                if self.round == 1:  # all has been checked once
+                    rounds = straight(self)
+                if rounds is not None:
+                    rounds()
             self._flush()
         except Stopped:
             settle()
@@ -106,12 +113,12 @@ class Worker(threading.Thread, Waiter):
                 self.program.fail(Failure(task.app.name, task.name, None, describe(error)))
                 raise Stopped from None
             finally:
-                self._line[0] = 0
+                self.line[0] = 0
             self._collect(task, code)
 
     def _enter(self, task: Task, firing: int) -> int:
         """Write down what comes next; the time."""
-        line, now = self._line, time.perf_counter_ns()
+        line, now = self.line, time.perf_counter_ns()
         line[1], line[2] = firing, now
         line[0] = task.number
         return now
@@ -191,11 +198,11 @@ class Worker(threading.Thread, Waiter):
             program.fail(Failure(app.name, task.name, firing, describe(error), details_of(error)))
             raise Stopped from None
         finally:
-            self._line[0] = 0
+            self.line[0] = 0
         end = time.perf_counter_ns()
         turn = (firing, group) if task.turnstile is not None else None
         for port, channels, block in zip(task.outputs, task.readers, results):
-            _freeze(block)
+            freeze(block)
             for channel in channels:
                 channel.commit(block, port.rate(firing) * group, port.stacked or batched, turn)
         for port, feeder in zip(task.inputs, task.feeders):
@@ -214,7 +221,7 @@ class Worker(threading.Thread, Waiter):
         except StopIteration:
             if task.is_source:
                 raise
-            raise TaskError("raised StopIteration; only a source may end the stream") from None
+            raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
         if not outputs:
             return ()
@@ -245,6 +252,15 @@ class Worker(threading.Thread, Waiter):
         if spent > task.longest:
             task.longest = spent
 
+    def tell(self, task: Task, firings: int, busy: int, squares: int, longest: int) -> None:
+        """What so many firings took together, and the longest one."""
+        self.progress += firings
+        self.busy += busy
+        task.firings += firings
+        task.busy += busy
+        task.squares += squares
+        task.longest = longest
+
     def _collect(self, task: Task, code: OnDevice) -> None:
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
@@ -254,13 +270,3 @@ class Worker(threading.Thread, Waiter):
 def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
     """A wrong number of tokens would shift all later data: this is checked at every firing."""
     return not port.stacked or array.shape[:1] == (port.rate(firing),)
-
-
-def _freeze(block: Any) -> None:
-    """What lies on a channel may not change any more: neither the array, nor the buffer that it is a view of."""
-    if not isinstance(block, np.ndarray):
-        return
-    block.setflags(write=False)
-    base = block.base
-    if isinstance(base, np.ndarray) and base.flags.writeable:
-        base.setflags(write=False)

@@ -6,7 +6,6 @@ Layers of networks are measured where the profile does not have them yet, and ke
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -340,8 +339,7 @@ class _Runs:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"
             raise Faults([Diagnostic("F606", message, None, "", (), help_text)])
-        means = {task: sum(kept) / len(kept) for task, kept in _kept(seen.samples)}
-        return Measurement(seen.period_ns, seen.latency_ns, means, seen.busy)
+        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy)
 
 
 def _mapped(checked: Checked, mapping: Mapping) -> Checked:
@@ -352,10 +350,3 @@ def _mapped(checked: Checked, mapping: Mapping) -> Checked:
         raise Faults(faults)
     verdicts = {a.name: check_app(a)[0] for a in system.apps}
     return replace(checked, system=system, verdicts=verdicts, mapping=mapping)
-
-
-def _kept(samples: dict[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    for task, values in samples.items():
-        kept = values[len(values) // 4 :]
-        if kept:
-            yield task, kept

@@ -1,0 +1,176 @@
+"""Straight rounds: what a worker does when nothing is left to decide gives what the general rounds give."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flowc.runtime import worker
+from flowc.runtime.code import Code
+from flowc.runtime.graph import Fire, Task
+from flowc.runtime.program import Program
+from flowc.runtime.straight import straight
+from flowc.runtime.tokens import Port
+
+
+class Call(Code):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def open(self, home: str, inputs: Any, outputs: Any) -> None:
+        pass
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        return self.function(*inputs)
+
+
+def port(name: str) -> Port:
+    return Port(name, "float32", (2,))
+
+
+def diamond(functions: dict[str, Callable[..., Any]], seen: list[Any]) -> Program:
+    """source -> (left, right) -> join -> sink: two outputs, a fan-out, two inputs."""
+    program = Program("p", "")
+    app = program.app("A")
+    count = iter(range(10**9))
+
+    def source() -> Any:
+        n = next(count)
+        if n == 700:
+            raise StopIteration
+        return np.full(2, n, np.float32), np.full(2, -n, np.float32)
+
+    calls: dict[str, Callable[..., Any]] = {
+        "source": source,
+        "left": lambda a: a + 1,
+        "right": lambda b: [float(b[0]), 2.0],
+        "join": lambda a, b, c: (a + b)[:] + c,
+        "sink": lambda y: seen.append(y.tolist()),
+    }
+    calls |= functions
+    made: dict[str, Task] = {}
+    for name, inputs, outputs in (
+        ("source", "", "ab"), ("left", "a", "l"), ("right", "b", "r"), ("join", "lra", "y"), ("sink", "y", ""),
+    ):  # fmt: skip
+        made[name] = app.task(f"A.{name}", Call(calls[name]), [port(p) for p in inputs], [port(p) for p in outputs])
+    for a, out, b, into in (
+        ("source", "a", "left", "a"), ("source", "b", "right", "b"), ("left", "l", "join", "l"),
+        ("right", "r", "join", "r"), ("source", "a", "join", "a"), ("join", "y", "sink", "y"),
+    ):  # fmt: skip
+        program.channel(made[a], out, made[b], into, 1)
+    program.processor("cpu[0]", [Fire(t) for t in made.values()])
+    return program
+
+
+def told(program: Program) -> list[tuple[int, bool]]:
+    tasks = program.apps[0].tasks
+    return [(t.firings, t.busy >= t.longest > 0 and t.squares >= t.longest**2) for t in tasks]
+
+
+@pytest.fixture(params=["straight", "general"])
+def rounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether a worker found that it can go straight on; never in the general case."""
+    used: list[bool] = []
+
+    def watched(own: worker.Worker) -> Any:
+        found = straight(own) if request.param == "straight" else None
+        used.append(found is not None)
+        return found
+
+    monkeypatch.setattr(worker, "straight", watched)
+    return used
+
+
+@pytest.mark.parametrize("frames", [None, 1, 2, 500])
+def test_frames_and_statistics(rounds: list[bool], frames: int | None, request: pytest.FixtureRequest) -> None:
+    seen: list[Any] = []
+    program = diamond({}, seen)
+    assert program.run(frames=frames)
+    count = 700 if frames is None else frames
+    assert seen == [[n + 1 - n + n, n + 1 + 2 + n] for n in range(count)]
+    app = program.apps[0]
+    assert (app.frames, app.begun, len(app.latencies)) == (count, 700 if frames is None else count - 1, count)
+    assert app.total_latency == sum(app.latencies) and app.longest_latency == max(app.latencies)
+    assert told(program) == [(count, True)] * 5
+    assert rounds == [request.node.callspec.params["rounds"] == "straight"]
+
+
+def failing(after: int, error: Callable[[], Any]) -> Callable[..., Any]:
+    calls = iter(range(10**9))
+
+    def left(a: Any) -> Any:
+        if next(calls) == after:
+            return error()
+        return a
+
+    return left
+
+
+def exit_() -> None:
+    sys.exit(3)
+
+
+def ends() -> None:
+    raise StopIteration
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (lambda: 1 / 0, "ZeroDivisionError"),
+        (exit_, "SystemExit"),
+        (ends, "only a source may end the stream"),
+        (lambda: None, "returned nothing"),
+        (lambda: (1, 2), "2 values for 1 port"),
+        (lambda: [1.0, 2.0, 3.0], "float32[3]"),
+    ],
+)
+@pytest.mark.parametrize("after", [0, 1, 300])
+def test_failures_name_task_and_firing(rounds: list[bool], error: Callable[[], Any], said: str, after: int) -> None:
+    seen: list[Any] = []
+    program = diamond({"left": failing(after, error)}, seen)
+    assert not program.run()
+    failure = program.failure
+    assert failure is not None and (failure.task, failure.firing) == ("A.left", after) and said in str(failure)
+    assert len(seen) == after == program.apps[0].frames
+
+
+def test_a_stop_ends_it_between_two_firings(rounds: list[bool]) -> None:
+    program = diamond({}, [])
+
+    def sink(y: Any) -> None:
+        if y[0] == 400:
+            program.drain()
+
+    program.apps[0].tasks[-1].code = Call(sink)
+    assert program.run()
+    assert program.apps[0].frames == 401
+
+
+def test_arrays_between_tasks_are_read_only(rounds: list[bool]) -> None:
+    def left(a: Any) -> Any:
+        if a[0] > 5:
+            a += 1
+        return a
+
+    program = diamond({"left": left}, [])
+    assert not program.run()
+    assert program.failure is not None and "read-only" in str(program.failure) and program.failure.firing == 6
+
+
+def test_who_watches_single_firings_gets_general_rounds() -> None:
+    seen: list[str] = []
+
+    class Tracer:
+        def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
+            seen.append(task)
+
+        def fill(self, channel: str, tokens: int, time: int) -> None:
+            pass
+
+    program = diamond({}, [])
+    program.tracer = Tracer()
+    assert program.run(frames=20) and len(seen) == 100
