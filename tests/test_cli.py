@@ -53,15 +53,16 @@ def flow(write: Write) -> Path:
     return made
 
 
-def test_a_starter_works(tmp_path: Path) -> None:
-    assert call("new", "my-app", cwd=tmp_path).returncode == 0
+def test_a_starter_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said("new", "my-app")[0] == 0
     done = call("run", "my-app/my_app.flow", "--frames", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("brightness of four frames") == 2
     assert call("test", "my-app/my_app.flow", cwd=tmp_path).returncode == 0
-    assert call("fmt", "--check", "my-app/my_app.flow", cwd=tmp_path).returncode == 0
-    again = call("new", "my-app", cwd=tmp_path)
-    assert again.returncode == 1 and "not empty" in again.stderr
+    assert said("fmt", "--check", "my-app/my_app.flow")[0] == 0
+    status, _, stderr = said("new", "my-app")
+    assert status == 1 and "not empty" in stderr
 
 
 def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path, monkeyp
 
 
 def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -> None:
-    document = json.loads(call("check", str(flow), "--json", cwd=tmp_path).stdout)
+    document = json.loads(said("check", str(flow), "--json")[1])
     assert document == {
         "ok": True,
         "diagnostics": [],
@@ -113,7 +114,8 @@ def test_a_fault_is_data_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
-        assert call(*arguments, cwd=tmp_path).returncode == 2, arguments
+        assert said(*arguments)[0] == 2, arguments
+    assert call("frobnicate", cwd=tmp_path).returncode == 2
 
 
 def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
@@ -156,9 +158,10 @@ def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: i
     assert json.loads(stdout)["apps"]["A"]["frames"] >= 8
 
 
-def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path) -> None:
-    first = json.loads(call("build", str(flow), "--json", cwd=tmp_path).stdout)
-    second = json.loads(call("build", str(flow), "--json", cwd=tmp_path).stdout)
+def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = json.loads(said("build", str(flow), "--json")[1])
+    second = json.loads(said("build", str(flow), "--json")[1])
     assert (first["fresh"], second["fresh"]) == (True, False)
     assert first["digest"] == second["digest"]
     assert first["directory"] == "build/app"
@@ -166,7 +169,7 @@ def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path) -> None:
 
 def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT, t_py=CODE)
-    assert call("build", str(flow), cwd=tmp_path).returncode == 0
+    assert said("build", str(flow), "-o", str(tmp_path / "out"))[0] == 0
     profile = json.loads((tmp_path / "app.host.profile.json").read_text())
     assert profile["version"] == 1 and profile["platform"] == "host"
     entry = profile["entries"][0]
@@ -174,7 +177,7 @@ def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Pa
             "mean_ns", "std_ns", "max_ns", "wcet_ns", "energy_nj", "estimated", "layers", "overhead_ns", "held"} == set(entry)  # fmt: skip
     assert entry["wcet_ns"] >= entry["max_ns"] >= entry["mean_ns"] > 0
     before = (tmp_path / "app.host.profile.json").stat().st_mtime_ns
-    assert call("build", str(flow), cwd=tmp_path).returncode == 0
+    assert said("build", str(flow), "-o", str(tmp_path / "out"))[0] == 0
     assert (tmp_path / "app.host.profile.json").stat().st_mtime_ns == before
 
 
@@ -184,8 +187,8 @@ def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
         "app A { a: Scale(by = 2)  b: Scale(by = 3)  a -> b  b -> delay 4 -> a }",
         s_c="/* nothing yet */\n",
     )
-    done = call("headers", str(flow), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    status, _, stderr = said("headers", str(flow))
+    assert status == 0, stderr
     text = (tmp_path / "s.flow.h").read_text()
     assert "int scale(void *state, const float *x, float *y, const scale_params *p);" in text
     assert "double by;" in text and "int32_t n;" in text
