@@ -10,9 +10,7 @@ import keyword
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment
+from typing import TYPE_CHECKING, Any
 
 from ..model.application import Task
 from ..model.deployment import (
@@ -40,6 +38,9 @@ from . import tensorrt
 from .deploy import Deployed, parameter_type
 from .names import identifiers, literal, one_line
 from .sources import Plan
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.

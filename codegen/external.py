@@ -12,9 +12,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment
+from typing import TYPE_CHECKING, Any
 
 from ..model.application import Application, Task, Tensor
 from ..model.diagnostic import Diagnostic
@@ -26,6 +24,9 @@ from ..templates import environment
 from .emit import RUNTIME
 from .names import identifiers, literal, one_line
 from .sources import Plan, Sources
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: What C and C++ do not take for an argument, in small letters, as `identifiers` makes them.
 _WORDS = """

@@ -7,11 +7,14 @@ TensorRT is in the templates; which of them a version belongs to is decided here
 
 from __future__ import annotations
 
-from jinja2 import Environment
+from typing import TYPE_CHECKING
 
 from ..model.deployment import Deployment, EngineCode
 from .names import literal
 from .sources import Plan
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def dialect(version: tuple[int, ...]) -> str:

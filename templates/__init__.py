@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def environment() -> Environment:
     """The one environment: no escaping (the output is code, escaped by filters), every undefined name an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader(__name__, ""),
         undefined=StrictUndefined,
