@@ -658,7 +658,7 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
 
 
 def test_a_signal_while_a_task_is_opened_leaves_nothing(home: Path) -> None:
-    (home / "slow.py").write_text("import time\nprint('opening', flush=True)\ntime.sleep(30)\n")
+    (home / "slow.py").write_text(f"import time\nprint('opening', flush=True)\ntime.sleep({HANGS})\n")
     main = main_py(home, 'Process(Python("t.py", "Count"))', 'Process(Python("slow.py", "f"))')
     with started(main) as program:
         wait_for(program, "opening")
