@@ -123,9 +123,10 @@ def _import_jedi(file: Path, target: Path) -> None:
 
 def _content(file: Path, code: str) -> bytes:
     from ..model.diagnostic import Diagnostic, Faults
+    from ..model.files import read_bytes
 
     try:
-        return file.read_bytes()
+        return read_bytes(file)
     except OSError as error:
         raise Faults([Diagnostic(code, f"cannot read `{file}`: {error.strerror}", None)]) from error
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
+
+from ..model.files import read_bytes
 
 Plan = dict[str, bytes | Path]
 
@@ -49,11 +52,19 @@ def c_includes(path: Path) -> tuple[Path, ...]:
     """The local files that a C source includes, directly or through each other."""
     found: dict[Path, None] = {}
     waiting = [Path(os.path.abspath(path))]
+    texts = {waiting[0]: _text(waiting[0])}
     while waiting:
         current = waiting.pop()
-        for name in _INCLUDE.findall(current.read_text(errors="replace")):
+        for name in _INCLUDE.findall(texts.pop(current)):
             included = Path(os.path.abspath(current.parent / name))
-            if included.is_file() and included not in found:
+            if included in found:
+                continue
+            with contextlib.suppress(OSError):  # what is not there, or cannot be read, the compiler tells
+                texts[included] = _text(included)
                 found[included] = None
                 waiting.append(included)
     return tuple(sorted(found))
+
+
+def _text(path: Path) -> str:
+    return read_bytes(path).decode(errors="replace")

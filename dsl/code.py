@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from ..model.files import read_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Callable:
@@ -55,10 +57,10 @@ class PythonFile:
 @lru_cache(maxsize=256)
 def _read_python(path: str, modified: int) -> PythonFile:
     try:
-        tree = ast.parse(Path(path).read_bytes())
+        tree = ast.parse(read_bytes(path))
     except SyntaxError as error:
         return PythonFile({}, (), error.msg, error.lineno or 0)
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         return PythonFile({}, (), str(error), 0)
     symbols: dict[str, PythonSymbol] = {}
     for node in _module_level(tree.body):
@@ -146,6 +148,6 @@ def _callable(node: ast.FunctionDef, skip: int) -> Callable:
 
 def c_functions(path: Path) -> tuple[str, ...]:
     """Names that look like function definitions or declarations in a C file."""
-    text = path.read_text(errors="replace")
+    text = read_bytes(path).decode(errors="replace")
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
     return tuple(dict.fromkeys(re.findall(r"\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*\{", text)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +16,10 @@ from .context import Context
 from .evaluate import Evaluator, Scope, shown
 from .kernels import LaunchBuilder
 from .network_templates import NetworkBuilder
-from .template import Template, beside, is_file
+from .template import Template, beside, unreadable
 
+#: Bytes of a file that is a task's parameter: all of it is part of what a measured time belongs to.
+MOST_DATA = 1 << 30
 LANGUAGES = {"python": "cpu", "c": "cpu", "cuda": "gpu"}
 PARAMETER_TYPES = ("int", "float", "bool", "string", "file")
 
@@ -87,9 +89,10 @@ class Components:
                 return value
             case "file", str():
                 place = beside(expr.span, value)
-                if is_file(place):
+                reason = unreadable(place, MOST_DATA)
+                if not reason:
                     return FilePath(value, str(place))
-                self._context.fault("F301", f"`{value}` does not exist", expr.span, f"looked for `{place}`")
+                self._context.fault("F301", f"`{value}` {reason}", expr.span, f"looked for `{place}`")
                 return None
             case _ if kind not in PARAMETER_TYPES:
                 return None
@@ -146,7 +149,7 @@ class Components:
         stateless: s.StatelessDecl | None = None
         good = True
         wcet: s.WcetDecl | None = None
-        lists: dict[str, int] = {}
+        lists: list[tuple[s.PortDecl, int]] = []
         for item in declaration.items:
             match item:
                 case s.PortDecl():
@@ -155,7 +158,7 @@ class Components:
                     if port is not None:
                         ports[port.name] = port
                         if isinstance(item.rate, s.Phases):
-                            lists[port.name] = len(port.rates)
+                            lists.append((item, len(port.rates)))
                 case s.StateDecl():
                     kind = self._evaluate.type(item.type, arguments)
                     self._unique(item.name, variables, "state variable")
@@ -194,12 +197,13 @@ class Components:
                     implementations = [i for i in implementations if (i.kind, i.language) != (made.kind, made.language)]
                     implementations.append(made)
         times = self._wcet(wcet, arguments)
-        if len(set(lists.values())) > 1:
-            self._rate_lists(declaration, lists)
+        lengths = {n for _, n in lists}
+        if len(lengths) > 1:
+            self._rate_lists(lists)
             good = False
-        if len(times) > 1 and any(n != len(times) for n in lists.values()):
+        if len(times) > 1 and lengths - {len(times)}:
             assert wcet is not None
-            self._context.fault("F106", f"`wcet` has {len(times)} phases, the rates {max(lists.values())}", wcet.span)
+            self._context.fault("F106", f"`wcet` has {len(times)} phases, the rates {max(lengths)}", wcet.span)
             good = False
         if not good:
             return None
@@ -244,16 +248,20 @@ class Components:
                 message = f"no kernel of `{declaration.name.text}` gets its output `{port.name}`"
                 self._context.fault("F309", message, items[port.name].span, "", (), "name it among the arguments")
 
-    def _rate_lists(self, declaration: s.TaskDecl, lists: dict[str, int]) -> None:
-        items = {i.name.text: i for i in declaration.items if isinstance(i, s.PortDecl)}
-        (first, length), *others = lists.items()
-        name, other = next((n, c) for n, c in others if c != length)
-        rate, reference = items[name].rate, items[first].rate
+    def _rate_lists(self, lists: Sequence[tuple[s.PortDecl, int]]) -> None:
+        (first, length), *others = lists
+        port, other = next((p, n) for p, n in others if n != length)
+        rate, reference = port.rate, first.rate
         assert isinstance(rate, s.Phases) and isinstance(reference, s.Phases)
-        note = Note(f"`{first}` has {length} phases", reference.span)
+        note = Note(f"`{first.name.text}` has {length} phases", reference.span)
         help_text = "all rate lists of a task need the same length; a number holds in every phase"
         self._context.fault(
-            "F106", f"`{name}` has {other} phases, `{first}` has {length}", rate.span, "", [note], help_text
+            "F106",
+            f"`{port.name.text}` has {other} phases, `{first.name.text}` has {length}",
+            rate.span,
+            "",
+            [note],
+            help_text,
         )
 
     def _port(self, item: s.PortDecl, arguments: Scope, ports: dict[str, Port]) -> Port | None:
@@ -380,12 +388,13 @@ class Components:
             )
             return None
         place = beside(code.span, file)
-        if not is_file(place):
+        reason = unreadable(place)
+        if reason:
             siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
             folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
             near = closest(place.name, siblings)
             help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"
-            self._context.fault("F301", f"`{file}` does not exist", code.span, f"looked for `{place}`", (), help_text)
+            self._context.fault("F301", f"`{file}` {reason}", code.span, f"looked for `{place}`", (), help_text)
             return None
         if language == "python":
             python = self._python_symbol(code, file, place, symbol)

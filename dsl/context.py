@@ -37,6 +37,7 @@ class Context:
     poisoned: set[str] = field(default_factory=set)
     used_graphs: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    instances: int = 0
     faults: list[Diagnostic] = field(default_factory=list)
     _seen: set[tuple[str, str, Span | None]] = field(default_factory=set)
     _notes: list[Note] = field(default_factory=list)

@@ -36,7 +36,7 @@ UNITS: dict[str, dict[str, Fraction]] = {
     },
 }
 #: A rate list or a shape with more entries than this is a mistake, and would not fit in memory.
-MOST_PHASES = 1_000_000
+MOST_PHASES = 100_000
 LARGEST = 10**60
 
 Scope = Mapping[str, Parameter]
@@ -174,8 +174,8 @@ class Evaluator:
             return None
         return Fraction(value)
 
-    def integer(self, expr: s.Expr, scope: Scope, what: str, least: int) -> int | None:
-        """A whole number of at least `least`; a division that leaves a remainder is its own fault."""
+    def integer(self, expr: s.Expr, scope: Scope, what: str, least: int, most: int = LARGEST) -> int | None:
+        """A whole number from `least` to `most`; a division that leaves a remainder is its own fault."""
         value = self._operand(expr, scope)
         if value is None:
             return None
@@ -185,6 +185,9 @@ class Evaluator:
             return None
         if value < least:
             self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at least {least}")
+            return None
+        if value > most:
+            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at most {most}")
             return None
         return value
 

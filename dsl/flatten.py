@@ -22,9 +22,12 @@ from .evaluate import Evaluator, Scope
 from .template import Template
 from .wiring import Arrow, Edge, Key, PortView, Unit, Wiring
 
-#: An app with more tasks, or a delay with more values, is a mistake in a number.
-MOST_INSTANCES = 200_000
+#: A text with more instances, an app with more phases or values of initial tokens in all, or graphs that stand deeper
+#: inside each other are a mistake in a number.
+MOST_INSTANCES = 50_000
+MOST_PHASES = 1_000_000
 MOST_INITIAL = 1_000_000
+DEEPEST = 64
 
 
 class Flattener:
@@ -35,7 +38,8 @@ class Flattener:
         self._evaluate = evaluator
         self._components = components
         self._tasks: list[Task] = []
-        self._instantiated = 0
+        self._phases = 0
+        self._initial = 0
         self._skipped: set[str] = set()
         self._types: dict[Key, TensorType | None] = {}
         self._edges: list[Edge] = []
@@ -171,8 +175,8 @@ class Flattener:
     def _instance(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> Unit:
         span = item.element.span
         broken = Unit(name, span, broken=True)
-        self._instantiated += 1
-        if self._instantiated > MOST_INSTANCES:
+        self._context.instances += 1
+        if self._context.instances > MOST_INSTANCES:
             help_text = "a composite inside composites multiplies"
             self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, "", (), help_text)
             return broken
@@ -197,6 +201,11 @@ class Flattener:
             return f"{name}.{relative}" if relative else name
 
         span = item.element.span
+        self._phases += sum(task.phases for task in template.tasks)
+        if self._phases > MOST_PHASES:
+            help_text = "every instance has those of its task"
+            self._context.fault("F105", f"more than {MOST_PHASES} phases", item.of.span, "", (), help_text)
+            return Unit(name, span, broken=True)
         for task in template.tasks:
             self._tasks.append(replace(task, name=full(task.name), span=span, doc=item.doc or task.doc))
         for link in template.links:
@@ -221,6 +230,9 @@ class Flattener:
         if kind in open_graphs:
             cycle = " -> ".join([*open_graphs[open_graphs.index(kind) :], kind])
             self._context.fault("F113", f"graph `{kind}` contains itself: {cycle}", item.of.span)
+            return None
+        if len(open_graphs) == DEEPEST:
+            self._context.fault("F105", f"graphs stand more than {DEEPEST} deep inside each other", item.of.span)
             return None
         unit = Unit(name, item.element.span)
         inside: dict[str, PortView] = {}
@@ -311,16 +323,27 @@ class Flattener:
                     edge, delay, values = stack.pop()
                     total = delay + edge.delay
                     if values or edge.values:
+                        if not self._may_hold(total, edge):
+                            return
                         values = (edge.values or (Fraction(0),) * edge.delay) + (values or (Fraction(0),) * delay)
                     if edge.destination in leaves:
                         yield self._channel(task.name, port.name, edge, total, values)
                     else:
                         stack.extend((e, total, values) for e in reversed(following[edge.destination]))
 
+    def _may_hold(self, count: int, edge: Edge) -> bool:
+        """Count values of initial tokens, before they are listed."""
+        self._initial += count
+        if self._initial > MOST_INITIAL:
+            message = f"more than {MOST_INITIAL} initial tokens with values"
+            self._context.fault("F105", message, edge.span, "", (), "without a value, tokens are zero and need no list")
+        return self._initial <= MOST_INITIAL
+
     def _channel(self, task: str, port: str, edge: Edge, delay: int, values: tuple[Fraction, ...]) -> Channel:
         to, to_port = edge.destination
         kind = self._types.get((task, port))
-        bad = next((v for v in values if kind is not None and not _fits(v, kind.dtype)), None)
+        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
+        bad = next((v for v in several if kind is not None and not _fits(v, kind.dtype)), None)
         if bad is not None:
             shown = bad if bad.denominator == 1 else float(bad)
             message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"

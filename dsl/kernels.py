@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..model.application import FilePath, Launch, Parameter, Port, StateField, Value
 from ..model.diagnostic import did_you_mean, one_of
+from ..model.files import read_bytes
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
@@ -96,7 +97,7 @@ def kernels(path: Path) -> dict[str, KernelText]:
 
 @lru_cache(maxsize=64)
 def _kernels(path: str, modified: int) -> dict[str, KernelText]:
-    text = Path(path).read_text(errors="replace")
+    text = read_bytes(path).decode(errors="replace")
     bare = re.sub(r"/\*.*?\*/|//[^\n]*", _blank, text, flags=re.DOTALL)
     bare = re.sub(r"__launch_bounds__\s*\([^)]*\)", _blank, bare)
     found: dict[str, KernelText] = {}

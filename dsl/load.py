@@ -6,13 +6,15 @@ Never runs anybody's code: Python and C are only read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Note
 from ..model.files import read_bytes
+from ..model.mapping import Pin
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -20,7 +22,7 @@ from . import syntax as s
 from .components import Components
 from .context import Context, kind_word
 from .evaluate import Evaluator
-from .flatten import Flattener
+from .flatten import DEEPEST, Flattener
 from .modules import clashes
 from .parse import Parser
 from .platforms import pins, platform
@@ -52,14 +54,14 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
     declarations = [d for spec in reader.specifications for d in spec.declarations]
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
-            platforms[declaration.name.text] = platform(declaration, context, evaluator)
+            with _nested(declaration, context):
+                platforms[declaration.name.text] = platform(declaration, context, evaluator)
     seen: dict[tuple[str, str], Span] = {}
-    pinned = [
-        pin
-        for d in declarations
-        if isinstance(d, s.MappingDecl)
-        for pin in pins(d, apps, platforms, context, evaluator, seen)
-    ]
+    pinned: list[Pin] = []
+    for declaration in declarations:
+        if isinstance(declaration, s.MappingDecl):
+            with _nested(declaration, context):
+                pinned += pins(declaration, apps, platforms, context, evaluator, seen)
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, "", (), clash.help)
@@ -82,18 +84,26 @@ def _elaborate(
 ) -> list[Application]:
     apps: list[Application] = []
     for declaration in (d for spec in specifications for d in spec.declarations):
-        try:
+        with _nested(declaration, context):
             _elaborate_one(declaration, apps, context, evaluator, components)
-        except RecursionError:
-            context.fault("F105", "this is nested too deeply", declaration.span, "", (), "name parts of it")
     for declaration in (d for spec in specifications for d in spec.declarations):
         if not isinstance(declaration, s.GraphDecl) or declaration.name.text in context.used_graphs:
             continue
         if all(p.default is not None for p in declaration.params):
-            arguments = components.bind(declaration.params, (), declaration.name, {})
-            if arguments is not None:
-                Flattener(context, evaluator, components).alone(declaration, arguments)
+            with _nested(declaration, context):
+                arguments = components.bind(declaration.params, (), declaration.name, {})
+                if arguments is not None:
+                    Flattener(context, evaluator, components).alone(declaration, arguments)
     return apps
+
+
+@contextmanager
+def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
+    """What is too deep for Python's stack is a fault of its own."""
+    try:
+        yield
+    except RecursionError:
+        context.fault("F105", "this is nested too deeply", declaration.span, "", (), "name parts of it")
 
 
 def _elaborate_one(
@@ -161,6 +171,9 @@ class _Reader:
             self.context.fault("F005", f"these files use each other: {cycle}", span, "", (), "remove one `use`")
             return
         if identity in self._done:
+            return
+        if len(self._open) == DEEPEST:
+            self.context.fault("F105", f"files use each other more than {DEEPEST} deep", span)
             return
         self._done.add(identity)
         text = read_text(path, span)

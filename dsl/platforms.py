@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from ..model.application import Application
 from ..model.diagnostic import Note, did_you_mean, one_of
-from ..model.mapping import Pin, PinStage
-from ..model.platform import KINDS, SCHEDULERS, Contention, Platform, Pool
+from ..model.mapping import MOST_BUFFERS, MOST_STREAMS, MOST_THREADS, Pin, PinStage
+from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool
 from ..model.span import Span
 from . import syntax as s
 from .context import Context
@@ -91,7 +91,9 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
         context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, "", (), help_text)
         return None
-    count = 1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1)
+    count = (
+        1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
+    )
     scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
     engines, total, memory, compute = None, False, 0, None
     seen: dict[str, Span] = {}
@@ -188,13 +190,17 @@ def pins(
         wcet = None
         if item.wcet is not None:
             wcet = evaluate.quantity(item.wcet.amount, item.wcet.unit, "time", "a wcet", {})
-        buffers = None if item.buffers is None else evaluate.integer(item.buffers, {}, "the number of buffers", 1)
-        pre, post = (_count(e, evaluate, "the number of threads") for e in (item.pre, item.post))
+        buffers = (
+            None
+            if item.buffers is None
+            else evaluate.integer(item.buffers, {}, "the number of buffers", 1, MOST_BUFFERS)
+        )
+        pre, post = (_count(e, evaluate, "the number of threads", MOST_THREADS) for e in (item.pre, item.post))
         yield Pin(declaration.platform.text, task, stages, wcet, buffers, item.span, pre, post, item.adapt)
 
 
-def _count(given: s.Expr | None, evaluate: Evaluator, what: str) -> int:
-    return 1 if given is None else evaluate.integer(given, {}, what, 1) or 1
+def _count(given: s.Expr | None, evaluate: Evaluator, what: str, most: int) -> int:
+    return 1 if given is None else evaluate.integer(given, {}, what, 1, most) or 1
 
 
 def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evaluate: Evaluator) -> PinStage:
@@ -209,8 +215,8 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
                 "F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text
             )
         processors.append(name)
-    streams = _count(stage.streams, evaluate, "the number of streams")
-    threads = _count(stage.threads, evaluate, "the number of threads")
+    streams = _count(stage.streams, evaluate, "the number of streams", MOST_STREAMS)
+    threads = _count(stage.threads, evaluate, "the number of threads", MOST_THREADS)
     until = stage.until.value if stage.until else None
     if stage.fallback is not None and stage.fallback.text != "gpu":
         context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, "", (), "write `fallback gpu`")

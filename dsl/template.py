@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Port, Task
+from ..model.files import MOST, read_bytes
 from ..model.span import Span
 
 
@@ -34,12 +36,20 @@ class Template:
     outputs: dict[str, tuple[str, Port]]
 
 
-def is_file(place: Path) -> bool:
-    """Whether a file is there; a path that no file system takes (too long, a zero byte) is not."""
+def unreadable(place: Path, most: int = MOST) -> str:
+    """What is to say of a file that cannot be read, or has more than `most` bytes; nothing of one that can.
+
+    A path that no file system takes (too long, a zero byte) does not exist, and neither do directories and devices.
+    """
     try:
-        return place.is_file()
-    except (OSError, ValueError):
-        return False
+        if not place.is_file():
+            return "does not exist"
+        read_bytes(place, most)
+    except ValueError:
+        return "does not exist"
+    except OSError as error:
+        return "does not exist" if error.errno == errno.ENAMETOOLONG else f"cannot be read: {error.strerror}"
+    return ""
 
 
 def beside(span: Span, path: str) -> Path:

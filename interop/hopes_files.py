@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from xml.parsers import expat
 
 from ..model.diagnostic import Diagnostic, Faults, Note
+from ..model.files import read_bytes
 from ..model.span import Span
 from .names import listed, shown
 from .xml_tree import Element, parse
@@ -198,7 +199,7 @@ def read_text(path: Path, say: Collector) -> str | None:
 
 def _bytes(path: Path, say: Collector) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         say.fault(f"`{path}` cannot be read: {error.strerror}", start_of(path))
         return None

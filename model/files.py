@@ -30,7 +30,10 @@ def read_bytes(path: str | Path, most: int = MOST) -> bytes:
     except ValueError as error:  # a zero byte, or half a character
         raise OSError(errno.EINVAL, "Not a path") from error
     with open(descriptor, "rb") as stream:
-        _require_regular(os.fstat(descriptor).st_mode)
+        found = os.fstat(descriptor)
+        _require_regular(found.st_mode)
+        # A file that grows, or one of /proc that does not say its size, has an end here, too.
+        most = min(most, found.st_size + (1 << 16))
         content = stream.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)} (more than {most} bytes)")

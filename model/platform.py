@@ -8,6 +8,8 @@ from fractions import Fraction
 from .span import Span
 
 KINDS = ("cpu", "gpu", "dla")
+#: Of one pool: more is a slip of the pen, and each would get its own entry everywhere.
+MOST_PROCESSORS = 1024
 SCHEDULERS = ("static_order", "fixed_priority", "fifo")
 #: From this version on TensorRT is told no precision, but computes in the types of a model; its DLA knows Q/DQ layers.
 STRONGLY_TYPED = (11,)

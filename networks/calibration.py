@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile
 
 from .onnx_import import Border, NetworkFault
 
 if TYPE_CHECKING:
     import numpy as np
+
+#: What calibration takes: it needs some hundreds of samples, and a few bytes of an .npz may stand for any number.
+MOST_SAMPLES = 100_000
+MOST_BYTES = 1 << 30
 
 
 def calibration(pattern: str, root: Path, inputs: Sequence[Border]) -> list[dict[str, np.ndarray]]:
@@ -32,11 +35,14 @@ def calibration(pattern: str, root: Path, inputs: Sequence[Border]) -> list[dict
         raise NetworkFault("F410", f'"{pattern}" is no pattern of files: {error}', help_text) from error
     if not files:
         raise NetworkFault("F410", f'no file matches "{pattern}"', "patterns are relative to the .flow file")
-    return [sample for file in files for sample in _samples(file, file.relative_to(root).as_posix(), inputs)]
+    samples: list[dict[str, np.ndarray]] = []
+    for file in files:
+        samples += _samples(file, file.relative_to(root).as_posix(), inputs, MOST_SAMPLES - len(samples))
+    return samples
 
 
-def _samples(file: Path, name: str, inputs: Sequence[Border]) -> list[dict[str, np.ndarray]]:
-    """The samples of a file, which messages call `name`."""
+def _samples(file: Path, name: str, inputs: Sequence[Border], most: int) -> list[dict[str, np.ndarray]]:
+    """The samples of a file, which messages call `name`; `most` are taken."""
     arrays = _arrays(file, name, inputs)
     columns = {}
     for border in inputs:
@@ -47,6 +53,9 @@ def _samples(file: Path, name: str, inputs: Sequence[Border]) -> list[dict[str, 
     if len(counts) > 1:
         message = f"arrays of `{name}` hold different numbers of samples: {', '.join(map(str, counts))}"
         raise NetworkFault("F410", message, "every input needs as many")
+    if counts and counts[0] > most:
+        message = f"with `{name}` there are more than {MOST_SAMPLES} samples"
+        raise NetworkFault("F410", message, "some hundreds that are typical are enough")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -55,11 +64,13 @@ def _arrays(file: Path, name: str, inputs: Sequence[Border]) -> dict[str, np.nda
     import numpy as np
 
     try:
+        _require_small(file.stat().st_size)
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             with loaded:
+                _require_small(sum(entry.file_size for entry in loaded.zip.infolist()))
                 return {b.name: loaded[b.name] for b in inputs if b.name in loaded.files}
-    except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
+    except Exception as error:  # numpy reads headers as Python, and lets pass what its parser and zlib raise
         help_text = "write plain arrays of numbers with `numpy.save` or `numpy.savez`"
         raise NetworkFault("F410", f"`{name}` cannot be read: {error}", help_text) from error
     if len(inputs) != 1:
@@ -70,6 +81,11 @@ def _arrays(file: Path, name: str, inputs: Sequence[Border]) -> dict[str, np.nda
 
 def _listed(inputs: Sequence[Border]) -> str:
     return ", ".join(f"`{b.name}` {b}" for b in inputs)
+
+
+def _require_small(size: int) -> None:
+    if size > MOST_BYTES:
+        raise ValueError(f"it holds {size} bytes, more than {MOST_BYTES}")
 
 
 def _column(array: np.ndarray, border: Border, name: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from math import isfinite
 from pathlib import Path
 
 from ..model.diagnostic import Diagnostic, did_you_mean, one_of
+from ..model.files import read_bytes
 from ..model.span import Span
 from .onnx_import import NetworkFault
 
@@ -155,7 +156,7 @@ def _number(text: str | None) -> float | None:
 
 def is_darknet(path: Path) -> bool:
     """Does the file begin as a `.cfg` of Darknet? Raises NetworkFault (F401) where it cannot be read."""
-    for line in _text(path, 1 << 16).split("\n"):
+    for line in _text(path).split("\n"):
         if _bare(line):
             found = _HEADER.fullmatch(_bare(line))
             return found is not None and found[1] in NET
@@ -192,13 +193,11 @@ def read_sections(path: Path) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _text(path: Path, limit: int = -1) -> str:
+def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            return stream.read(limit).decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise NetworkFault("F401", f"cannot read `{path}`: {why}", "check the path") from error
+        return read_bytes(path).decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    except OSError as error:
+        raise NetworkFault("F401", f"cannot read `{path}`: {error.strerror}", "check the path") from error
 
 
 def _bare(line: str) -> str:

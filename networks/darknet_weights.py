@@ -10,8 +10,9 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.files import read_bytes
 from .darknet_net import DarknetNet
-from .onnx_import import NetworkFault
+from .onnx_import import LARGEST, NetworkFault
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +23,9 @@ def read_weights(path: Path, net: DarknetNet, cfg: Path) -> tuple[dict[str, np.n
     import numpy as np
 
     try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        content = read_bytes(path, LARGEST)
+    except OSError as error:
+        why = error.strerror
         help_text = f"put `{cfg.stem}.weights` beside the cfg, or name the file with --weights"
         raise NetworkFault("F407", f"the weights of `{cfg.name}` cannot be read: `{path}`: {why}", help_text) from error
     header, start = _header(path, content)

@@ -6,6 +6,7 @@ Weights are not loaded; nothing is run. What a port is called and which tensors 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.files import read_bytes
+from .well_formed import type_name, why_not
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+#: Bytes of a message of protobuf: larger models keep their weights outside.
+LARGEST = 1 << 31
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
@@ -100,7 +106,10 @@ def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | No
 def _who_makes(path: Path) -> str:
     """A missing network is often made by a script beside it: name the script that mentions the file."""
     for script in sorted(path.parent.glob("*.py")) if path.parent.is_dir() else ():
-        text = script.read_text(errors="ignore")
+        try:
+            text = read_bytes(script).decode(errors="ignore")
+        except OSError:
+            continue
         if path.name in text or (".onnx" in text and script.stem.startswith(("make", "train", "export"))):
             return f"it may be made by `python3 {script.name}` in its folder"
     return "check the path: it is relative to the .flow file"
@@ -144,14 +153,18 @@ def _load(file: Path) -> ModelProto:
     from google.protobuf.message import DecodeError
 
     try:
-        model = onnx.load(str(file), load_external_data=False)
+        content = read_bytes(file, LARGEST)
+        model = onnx.load_model_from_string(content)
+    except OSError as error:
+        raise NetworkFault("F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path") from error
     except DecodeError as error:
-        size = file.stat().st_size
-        raise NetworkFault(
-            "F402", f"`{file.name}` ({size} bytes) is not an ONNX file, or it is truncated", "fetch or export it again"
-        ) from error
+        message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
+        raise NetworkFault("F402", message, "fetch or export it again") from error
     if not model.graph.node and not model.graph.output:
         raise NetworkFault("F402", f"`{file.name}` holds no network", "fetch or export it again")
+    reason = why_not(model)
+    if reason:
+        raise NetworkFault("F402", f"`{file.name}` is not a valid network: {reason}", "export it again")
     return model
 
 
@@ -164,12 +177,15 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
                 names[entry.value] = None
     folder = file.parent.resolve()
     for name in names:
-        place = (folder / name).resolve()
+        place, there = folder / name, False
+        with contextlib.suppress(OSError, ValueError):  # a path that no file system takes is no file
+            place = place.resolve()
+            there = place.is_file()
         if not place.is_relative_to(folder):
             raise NetworkFault(
                 "F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it"
             )
-        if not place.is_file():
+        if not there:
             raise NetworkFault("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
     return tuple(sorted(names))
 
@@ -196,12 +212,10 @@ def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
 
 
 def _border(value: Any) -> Border:
-    from onnx import TensorProto
-
     if not value.type.HasField("tensor_type"):
         raise NetworkFault("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
     tensor = value.type.tensor_type
-    name = TensorProto.DataType.Name(tensor.elem_type).lower()
+    name = type_name(tensor.elem_type).lower()
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
     from ..model.types import DTYPES
 

@@ -14,6 +14,7 @@ import flowc
 import pytest
 from flowc import steps
 from flowc.cli import app
+from flowc.codegen.sources import c_includes
 from flowc.model.diagnostic import Faults
 from flowc.model.files import read_bytes, replace_file
 from flowc.model.mapping import Mapping
@@ -270,3 +271,29 @@ def test_only_plain_files_of_a_sensible_size_are_read(tmp_path: Path) -> None:
                             (tmp_path, 9, "directory"), (Path("a\0b"), 9, "Not a path")):  # fmt: skip
         with pytest.raises(OSError, match=why):
             read_bytes(path, most)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ('use "/dev/zero"\n', "F006", "Not a regular file"),
+        ('use "fifo"\n', "F006", "Not a regular file"),
+        ('network N from "/proc/self/mem"\n', "F401", "cannot be read"),
+        ('network N from "fifo"\n', "F401", "does not exist"),
+        ('task T { out x python "/proc/self/mem:f" }\n', "F301", "cannot be read"),
+        ('task T { out x c "fifo:f" }\n', "F301", "does not exist"),
+        ('task T(f: file = "/proc/self/mem") { out x }\n', "F301", "cannot be read"),
+    ],
+)
+def test_what_is_no_plain_file_is_not_read(text: str, code: str, said: str, write: Write, tmp_path: Path) -> None:
+    flow = write(text)
+    os.mkfifo(tmp_path / "fifo")
+    (fault,) = steps.check(flow).diagnostics
+    assert fault.code == code and said in fault.message
+
+
+def test_a_c_file_may_include_what_cannot_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "b.h").write_text('#include "a.c"\n')
+    (tmp_path / "a.c").write_text('#include "fifo"\n#include "/proc/self/mem"\n#include "b.h"\n#include "gone.h"\n')
+    assert c_includes(tmp_path / "a.c") == (tmp_path / "a.c", tmp_path / "b.h")

@@ -1,0 +1,151 @@
+"""Is a model what the format promises, beyond being a message of its kind?
+
+In: a model as protobuf reads it. Out: the first thing that does not hold, in words, or nothing. Texts are texts, types
+exist, each tensor is made once, attributes have the value that their type says, constants have the size of their shape.
+Operators are left to shape inference; what a model means, and files outside of it, to those who read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: Messages inside each other; inner graphs need about four more each.
+DEEPEST = 60
+#: Bits of an element, where it is not a whole number of bytes or has no fixed size.
+_PACKED = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2, "STRING": 0}
+
+
+def why_not(model: ModelProto) -> str:
+    """What is wrong with a model; empty if nothing is."""
+    for message, depth in _messages(model, 0):
+        if depth > DEEPEST:
+            return "it is nested too deeply"
+        reason = _wrong(message)
+        if reason:
+            return reason
+    return ""
+
+
+def _messages(message: Any, depth: int) -> Iterator[tuple[Any, int]]:
+    """A message and all inside it."""
+    yield message, depth
+    if depth <= DEEPEST:
+        for name, repeated in _fields(message.DESCRIPTOR)[1]:
+            if repeated:
+                for inner in getattr(message, name):
+                    yield from _messages(inner, depth + 1)
+            elif message.HasField(name):
+                yield from _messages(getattr(message, name), depth + 1)
+
+
+@lru_cache(maxsize=64)
+def _fields(descriptor: Any) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
+    """The names of the texts and of the messages in a kind of message, and whether there may be several."""
+    texts, messages = [], []
+    for field in descriptor.fields:
+        # `label` is what older versions of protobuf have.
+        several = bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+        if field.type == field.TYPE_STRING:
+            texts.append((field.name, several))
+        elif field.message_type is not None:
+            messages.append((field.name, several))
+    return tuple(texts), tuple(messages)
+
+
+def _wrong(message: Any) -> str:
+    for name, several in _fields(message.DESCRIPTOR)[0]:
+        value = getattr(message, name)
+        if any(not _is_text(text) for text in (value if several else (value,))):
+            return f"a `{name}` is no text"
+    match message.DESCRIPTOR.name:
+        case "TensorProto":
+            return _wrong_constant(message)
+        case "AttributeProto":
+            return _wrong_attribute(message)
+        case "GraphProto":
+            return _made_twice(message)
+        case "Tensor" if message.elem_type and not type_name(message.elem_type):
+            return f"there is no type of tensors {message.elem_type}"
+    return ""
+
+
+def _is_text(value: str | bytes) -> bool:
+    if isinstance(value, bytes):  # protobuf hands them out where they are no UTF-8
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def type_name(number: int) -> str:
+    """`FLOAT`, `INT8` and so on; empty where there is no such type."""
+    from onnx import TensorProto
+
+    return str(TensorProto.DataType.Name(number)) if number in TensorProto.DataType.values() else ""
+
+
+def _wrong_constant(tensor: Any) -> str:
+    from onnx import TensorProto, helper
+
+    name = type_name(tensor.data_type)
+    if not tensor.data_type and not tensor.ByteSize():  # an attribute that is none
+        return ""
+    if not name or name == "UNDEFINED":
+        return f"constant `{tensor.name}` has no type"
+    if any(d < 0 for d in tensor.dims):
+        return f"constant `{tensor.name}` has a negative dimension"
+    count = prod(tensor.dims)
+    bits = _PACKED.get(name)
+    if bits is None:
+        bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    if tensor.HasField("raw_data") and tensor.data_location != TensorProto.EXTERNAL:
+        if name == "STRING" or len(tensor.raw_data) != -(-count * bits // 8):
+            return f"constant `{tensor.name}` has {len(tensor.raw_data)} bytes, and {count} elements"
+    elif tensor.data_location != TensorProto.EXTERNAL:
+        return _wrong_list(tensor, name, count)
+    return ""
+
+
+def _wrong_list(tensor: Any, name: str, count: int) -> str:
+    """Elements in a field of their own type: several to a number where they are small, two numbers where complex."""
+    from onnx import helper
+
+    found = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
+    if name.startswith("COMPLEX"):
+        count *= 2
+    elif name in _PACKED and name != "STRING":
+        count = -(-count * _PACKED[name] // 8)
+    return "" if found == count else f"constant `{tensor.name}` has {found} numbers, and its shape {count}"
+
+
+def _wrong_attribute(attribute: Any) -> str:
+    from onnx import helper
+
+    if attribute.ref_attr_name:
+        return f"attribute `{attribute.name}` takes the value of another one outside of a function"
+    try:
+        helper.get_attribute_value(attribute)
+    except (ValueError, KeyError, TypeError):
+        return f"attribute `{attribute.name}` has no value"
+    return ""
+
+
+def _made_twice(graph: Any) -> str:
+    made = {value.name for value in graph.input}
+    for node in graph.node:
+        for name in filter(None, node.output):
+            if name in made:
+                return f"tensor `{name}` is made twice"
+            made.add(name)
+        names = [a.name for a in node.attribute]
+        if len(set(names)) < len(names):
+            return f"a {node.op_type} has an attribute twice"
+    return ""
