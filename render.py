@@ -56,17 +56,21 @@ def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, 
     for number in sorted({span.line for span, _, _ in marks}):
         text = source[number - 1].replace("\t", " ") if number <= len(source) else ""
         here = sorted((m for m in marks if m[0].line == number), key=lambda m: (m[1] != "^", m[0].column))
-        start = 0
-        if len(text) > WIDEST:
-            start = max(0, min(m[0].column for m in here) - 20)
-            text = ("... " if start else "") + text[start : start + WIDEST]
+        while here:  # of a long line, marks that are far from each other have a piece each
+            start, piece = 0, text
+            if len(text) > WIDEST:
+                start = max(0, here[0][0].column - 20)
+                piece = ("... " if start else "") + text[start : start + WIDEST]
+            inside = [m for m in here if start < m[0].column <= start + WIDEST] if len(text) > WIDEST else here
+            inside = inside or here[:1]  # behind the end of the line
+            here = [m for m in here if m not in inside]
             start -= 4 if start else 0
-        result.append(f"{paint(_BLUE, f'{number:>{width}} |')} {text}".rstrip())
-        for span, mark, label in here:
-            end = span.end_column if span.end_line == span.line else start + len(text) + 1
-            carets = mark * max(1, min(end, start + len(text) + 1) - span.column)
-            drawn = paint(tone if mark == "^" else _BLUE, f"{carets} {label}".rstrip())
-            result.append(f"{' ' * width} {paint(_BLUE, '|')} {' ' * (span.column - 1 - start)}{drawn}")
+            result.append(f"{paint(_BLUE, f'{number:>{width}} |')} {piece}".rstrip())
+            for span, mark, label in inside:
+                end = span.end_column if span.end_line == span.line else start + len(piece) + 1
+                carets = mark * max(1, min(end, start + len(piece) + 1) - span.column)
+                drawn = paint(tone if mark == "^" else _BLUE, f"{carets} {label}".rstrip())
+                result.append(f"{' ' * width} {paint(_BLUE, '|')} {' ' * (span.column - 1 - start)}{drawn}")
     return result
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+#: Diagnostics that are drawn at once: nobody reads more, and each has an excerpt.
+MOST_SHOWN = 100
+
 Text = Annotated[Path, typer.Argument(help="The .flow text.", show_default=False, metavar="APP.flow")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 OnPlatform = Annotated[
@@ -63,10 +66,17 @@ def _colour() -> bool:
 
 
 def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
+    """Draw them, errors first where they are too many to draw all."""
     from ..render import render
 
-    for diagnostic in diagnostics:
+    found = list(diagnostics)
+    shown = sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN] if len(found) > MOST_SHOWN else found
+    for diagnostic in shown:
         say(render(diagnostic, sources, colour=_colour()) + "\n")
+    if len(found) > len(shown):
+        say(
+            f"and {number(len(found) - len(shown), 'more diagnostic')}: mend these first (`--json` lists all of them)\n"
+        )
 
 
 def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterable
 from fractions import Fraction
+from unicodedata import category
 
 
 def identifiers(names: Iterable[str], reserved: Iterable[str]) -> dict[str, str]:
@@ -49,5 +50,12 @@ def double_quoted(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a comment: no line ends or control characters."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).split())
+    """Text for a comment: no line ends or control characters, and nothing that shows code in another order."""
+    return " ".join("".join(map(_visible, text)).split())
+
+
+def _visible(character: str) -> str:
+    kind = category(character)
+    if kind in ("Cc", "Zl", "Zp"):
+        return " "
+    return "" if kind.startswith("C") else character  # among them what turns the direction of writing

@@ -13,6 +13,7 @@ from .span import Span
 MAPPING_VERSION = 1
 #: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
 MOST_STREAMS, MOST_THREADS, MOST_BUFFERS = 256, 1024, 10_000
+_Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
 _Streams = Annotated[int, Between(1, MOST_STREAMS)]
 _Threads = Annotated[int, Between(1, MOST_THREADS)]
 _Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
@@ -68,7 +69,7 @@ class Placement:
     """
 
     task: str
-    processors: Annotated[tuple[str, ...], Between(1, MOST_STREAMS)]
+    processors: _Processors
     streams: _Streams = 1
     threads: _Threads = 1
     process: bool = False
@@ -87,7 +88,7 @@ class Placement:
 class StagePlan:
     """A stage of a network, as in `PinStage`; `predicted_ns` is the time of one inference of it, 0 if unknown."""
 
-    processors: tuple[str, ...]
+    processors: _Processors
     until: str | None = None
     streams: _Streams = 1
     threads: _Threads = 1
@@ -99,7 +100,7 @@ class NetworkPlan:
     """How a network runs: its stages from front to back, and the rest of what a pin can say."""
 
     task: str
-    stages: tuple[StagePlan, ...]
+    stages: Annotated[tuple[StagePlan, ...], Between(1, MOST_THREADS)]
     buffers: _Buffers | None = None
     pre: _Threads = 1
     post: _Threads = 1
@@ -182,7 +183,13 @@ class Mapping:
         """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
         document = parse_version(text, "mapping", MAPPING_VERSION)
         identity = read(_Identity, {"identity": document.pop("identity", {})})
-        return read(Mapping, document), identity.identity
+        mapping = read(Mapping, document)
+        for plans, where in ((mapping.placements, "placements"), (mapping.networks, "networks")):
+            tasks = [p.task for p in plans]
+            if len(set(tasks)) < len(tasks):
+                twice = next(t for t in tasks if tasks.count(t) > 1)
+                raise ValueError(f"{where} has `{twice}` twice")
+        return mapping, identity.identity
 
 
 @dataclass(frozen=True, slots=True)

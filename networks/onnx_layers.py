@@ -142,7 +142,10 @@ class _Graph:
         """Size of an element."""
         import onnx
 
-        return int(onnx.helper.tensor_dtype_to_np_dtype(self._types[tensor][0]).itemsize)
+        kind = self._types[tensor][0]
+        if not kind:
+            raise NetworkFault("F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again")
+        return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
 
 
 class _Node:

@@ -1,8 +1,9 @@
 """Is a model what the format promises, beyond being a message of its kind?
 
 In: a model as protobuf reads it. Out: the first thing that does not hold, in words, or nothing. Texts are texts, types
-exist, each tensor is made once, attributes have the value that their type says, constants have the size of their shape.
-Operators are left to shape inference; what a model means, and files outside of it, to those who read it.
+exist, each tensor is made once, constants have the size of their shape, and standard operators the inputs and outputs,
+the attributes and windows that they can have. How shapes follow from each other is left to shape inference; what a
+model means, and files outside of it, to those who read it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+#: The operators that every version of the format describes.
+STANDARD = ("", "ai.onnx")
+#: Attributes that windows have; none of them means something else in a standard operator.
+WINDOWS = ("kernel_shape", "strides", "dilations")
 #: Messages inside each other; inner graphs need about four more each.
 DEEPEST = 60
 #: Bits of an element, where it is not a whole number of bytes or has no fixed size.
@@ -23,10 +28,13 @@ _PACKED = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2, "STRIN
 
 def why_not(model: ModelProto) -> str:
     """What is wrong with a model; empty if nothing is."""
+    opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
+    if opset >= 1 << 31:
+        return f"there are no operators of version {opset}"
     for message, depth in _messages(model, 0):
         if depth > DEEPEST:
             return "it is nested too deeply"
-        reason = _wrong(message)
+        reason = _wrong_operator(message, opset) if message.DESCRIPTOR.name == "NodeProto" else _wrong(message)
         if reason:
             return reason
     return ""
@@ -58,11 +66,18 @@ def _fields(descriptor: Any) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[
     return tuple(texts), tuple(messages)
 
 
-def _wrong(message: Any) -> str:
+def _wrong_text(message: Any) -> str:
     for name, several in _fields(message.DESCRIPTOR)[0]:
         value = getattr(message, name)
         if any(not _is_text(text) for text in (value if several else (value,))):
             return f"a `{name}` is no text"
+    return ""
+
+
+def _wrong(message: Any) -> str:
+    reason = _wrong_text(message)
+    if reason:
+        return reason
     match message.DESCRIPTOR.name:
         case "TensorProto":
             return _wrong_constant(message)
@@ -100,6 +115,8 @@ def _wrong_constant(tensor: Any) -> str:
         return ""
     if not name or name == "UNDEFINED":
         return f"constant `{tensor.name}` has no type"
+    if tensor.HasField("segment"):
+        return f"constant `{tensor.name}` is a part of a larger one"
     if any(d < 0 for d in tensor.dims):
         return f"constant `{tensor.name}` has a negative dimension"
     count = prod(tensor.dims)
@@ -139,13 +156,53 @@ def _wrong_attribute(attribute: Any) -> str:
 
 
 def _made_twice(graph: Any) -> str:
-    made = {value.name for value in graph.input}
-    for node in graph.node:
-        for name in filter(None, node.output):
-            if name in made:
-                return f"tensor `{name}` is made twice"
-            made.add(name)
-        names = [a.name for a in node.attribute]
-        if len(set(names)) < len(names):
-            return f"a {node.op_type} has an attribute twice"
+    made: set[str] = set()
+    for name in (*(v.name for v in graph.input), *(t for node in graph.node for t in node.output if t)):
+        if name in made:
+            return f"tensor `{name}` is made twice"
+        made.add(name)
     return ""
+
+
+def _wrong_operator(node: Any, opset: int) -> str:
+    from onnx import defs
+
+    reason = _wrong_text(node)
+    attributes = {a.name: a for a in node.attribute}
+    what = f"{node.op_type} `{next(iter(node.output), '')}`"
+    if reason:
+        return reason
+    if len(attributes) < len(node.attribute):
+        return f"{what} has an attribute twice"
+    if node.domain not in STANDARD or not defs.has(node.op_type, opset, ""):
+        return ""
+    schema = defs.get_schema(node.op_type, opset, "")
+    for count, least, most, kind in (
+        (len(node.input), schema.min_input, schema.max_input, "inputs"),
+        (len(node.output), schema.min_output, schema.max_output, "outputs"),
+    ):
+        if not least <= count <= most:
+            return f"{what} has {count} {kind}"
+    for name, wanted in schema.attributes.items():
+        if name not in attributes:
+            if wanted.required:
+                return f"{what} has no `{name}`"
+        elif attributes[name].type != wanted.type.value:  # type: ignore[attr-defined]  # the stubs lack it
+            return f"`{name}` of {what} has another type than it has to have"
+    if node.op_type == "Constant" and len(attributes) != 1:
+        return f"{what} has {len(attributes)} values"
+    return _wrong_window(what, attributes)
+
+
+def _wrong_window(what: str, attributes: dict[str, Any]) -> str:
+    """Windows have a size of 1 or more along each axis that they move on."""
+    lengths = set()
+    for name in WINDOWS:
+        if name in attributes:
+            sizes = attributes[name].ints
+            lengths.add(len(sizes))
+            if not sizes or min(sizes) < 1:
+                return f"`{name}` of {what} is {list(sizes)[:8]}"
+    if "pads" in attributes and lengths:
+        lengths.add(len(attributes["pads"].ints) // 2)
+    return f"the windows of {what} have different numbers of axes" if len(lengths) > 1 else ""

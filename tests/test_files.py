@@ -206,7 +206,9 @@ MAPPING_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("networks", 0, "stages", 0, "streams"), 10**9, "networks[0].stages[0].streams is 1000000000; expected"),
     (("placements", 0, "threads"), None, "placements[0].threads is null"),
     (("placements", 0, "task"), [1], "placements[0].task is a list"),
-    (("placements", 0, "processors"), [], "placements[0].processors has 0 items; expected from 1 to 256"),
+    (("placements", 0, "processors"), [], "placements[0].processors has 0 items; expected from 1 to 1024"),
+    (("networks", 0, "stages", 0, "processors"), [], "networks[0].stages[0].processors has 0 items"),
+    (("networks", 0, "stages"), [], "networks[0].stages has 0 items"),
     (("placements", 0, "processors"), [[]], "placements[0].processors[0] is a list; expected a text"),
     (("networks", 0, "buffers"), "8", 'networks[0].buffers is "8"'),
     (("networks", 0, "adapt"), 1, "networks[0].adapt is 1; expected true or false"),
@@ -297,3 +299,48 @@ def test_a_c_file_may_include_what_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.h").write_text('#include "a.c"\n')
     (tmp_path / "a.c").write_text('#include "fifo"\n#include "/proc/self/mem"\n#include "b.h"\n#include "gone.h"\n')
     assert c_includes(tmp_path / "a.c") == (tmp_path / "a.c", tmp_path / "b.h")
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+GRAPHS = "".join(f"graph G{i} {{ in x out y   a: G{i + 1}   x -> a -> y }}\n" for i in range(600))
+DOUBLING = "".join(f"graph G{i} {{ in x out y  a: G{i + 1} b: G{i + 1}  x -> a -> b -> y }}\n" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("task S { out x }\napp A { s[99999]: S }", "99999 instances"),
+        (f"task F {{ in x out y }}\n{DOUBLING}graph G20 {{ in x out y  f: F  x -> f -> y }}", "more than 50000 instances"),
+        (f"task F {{ in x out y }}\n{GRAPHS}graph G600 {{ in x out y  f: F  x -> f -> y }}", "64 deep inside each other"),
+        ("task T { out x rate [1 for 1000000] }", "a list of more than 100000 phases"),
+        ("task T { out x rate [1 for 99999, 2] }\napp A { t[50]: T }", "more than 1000000 phases"),
+        ("task S { out x } task D { in x } app A { s: S d: D s -> delay 1e9 = 1 -> d }", "1000000000 initial tokens"),
+        ("platform P { cpu core[1025] }", "the number of processors is 1025"),
+        ("const A = 1" + " + 1" * 3000, "nested too deeply"),
+        ("platform P { cpu core[1" + " + 1" * 3000 + "] }", "nested too deeply"),
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_limits_are_said(text: str, said: str, write: Write) -> None:
+    faults = [d for d in steps.check(write(text)).diagnostics if d.code == "F105"]
+    assert any(said in d.message for d in faults), faults
+
+
+def test_files_that_use_each_other_have_a_limit(tmp_path: Path) -> None:
+    for i in range(500):
+        (tmp_path / f"f{i}.flow").write_text(f'use "f{i + 1}.flow"\n')
+    (fault,) = steps.check(tmp_path / "f0.flow").diagnostics
+    assert fault.code == "F105" and "64 deep" in fault.message
+
+
+def test_ports_of_one_name_may_have_rate_lists(write: Write) -> None:
+    checked = steps.check(write("task M { in a rate [2, 1]   in b rate [1, 1, 1]   out b }"))
+    assert [d.code for d in checked.diagnostics] == ["F106", "F102"]
+
+
+def test_many_diagnostics_are_cut(write: Write) -> None:
+    flow = write("task T { " + "in x " * 2000 + "}\napp A { t: T }")
+    result = call("check", flow)
+    assert result.stderr.count("error[F102]") == 100 and len(result.stderr) < 100_000
+    assert "and 1899 more diagnostics" in result.stderr
+    assert len(json.loads(call("check", flow, "--json").stdout)["diagnostics"]) == 1999
