@@ -29,7 +29,7 @@ _PACKED = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2, "STRIN
 def why_not(model: ModelProto) -> str:
     """What is wrong with a model; empty if nothing is."""
     opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
-    if opset >= 1 << 31:
+    if not 0 <= opset < 1 << 31:
         return f"there are no operators of version {opset}"
     for message, depth in _messages(model, 0):
         if depth > DEEPEST:
