@@ -6,21 +6,23 @@ to take is decided here too (`execution_times`); measuring them is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from ..model.application import Application
-from ..model.verdict import AppVerdicts
+from ..model.verdict import AppVerdicts, Verdict
 from . import looped
 from .buffers import Buffers, least_capacities, trade_off
+from .cycle_ratio import Unfinished, Why
 from .graph import Graph, bounded, graph_of
 from .latency import latency
 from .liveness import Execution, TooManySteps
 from .throughput import Deadlocked, Period, Step, least_period, without_serial
 
 Source = Literal["wcet", "profile", "unit"]
+Answer = Literal["period", "latency", "least_buffers", "pareto", "period_buffers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,10 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that was asked about one app. Times in ns; None = not asked, or not found in time.
+    """Everything that was asked about one app. Times in ns; None = not asked, or not found.
+
+    `answered` are the questions that are done with, in this order: the analysis grows with each. `cut` says which
+    searches ended before they were through, and why: after `seconds`, or because of the size of the graph.
 
     `period` is the least period of an iteration, with one firing of a task at a time; where it is not proved it is the
     best schedule found, and `period_lower` is below it. `critical_cycle` explains the bound. No mapping is faster than
@@ -132,6 +137,14 @@ class Analysis:
     pareto_complete: bool = True
     schedule: Schedule | None = None
     looped_schedule: Schedule | None = None
+    answered: tuple[Answer, ...] = ()
+    cut: dict[Answer, Why] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
+        """With an answer more."""
+        ended: dict[Answer, Why] = {} if cut is None else {answer: cut}
+        return replace(self, answered=(*self.answered, answer), cut=self.cut | ended, **found)
 
 
 def limits(
@@ -141,14 +154,16 @@ def limits(
     if not verdicts.consistent.holds or verdicts.deadlock_free.holds is False:
         return Analysis(verdicts, times)
     graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
+    shared = _replicable(app)
     try:
         found = least_period(graph, seconds=seconds)
-        anywhere = least_period(without_serial(graph, _replicable(app)), seconds=seconds)
+        anywhere = least_period(without_serial(graph, shared), seconds=seconds) if shared else found
     except Deadlocked:  # found only now: an iteration is too long to be executed
-        return Analysis(verdicts, times)
-    return Analysis(
-        verdicts,
-        times,
+        blocked = Verdict(False, "after many firings tasks of a cycle block each other")
+        return Analysis(replace(verdicts, deadlock_free=blocked), times)
+    return Analysis(verdicts, times, seconds=seconds).and_answer(
+        "period",
+        found.cut,
         period=None if found.upper is None else graph.ns(found.upper),
         period_lower=graph.ns(found.lower),
         critical_cycle=_hops(graph, found),
@@ -170,60 +185,88 @@ def analyze(
     pareto: bool = False,
     seconds: float = 10.0,
     progress: Callable[[str], None] | None = None,
+    answered: Callable[[Analysis], None] | None = None,
 ) -> Analysis:
     """Analyse one app. `for_period` also looks for the least buffers that keep the period, `pareto` for the trade-off.
 
     `overlap` lets firings of one task overlap (auto-concurrency). Each potentially exponential part ends after
-    `seconds` with the best it has.
+    `seconds` with the best it has. `answered` gets what is known whenever an answer has been found.
     """
-    answer = limits(app, verdicts, times, overlap=overlap, seconds=seconds)
-    if answer.period_lower is None:
-        return answer
-    search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
-    least, schedule, compact = search.least()
-    answer = replace(answer, least_buffers=least, schedule=schedule, looped_schedule=compact)
-    timed = app.period_ns is not None and len(times.guessed) < len(app.tasks)
-    asked = app.period_ns if timed else answer.period
-    kept = asked is not None and answer.period is not None and asked >= answer.period
-    if asked is not None and kept:
-        answer = _with_latency(answer, app, search.graph, asked, timed, seconds)
-    if pareto and answer.period:  # what nothing slows down is slower with any buffers
-        front, complete = search.front()
-        answer = replace(answer, pareto=front, pareto_complete=complete)
-    if asked and kept and for_period:
-        fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
-        answer = replace(answer, period_buffers=next(fitting, None) or _better(least, search.keeping, asked))
+    for answer in _answers(app, verdicts, times, overlap, for_period, pareto, seconds, progress):
+        if answered is not None:
+            answered(answer)
     return answer
 
 
-def _better(
-    least: Capacities | None, keeping: Callable[[Fraction], Capacities | None], period: Fraction
-) -> Capacities | None:
+def _answers(
+    app: Application,
+    verdicts: AppVerdicts,
+    times: Times,
+    overlap: bool,
+    for_period: bool,
+    pareto: bool,
+    seconds: float,
+    progress: Callable[[str], None] | None,
+) -> Iterator[Analysis]:
+    answer = limits(app, verdicts, times, overlap=overlap, seconds=seconds)
+    yield answer
+    if answer.period_lower is None:
+        return
+    search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
+    timed = app.period_ns is not None and len(times.guessed) < len(app.tasks)
+    asked = app.period_ns if timed else answer.period
+    kept = asked is not None and answer.period is not None and asked >= answer.period
+    answer = _with_latency(answer, app, search.graph, asked if kept else None, timed, seconds)
+    yield answer
+    least, cut, schedule, compact = search.least()
+    answer = answer.and_answer("least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact)
+    yield answer
+    if pareto and answer.period:  # what nothing slows down is slower with any buffers
+        front, complete, cut = search.front()
+        answer = answer.and_answer("pareto", cut, pareto=front, pareto_complete=complete)
+    if asked and kept and for_period:
+        fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
+        for_it, cut = next(((p, answer.cut.get("pareto")) for p in fitting), None) or _better(least, search, asked)
+        unproved = for_it is None or not for_it.proved or for_it.period is None or for_it.period > asked
+        answer = answer.and_answer("period_buffers", cut if unproved else None, period_buffers=for_it)
+    yield replace(answer, answered=get_args(Answer))
+
+
+def _better(least: Capacities | None, search: _Search, period: Fraction) -> tuple[Capacities | None, Why | None]:
     """The least capacities of all, if they keep the period; else what a search finds, unless that is slower still."""
     if least is None or least.period is None:
-        return keeping(period)
+        return search.keeping(period)
     if least.period <= period:
-        return least
-    found = keeping(period)
+        return least, None
+    found, cut = search.keeping(period)
     if found is None or found.period is None or found.period >= least.period:
-        return least
-    return replace(found, lower=max(found.lower, least.lower))
+        return least, cut
+    return replace(found, lower=max(found.lower, least.lower)), cut
 
 
 def _with_latency(
-    answer: Analysis, app: Application, graph: Graph, period: Fraction, spaced: bool, seconds: float
+    answer: Analysis, app: Application, graph: Graph, period: Fraction | None, spaced: bool, seconds: float
 ) -> Analysis:
-    spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
-    if spent is None:
-        return answer
-    free = without_serial(graph, _replicable(app))
-    least = latency(free, period * graph.per_ns, spaced=spaced, seconds=seconds)
-    return replace(
-        answer,
+    """Without a period there is none: that of the graph is not known, or the one asked for is too short."""
+    if period is None:
+        return answer.and_answer("latency", answer.cut.get("period"))
+    try:
+        spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
+    except Unfinished as ended:
+        return answer.and_answer("latency", ended.why)
+    least: Fraction | None = graph.ns(spent.longest)
+    if shared := _replicable(app):
+        try:
+            free = latency(without_serial(graph, shared), period * graph.per_ns, spaced=spaced, seconds=seconds)
+            least = graph.ns(free.longest)
+        except Unfinished:
+            least = None
+    return answer.and_answer(
+        "latency",
         latency=graph.ns(spent.longest),
         latency_sink=graph.names[spent.sink],
         latency_period=period,
-        latency_lower=None if least is None else graph.ns(least.longest),
+        latency_lower=least,
     )
 
 
@@ -252,7 +295,7 @@ class _Search:
         cost = None if self.weights is None else found.cost
         return Capacities(channels, cost, found.lower, period, found.exact)
 
-    def least(self) -> tuple[Capacities | None, Schedule | None, Schedule | None]:
+    def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
         """The least capacities, a schedule within them, and the schedule that is shortest to write."""
         graph = self.graph
         try:
@@ -261,12 +304,12 @@ class _Search:
             runs: list[tuple[int, int]] = []
             Execution(limited).run(record=runs)
         except TooManySteps:
-            return None, None, self._compact()
+            return None, "size", None, self._compact()
         reached = least_period(limited, seconds=self.seconds)
         loops = looped.folded(runs)
         schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
         found = replace(found, period=reached.upper, exact=reached.exact)
-        return self.capacities(found), schedule, self._compact()
+        return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
 
     def _compact(self) -> Schedule | None:
         loops = looped.single_appearance(self.graph)
@@ -274,17 +317,19 @@ class _Search:
             return None
         return Schedule(looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values()))
 
-    def keeping(self, period: Fraction) -> Capacities | None:
+    def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
         """The least capacities that keep a period in ns, or the fastest ones found in time."""
         try:
             front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
         except TooManySteps:
-            return None
-        return self.capacities(front.points[-1]) if front.points else None
+            return None, "size"
+        return self.capacities(front.points[-1]) if front.points else None, "time"
 
-    def front(self) -> tuple[tuple[Capacities, ...] | None, bool]:
+    def front(self) -> tuple[tuple[Capacities, ...] | None, bool, Why | None]:
+        """The trade-off, and whether it reaches full speed."""
         try:
             front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
         except TooManySteps:
-            return None, False
-        return tuple(self.capacities(p) for p in front.points), front.complete
+            return None, False, "size"
+        proved = front.complete and all(p.proved for p in front.points)
+        return tuple(self.capacities(p) for p in front.points), front.complete, None if proved else "time"

@@ -18,6 +18,7 @@ from fractions import Fraction
 from math import gcd
 from time import monotonic
 
+from .cycle_ratio import Why
 from .graph import Graph, bounded, part
 from .liveness import Execution
 from .throughput import least_period
@@ -30,7 +31,8 @@ MOST_DISTRIBUTIONS = 3000
 class Buffers:
     """`capacities` in tokens by channel index; `cost` is what was minimised, and nothing costs less than `lower`.
 
-    `period` is what they allow (None where it was not computed), at the most where it is not `exact`.
+    `period` is what they allow (None where it was not computed), at the most where it is not `exact`. `cut` says why
+    the search ended before it was through: the time, or too many distributions to try them all.
     """
 
     capacities: dict[int, int]
@@ -38,6 +40,7 @@ class Buffers:
     lower: int
     period: Fraction | None = None
     exact: bool = True
+    cut: Why | None = None
 
     @property
     def total(self) -> int:
@@ -86,11 +89,14 @@ def least_capacities(
     deadline = None if seconds is None else monotonic() + seconds
     capacities: dict[int, int] = {}
     lower = 0
+    cut: Why | None = None
     for block in _blocks(graph):
         found = _least_of_block(block, weights, most, deadline)
         capacities.update(found.capacities)
         lower += found.lower
-    return Buffers(dict(sorted(capacities.items())), _cost(capacities, weights), lower)
+        cut = cut or found.cut
+    cost = _cost(capacities, weights)
+    return Buffers(dict(sorted(capacities.items())), cost, lower, cut=cut if lower < cost else None)
 
 
 def _blocks(graph: Graph) -> Iterator[Graph]:
@@ -121,12 +127,14 @@ def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int, 
     heapq.heappush(queue, (_cost(start, weights), 0, 0, tuple(sorted(start.items())), first))
     seen = {queue[0][3]}
     number, lower = 0, None
+    cut: Why | None = None
     while True:
         cost, _, _, key, at = heapq.heappop(queue)
         if at.done:
-            return Buffers(dict(key), cost, cost if lower is None else lower)
-        if lower is None and (number > most or (deadline is not None and monotonic() > deadline)):
-            lower = cost
+            return Buffers(dict(key), cost, cost if lower is None else lower, cut=cut)
+        late = deadline is not None and monotonic() > deadline
+        if lower is None and (late or number > most):
+            lower, cut = cost, "time" if late else "size"
         options = []
         for wait in at.wait_cycle():
             if wait.edge not in space:

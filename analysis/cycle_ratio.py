@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ import numpy.typing as npt
 #: Whole numbers: int64, or Python's own as objects.
 Numbers = npt.NDArray[Any]
 Indices = npt.NDArray[np.intp]
+
+#: Why an analysis ends without its answer.
+Why = Literal["time", "size"]
 
 #: Sums below this fit into a machine word, and so does one of them and another.
 WORD = 2**62
@@ -68,8 +71,22 @@ class Critical:
     cycle: tuple[Arc, ...]
 
 
-class OutOfTime(Exception):
+class Unfinished(Exception):
+    """An analysis ended without its answer, for want of time or because the graph is too large for it."""
+
+    why: Why
+
+
+class OutOfTime(Unfinished):
     """The deadline has passed."""
+
+    why = "time"
+
+
+class TooLarge(Unfinished):
+    """More firings, or pairs of them, than are looked at."""
+
+    why = "size"
 
 
 def numbers(values: Sequence[int]) -> Numbers:

@@ -15,12 +15,12 @@ from time import monotonic
 
 import numpy as np
 
-from .cycle_ratio import WORD, Arcs, Indices, Numbers, OutOfTime, by_source, numbers
+from .cycle_ratio import WORD, Arcs, Indices, Numbers, OutOfTime, TooLarge, by_source, numbers
 from .graph import Edge, Graph
 
 #: A larger expansion is not built: nodes, and arcs.
-MOST_NODES = 2_000_000
-MOST_ARCS = 8_000_000
+MOST_NODES = 1_000_000
+MOST_ARCS = 4_000_000
 
 ONLY: Indices = np.zeros(1, dtype=np.intp)
 
@@ -49,12 +49,12 @@ class Expander:
     def expand(self, repeats: Mapping[int, int]) -> Expansion:
         """So many cycles of a task follow each other, and then the same again; each divides those of an iteration.
 
-        Raises OutOfTime, also where the expansion is too large.
+        Raises OutOfTime or TooLarge.
         """
         graph, edges = self._graph, [self._graph.edges[i] for i in self._edges]
         sizes = [repeats[t] * graph.phases[t] for t in self._tasks]
         if sum(sizes) > MOST_NODES:
-            raise OutOfTime
+            raise TooLarge
         pairs = list(self._useful(repeats))
         found = [len(p) for p, _, _ in pairs]
         first = dict(zip(self._tasks, accumulate(sizes, initial=0), strict=False))
@@ -91,10 +91,10 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     Firing p of the source produces tokens (I, I + P], firing q of the destination consumes (O - C, O], both repeated
     every so often; they meet when a multiple of the common divisor of both totals lies in the window below, and the
     largest one, in `laps` of that divisor, gives the tightest constraint. Where both tasks fire one at a time, pairs
-    that follow from others are left out. Raises OutOfTime where there are more than `most`.
+    that follow from others are left out. Raises TooLarge where there are more than `most`.
     """
     if max(len(edge.produced) * k_source, len(edge.consumed) * k_destination) > MOST_NODES:
-        raise OutOfTime
+        raise TooLarge
     if edge.kind == "serial":  # each before the next, the last before the first of the next lap
         p = np.arange(len(edge.produced) * k_source)
         return p, np.roll(p, -1), np.where(p == len(p) - 1, -1, 0)
@@ -120,7 +120,7 @@ def useful_pairs(edge: Edge, k_source: int, k_destination: int, in_order: bool, 
     low, high = rests.searchsorted(begin), rests.searchsorted(np.minimum(end, g))
     found = high - low + rests.searchsorted(np.maximum(end - g, 0))
     if int(found.sum()) > most:
-        raise OutOfTime
+        raise TooLarge
     maker = np.arange(len(makers)).repeat(found)
     place = np.arange(len(maker)) + (low - found.cumsum() + found)[maker]
     taker = by_rest[place % len(rests)]

@@ -17,7 +17,7 @@ from time import monotonic
 
 import networkx as nx
 
-from .cycle_ratio import OutOfTime, longest_paths, numbers
+from .cycle_ratio import longest_paths, numbers
 from .expansion import Expander
 from .graph import Graph
 
@@ -45,20 +45,13 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
     return sources, sinks
 
 
-def latency(graph: Graph, period: Fraction, *, spaced: bool, seconds: float | None = None) -> Latency | None:
+def latency(graph: Graph, period: Fraction, *, spaced: bool, seconds: float | None = None) -> Latency:
     """The worst latency of an iteration at this period, which the graph must be able to keep.
 
     Sources are released at the start of each iteration, their firings evenly over the period when `spaced`.
-    None when the graph is too large, or time is up.
+    Raises OutOfTime after `seconds`, or TooLarge.
     """
     deadline = None if seconds is None else monotonic() + seconds
-    try:
-        return _latency(graph, period, spaced, deadline)
-    except OutOfTime:
-        return None
-
-
-def _latency(graph: Graph, period: Fraction, spaced: bool, deadline: float | None) -> Latency:
     tasks = range(len(graph.names))
     expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(dict(enumerate(graph.cycles)))
     first = list(accumulate(graph.firings, initial=0))

@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from time import monotonic
 
-from .cycle_ratio import Arc, Indices, OutOfTime, largest_cycle_ratio
+from .cycle_ratio import Arc, Indices, Unfinished, Why, largest_cycle_ratio
 from .expansion import MOST_NODES, Expander
 from .graph import Graph, Part, cyclic_parts
 from .liveness import Execution, TooManySteps
@@ -34,12 +34,13 @@ class Period:
     """Least period of one iteration, in units of the graph's times: it lies in [`lower`, `upper`].
 
     Equal when it is proved; `upper` is None when no schedule was found in time. `cycle` explains `lower`
-    (empty when nothing limits the speed).
+    (empty when nothing limits the speed). `cut` says why the search ended before the proof.
     """
 
     lower: Fraction
     upper: Fraction | None
     cycle: tuple[Step, ...]
+    cut: Why | None = None
 
     @property
     def exact(self) -> bool:
@@ -71,8 +72,9 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
         found = _of_part(graph, component, deadline)
         upper = None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
         slower = found.lower > worst.lower
-        worst = Period(found.lower if slower else worst.lower, upper, found.cycle if slower else worst.cycle)
-    return worst
+        cycle = found.cycle if slower else worst.cycle
+        worst = Period(found.lower if slower else worst.lower, upper, cycle, found.cut or worst.cut)
+    return worst if not worst.exact else replace(worst, cut=None)
 
 
 def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
@@ -112,8 +114,8 @@ def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
                 wanted = dict(zip(tasks, component.graph.cycles, strict=True))
             for t, k in wanted.items():
                 repeats[t] = lcm(repeats[t], k)
-    except OutOfTime:
-        return Period(lower.lower, upper, lower.cycle)
+    except Unfinished as ended:
+        return Period(lower.lower, upper, lower.cycle, ended.why)
 
 
 def _blocked(component: Part) -> bool:

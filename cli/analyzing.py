@@ -14,6 +14,7 @@ from .wording import cut_table, cycle_tasks, impossible, network_table, table
 
 if TYPE_CHECKING:
     from ..analysis.analyze import Analysis, Capacities
+    from ..model.application import Application
     from ..steps.analyses import CutPoint, NetworkMemory
 
 
@@ -58,23 +59,39 @@ def analyze(
     else:
         checked = steps.check(file, platform=platform)
     profile, stale = analyses.usable_profile(checked)
-    found = analyses.analyze(
-        checked, profile, overlap=overlap, for_period=buffers, pareto=pareto, seconds=seconds, report=progress
-    )
-    orders = analyses.processor_schedules(checked, profile)
-    memory = analyses.network_memory(file) if by_parts else None
     # That firings of a task follow each other is no fault where they may overlap.
     diagnostics = [d for d in checked.diagnostics if not (overlap and d.code == "F211")]
     show_diagnostics([*diagnostics, *stale], checked.system.sources)
+    orders = analyses.processor_schedules(checked, profile)
+    printed: dict[str, int] = {}
+
+    def tell(app: Application, so_far: Analysis) -> None:
+        """Print the answers as they come."""
+        lines = table(app, so_far, orders[app.name], buffers)
+        if printed and app.name not in printed:
+            print()
+        for line in lines[printed.get(app.name, 0) :]:
+            print(line, flush=True)
+        printed[app.name] = len(lines)
+
+    found = analyses.analyze(
+        checked,
+        profile,
+        overlap=overlap,
+        for_period=buffers,
+        pareto=pareto,
+        seconds=seconds,
+        report=progress,
+        answered=None if as_json else tell,
+    )
+    memory = analyses.network_memory(file) if by_parts else None
     if as_json:
         document: dict[str, Any] = {
             "apps": {name: _data(a) | {"processors": orders[name]} for name, a in found.items()}
         }
         print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
-    else:
-        print("\n\n".join(table(app, found[app.name], orders[app.name], buffers) for app in checked.system.apps))
-        if memory is not None:
-            print(f"\n{network_table(memory)}")
+    elif memory is not None:
+        print(f"\n{network_table(memory)}")
     if any(impossible(app, found[app.name]) for app in checked.system.apps):
         return 1
     refused = any(v.impossible for v in checked.verdicts.values()) and not overlap
@@ -114,6 +131,7 @@ def _data(a: Analysis) -> dict[str, Any]:
         else {"text": a.looped_schedule.text, "total": a.looped_schedule.total},
         "times_from": a.times.source,
         "unit_times": list(a.times.guessed),
+        "cut": a.cut,
     }
 
 

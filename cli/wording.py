@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .common import number
 
 if TYPE_CHECKING:
-    from ..analysis.analyze import Analysis, Capacities, Hop
+    from ..analysis.analyze import Analysis, Answer, Capacities, Hop
     from ..model.application import Application
     from ..networks.quantise import Loss
     from ..steps.analyses import CutPoint, NetworkMemory
@@ -54,8 +54,11 @@ def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
     return [h.task for i, h in enumerate(hops) if i == 0 or h.task != hops[i - 1].task]
 
 
-def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> str:
-    """Everything about one app, `orders` of its processors among it; `buffers` adds the table of channels."""
+def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> list[str]:
+    """Everything about one app, `orders` of its processors among it; `buffers` adds the table of channels.
+
+    It ends where an answer is still being looked for; what stands there stays when there are more.
+    """
     lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
 
     def row(name: str, text: str) -> None:
@@ -63,20 +66,25 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
 
     if not a.verdicts.consistent.holds:
         row("consistent", f"no: {a.verdicts.consistent.witness}")
-        return "\n".join(lines)
+        return lines
     row("iteration", _repetition(a.verdicts.repetition))
     if a.verdicts.deadlock_free.holds is False:
         row("deadlock-free", f"no: {a.verdicts.deadlock_free.witness}")
-        return "\n".join(lines)
+        return lines
     unit = _unit(a)
     row("times", _times(app, a))
-    row("least period", period(a) + _asked(app, a))
+    row("least period", period(a) + _ended(a, "period") + _asked(app, a))
     if a.critical_cycle:
         row("", cycle(a))
+    if "latency" not in a.answered:
+        return lines
     row("latency", _latency(app, a, unit))
-    if a.least_buffers is not None:
-        row("least buffers", _buffers(app, a.least_buffers, unit))
+    if "least_buffers" not in a.answered:
+        return lines
+    row("least buffers", _buffers(a, a.least_buffers, unit, "least_buffers"))
     if buffers:
+        if "period_buffers" not in a.answered:
+            return lines
         row("for the period", _for_period(app, a, unit))
     if a.schedule is not None:
         row("one processor", _cut(a.schedule.text))
@@ -91,7 +99,17 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
         lines += ["", *_channels(app, a)]
     if a.pareto is not None:
         lines += ["", *_front(a, unit)]
-    return "\n".join(lines)
+    return lines
+
+
+def _ended(a: Analysis, answer: Answer) -> str:
+    """Why an answer is not what was asked for."""
+    match a.cut.get(answer):
+        case "time":
+            return f"; the search ended after {a.seconds:g} s, --seconds gives more"
+        case "size":
+            return "; the graph is too large to look further"
+    return ""
 
 
 def _short(task: str) -> str:
@@ -150,14 +168,14 @@ def period(a: Analysis) -> str:
     """The least period of an iteration, or its bounds."""
     unit = _unit(a)
     if a.period is None:
-        return f"not found in time; at least {_time(a.period_lower, unit)}"
+        return f"at least {_time(a.period_lower, unit)}"
     if not a.period:
         return "0: nothing limits how fast firings follow each other"
     text = _time(a.period, unit)
-    if not unit:
-        text += f", {_decimal(10**9 / a.period, 6)} iterations per second"
     if a.period != a.period_lower:
-        text += f" (the best found in time; at least {_time(a.period_lower, unit)})"
+        text = f"between {_time(a.period_lower, unit)} and {text}"
+    elif not unit:
+        text += f", {_decimal(10**9 / a.period, 6)} iterations per second"
     if a.mean_period:
         text += f"; {_time(a.mean_period, unit)} at mean times"
     return text
@@ -196,7 +214,7 @@ def _latency(app: Application, a: Analysis, unit: bool) -> str:
     if a.latency is None:
         if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
             return "none: the period is below the least"
-        return "not found in time, or too large"
+        return f"not known{_ended(a, 'latency')}"
     text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
     if _too_late(app, a) and not unit:
         text += f"; the deadline is {_time(app.deadline_ns or app.period_ns, unit)}" + _verdict(a)
@@ -209,16 +227,16 @@ def _for_period(app: Application, a: Analysis, unit: bool) -> str:
             return "none: the period is below the least"
         if a.period == 0:
             return "none: with any buffers the period is above 0"
-        return "not found in time, or too large"
+        return f"not known{_ended(a, 'period_buffers')}"
     asked = app.period_ns or a.period
     late = a.period_buffers.period is None or (asked is not None and a.period_buffers.period > asked)
-    return ("not found in time; the fastest found: " if late else "") + _buffers(app, a.period_buffers, unit)
+    return ("not found; the fastest: " if late else "") + _buffers(a, a.period_buffers, unit, "period_buffers")
 
 
-def _buffers(app: Application, c: Capacities | None, unit: bool) -> str:
+def _buffers(a: Analysis, c: Capacities | None, unit: bool, answer: Answer) -> str:
     if c is None:
-        return "not found in time, or too large"
-    return f"{_size(c)}: with them the period is {_reached(c, unit)}"
+        return f"not known{_ended(a, answer)}"
+    return f"{_size(c)}: with them the period is {_reached(c, unit)}{_ended(a, answer)}"
 
 
 def _reached(c: Capacities, unit: bool) -> str:
@@ -257,7 +275,11 @@ def _front(a: Analysis, unit: bool) -> list[str]:
         bound = "proved" if p.proved else f"at least {_bound(p)}"
         rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound])
     lines = ["  " + line for line in columns(rows, left=0).splitlines()]
-    return lines if a.pareto_complete else [*lines, "  (the search ended before full speed was reached)"]
+    if not a.pareto_complete:
+        lines.append(f"  (full speed is not reached{_ended(a, 'pareto')})")
+    elif "pareto" in a.cut:
+        lines.append(f"  (not all is proved{_ended(a, 'pareto')})")
+    return lines
 
 
 def network_table(m: NetworkMemory) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -49,11 +49,13 @@ def analyze(
     pareto: bool = False,
     seconds: float = 10.0,
     report: Report | None = None,
+    answered: Callable[[Application, Analysis], None] | None = None,
 ) -> dict[str, Analysis]:
     """What every app can do: period, latency, buffers, schedules (analysis.analyze). Raises Faults.
 
     Texts whose only faults are rates that do not balance, or deadlocks, are analysed as far as that goes. Times are
-    those pinned for the platform, else declared, else stored in a profile; nothing is measured here.
+    those pinned for the platform, else declared, else stored in a profile; nothing is measured here. `answered` gets
+    what is known of an app whenever there is an answer more.
     """
     if _broken(checked):
         raise Faults(checked.diagnostics)
@@ -63,6 +65,11 @@ def analyze(
     means = _mean_periods(checked, profile, overlap)
     found = {}
     for app in checked.system.apps:
+
+        def tell(so_far: Analysis, app: Application = app) -> None:
+            if answered is not None:
+                answered(app, replace(so_far, mean_period=means.get(app.name)))
+
         answer = analyze_app(
             app,
             checked.verdicts[app.name],
@@ -72,6 +79,7 @@ def analyze(
             pareto=pareto,
             seconds=seconds,
             progress=report,
+            answered=tell,
         )
         found[app.name] = replace(answer, mean_period=means.get(app.name))
     return found
