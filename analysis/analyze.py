@@ -7,18 +7,20 @@ to take is decided here too (`execution_times`); measuring them is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from time import monotonic
 from typing import Any, Literal, get_args
 
 from ..model.application import Application
 from ..model.verdict import AppVerdicts, Verdict
 from . import looped
 from .buffers import Buffers, least_capacities, trade_off
-from .cycle_ratio import Unfinished, Why
+from .cycle_ratio import OutOfTime, Unfinished, Why
 from .graph import Graph, bounded, graph_of
 from .latency import latency
-from .liveness import Execution, TooManySteps
+from .liveness import Execution
 from .throughput import Deadlocked, Period, Step, least_period, without_serial
 
 Source = Literal["wcet", "profile", "unit"]
@@ -300,13 +302,14 @@ class _Search:
         graph = self.graph
         try:
             found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
-            limited = bounded(graph, found.capacities)
-            runs: list[tuple[int, int]] = []
-            Execution(limited).run(record=runs)
-        except TooManySteps:
-            return None, "size", None, self._compact()
+        except Unfinished as ended:
+            return None, ended.why, None, self._compact()
+        limited = bounded(graph, found.capacities)
+        runs: list[tuple[int, int]] = []
+        with suppress(OutOfTime):
+            Execution(limited, monotonic() + self.seconds).run(record=runs)
         reached = least_period(limited, seconds=self.seconds)
-        loops = looped.folded(runs)
+        loops = looped.folded(runs) if sum(n for _, n in runs) == sum(graph.firings) else None
         schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
         found = replace(found, period=reached.upper, exact=reached.exact)
         return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
@@ -319,17 +322,11 @@ class _Search:
 
     def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
         """The least capacities that keep a period in ns, or the fastest ones found in time."""
-        try:
-            front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
-        except TooManySteps:
-            return None, "size"
+        front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
         return self.capacities(front.points[-1]) if front.points else None, "time"
 
-    def front(self) -> tuple[tuple[Capacities, ...] | None, bool, Why | None]:
+    def front(self) -> tuple[tuple[Capacities, ...], bool, Why | None]:
         """The trade-off, and whether it reaches full speed."""
-        try:
-            front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
-        except TooManySteps:
-            return None, False, "size"
+        front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
         proved = front.complete and all(p.proved for p in front.points)
         return tuple(self.capacities(p) for p in front.points), front.complete, None if proved else "time"

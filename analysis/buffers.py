@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import gcd
 from time import monotonic
 
-from .cycle_ratio import Why
+from .cycle_ratio import OutOfTime, Why
 from .graph import Graph, bounded, part
 from .liveness import Execution
 from .throughput import least_period
@@ -84,14 +84,16 @@ def least_capacities(
     """The least total capacity with which the graph still runs for ever, by biconnected components.
 
     A token of channel c costs `weights[c]` (its bytes; 1 unless given). The graph must be live without bounds. After
-    `seconds`, and after `most` distributions of one component, the search goes straight on. Raises TooManySteps.
+    six tenths of `seconds`, and after `most` distributions of one component, the search goes straight on. Raises
+    TooManySteps where there is no limit of time, and OutOfTime where that was too short for any.
     """
-    deadline = None if seconds is None else monotonic() + seconds
+    began = monotonic()
+    exact_until, end = (None, None) if seconds is None else (began + 0.6 * seconds, began + seconds)
     capacities: dict[int, int] = {}
     lower = 0
     cut: Why | None = None
     for block in _blocks(graph):
-        found = _least_of_block(block, weights, most, deadline)
+        found = _least_of_block(block, weights, most, exact_until, end)
         capacities.update(found.capacities)
         lower += found.lower
         cut = cut or found.cut
@@ -117,11 +119,13 @@ def _blocks(graph: Graph) -> Iterator[Graph]:
         yield part(graph, sorted(frozenset().union(*pairs)), sorted(i for p in pairs for i in between[p])).graph
 
 
-def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int, deadline: float | None) -> Buffers:
+def _least_of_block(
+    block: Graph, weights: Mapping[int, int] | None, most: int, exact_until: float | None, end: float | None
+) -> Buffers:
     start = start_capacities(block)
     graph = bounded(block, start)
     space = {i: e.channel for i, e in enumerate(graph.edges) if e.kind == "space"}
-    first = Execution(graph)
+    first = Execution(graph, end)
     first.run()
     queue: list[tuple[int, int, int, tuple[tuple[int, int], ...], Execution]] = []
     heapq.heappush(queue, (_cost(start, weights), 0, 0, tuple(sorted(start.items())), first))
@@ -132,7 +136,7 @@ def _least_of_block(block: Graph, weights: Mapping[int, int] | None, most: int, 
         cost, _, _, key, at = heapq.heappop(queue)
         if at.done:
             return Buffers(dict(key), cost, cost if lower is None else lower, cut=cut)
-        late = deadline is not None and monotonic() > deadline
+        late = exact_until is not None and monotonic() > exact_until
         if lower is None and (late or number > most):
             lower, cut = cost, "time" if late else "size"
         options = []
@@ -184,7 +188,7 @@ def trade_off(
 
     A token of channel c costs `weights[c]` (1 unless given). `until` (in the graph's unit of time) ends the search at
     the first distribution with at most that period. After six tenths of `seconds` the search goes straight on: what it
-    finds then may be larger than need be. Raises TooManySteps.
+    finds then may be larger than need be.
     """
     began = monotonic()
     exact_until, end = began + 0.6 * seconds, began + 0.85 * seconds
@@ -205,7 +209,10 @@ def trade_off(
         if now > end:
             break
         capacities = dict(zip(order, sizes, strict=True))
-        period, growth, exact = _look(graph, capacities, space, end - now)
+        try:
+            period, growth, exact = _look(graph, capacities, space, end)
+        except OutOfTime:
+            break
         if not exact and bound is None:
             bound = cost
             seen.clear()
@@ -235,18 +242,19 @@ def trade_off(
 
 
 def _look(
-    graph: Graph, capacities: dict[int, int], grain: dict[int, int], seconds: float
+    graph: Graph, capacities: dict[int, int], grain: dict[int, int], end: float
 ) -> tuple[Fraction | None, dict[int, int], bool]:
     """The period of a distribution (None after a deadlock), and which channels have to grow by how much to get on.
 
     The last is false when time was too short: then the period is only reached, and any channel may have to grow.
+    Raises OutOfTime where it was too short even for an iteration.
     """
     limited = bounded(graph, capacities)
-    execution = Execution(limited)
+    execution = Execution(limited, end)
     if not execution.run():
         waits = [(limited.edges[w.edge], w.missing) for w in execution.wait_cycle()]
         return None, {e.channel: missing for e, missing in waits if e.kind == "space"}, True
-    found = least_period(limited, seconds=seconds)
+    found = least_period(limited, seconds=max(0.0, end - monotonic()))
     if not found.exact:
         return found.upper, dict(grain), False
     on_cycle = {limited.edges[s.edge] for s in found.cycle}
@@ -271,7 +279,10 @@ def _shrunk(
         while low < high and monotonic() < end:
             middle = (low + high) // 2
             tried = {**best, channel: least[channel] + middle * grain[channel]}
-            reached, _, certain = _look(graph, tried, grain, end - monotonic())
+            try:
+                reached, _, certain = _look(graph, tried, grain, end)
+            except OutOfTime:
+                break
             if reached is not None and reached <= goal:
                 high, best, period, exact = middle, tried, reached, certain
             else:

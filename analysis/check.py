@@ -16,10 +16,12 @@ from .graph import Graph, Part, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
-from .throughput import Deadlocked, least_period, without_serial
+from .throughput import Deadlocked, is_live, least_period, without_serial
 
-#: Seconds for a proof by schedule where an iteration is too long to execute.
+#: Seconds for a proof by schedule.
 PROOF_SECONDS = 2.0
+#: Where an iteration has more firings, a schedule is looked for before it is executed.
+MANY_FIRINGS = 20_000
 #: Blocked tasks shown beside those of the ring.
 MOST_WITNESSES = 6
 
@@ -72,17 +74,17 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     graph = graph_of(app, balance.vector, overlap=True)
     for component in cyclic_parts(graph):
         inner = component.graph
+        count = sum(inner.firings)
+        live = _by_schedule(app, balance, component) if count > MANY_FIRINGS else False
+        if live is True:
+            continue
         try:
             found = deadlock(inner)
         except TooManySteps:
-            try:
-                live = _live_by_schedule(app, balance, component)
-            except Deadlocked as proof:
-                faults.append(_blocked_later(app, proof))
+            if isinstance(live, Deadlocked):
+                faults.append(_blocked_later(app, live))
             else:
-                if not live:
-                    count = sum(inner.firings)
-                    undecided.append(f"one iteration of a cycle has {count} firings, too many to execute them all")
+                undecided.append(f"one iteration of a cycle has {count} firings, too many to execute them all")
             continue
         if found is not None:
             faults.append(_blocked(app, inner, found))
@@ -94,15 +96,15 @@ def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Dia
     return Verdict(True, "one iteration completes and returns every channel to its initial tokens"), ()
 
 
-def _live_by_schedule(app: Application, balance: Repetition, component: Part) -> bool:
-    """A periodic schedule of tasks that fire one at a time proves that they never block. Raises Deadlocked."""
+def _by_schedule(app: Application, balance: Repetition, component: Part) -> bool | Deadlocked:
+    """True when a periodic schedule of tasks that fire one at a time proves that they never block, or the opposite."""
     graph = graph_of(app, balance.vector)
     serial = [i for i, e in enumerate(graph.edges) if e.kind == "serial" and e.source in set(component.tasks)]
     inner = part(graph, component.tasks, [*component.edges, *serial]).graph
     try:
-        return least_period(inner, seconds=PROOF_SECONDS).upper is not None
+        return is_live(inner, seconds=PROOF_SECONDS)
     except Deadlocked as proof:
-        raise Deadlocked(component.tasks[t] for t in proof.tasks) from proof
+        return Deadlocked(component.tasks[t] for t in proof.tasks)
 
 
 def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:

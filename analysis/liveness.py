@@ -13,10 +13,12 @@ import heapq
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from time import monotonic
 
+from .cycle_ratio import OutOfTime
 from .graph import Graph
 
-#: More steps than this are not simulated; a step is a task that fires as often as it can at once.
+#: Without a deadline no more steps than this are simulated; a step is a task that fires as often as it can at once.
 MOST_STEPS = 1_000_000
 #: The search for the fewest initial tokens looks at so many placements before it settles for what it has.
 MOST_PLACEMENTS = 400
@@ -40,10 +42,13 @@ class Wait:
 
 
 class Execution:
-    """One iteration under way: `tokens` per edge, `fired` per task. It can go on after tokens were added."""
+    """One iteration under way: `tokens` per edge, `fired` per task. It can go on after tokens were added.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    With a `deadline` it may take any number of steps until then.
+    """
+
+    def __init__(self, graph: Graph, deadline: float | None = None) -> None:
+        self.graph, self.deadline = graph, deadline
         self.tokens = [e.tokens for e in graph.edges]
         self.fired = [0] * len(graph.names)
         self.steps = 0
@@ -78,20 +83,23 @@ class Execution:
     def run(self, first: Iterable[int] | None = None, record: list[tuple[int, int]] | None = None) -> bool:
         """Fire until the iteration is complete or nothing moves; `first` are the tasks to look at (default all).
 
-        `record` receives runs (task, firings). Raises TooManySteps.
+        `record` receives runs (task, firings). Raises TooManySteps, or OutOfTime where there is a deadline.
         """
         work = deque(range(len(self.graph.names)) if first is None else first)
         queued = set(work)
         goal = self.graph.firings
-        steps = self.steps
+        steps, looks = self.steps, 0
         while work:
             task = work.popleft()
             queued.discard(task)
             count = self._fire(task, goal[task])
             steps += 1 + count // 64
+            if self.deadline is not None and looks % 1024 == 0 and monotonic() > self.deadline:
+                raise OutOfTime
+            looks += 1
             if not count:
                 continue
-            if steps > MOST_STEPS:
+            if self.deadline is None and steps > MOST_STEPS:
                 raise TooManySteps
             if record is not None:
                 if record and record[-1][0] == task:

@@ -77,7 +77,17 @@ def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
     return worst if not worst.exact else replace(worst, cut=None)
 
 
-def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
+def is_live(graph: Graph, *, seconds: float) -> bool:
+    """True when the tasks, which fire once at a time, can do so for ever: any periodic schedule proves it.
+
+    False when none was found in time. Raises Deadlocked.
+    """
+    deadline = monotonic() + seconds
+    found = [_of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)]
+    return all(p.upper is not None for p in found)
+
+
+def _of_part(graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False) -> Period:
     tasks, edges = component.tasks, component.edges
     # What the firings of a task need one after the other is a bound whatever happens.
     alone = [
@@ -103,6 +113,8 @@ def _of_part(graph: Graph, component: Part, deadline: float | None) -> Period:
             if critical.ratio is not None:
                 ratio = critical.ratio * expansion.scale
                 upper = ratio if upper is None else min(upper, ratio)
+                if any_schedule:
+                    return Period(lower.lower, upper, lower.cycle)
             if all(repeats[t] % k == 0 for t, k in wanted.items()):
                 steps = _steps(critical.cycle, expansion.owner)
                 if critical.ratio is None:
