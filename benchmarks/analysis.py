@@ -33,7 +33,7 @@ from typing import Any
 
 from flowc.analysis.buffers import least_capacities
 from flowc.analysis.check import check
-from flowc.analysis.cycle_ratio import Arc, largest_cycle_ratio
+from flowc.analysis.cycle_ratio import Arc, arcs_of, largest_cycle_ratio
 from flowc.analysis.graph import Graph, bounded, cyclic_parts, graph_of
 from flowc.analysis.order import iteration_order
 from flowc.analysis.repetition import repetition
@@ -166,7 +166,9 @@ def expanded(limited: Graph) -> tuple[int, dict[tuple[int, int], tuple[int, int]
 def own_solver(limited: Graph) -> Fraction | None:
     """The full expansion, with flowc's solver."""
     nodes, arcs = expanded(limited)
-    found = largest_cycle_ratio(nodes, [Arc(a, b, spent, between, -1) for (a, b), (spent, between) in arcs.items()])
+    found = largest_cycle_ratio(
+        arcs_of(nodes, [Arc(a, b, spent, between, -1) for (a, b), (spent, between) in arcs.items()])
+    )
     return found.ratio
 
 
