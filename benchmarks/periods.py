@@ -129,7 +129,7 @@ class Kiter:
             said = ""
         told = [line.split()[-1] for line in said.splitlines() if "Period is" in line]
         self.period = float(told[0]) if told else None
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        return max(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 0.001)
 
 
 def row(file: Path, program: Path | None, count: int) -> list[str]:

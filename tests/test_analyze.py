@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from flowc import steps
+from flowc.analysis.analyze import Analysis
 from flowc.analysis.buffers import least_capacities
 from flowc.analysis.graph import bounded, graph_of
 from flowc.analysis.liveness import Execution
 from flowc.analysis.static_order import Schedule, Step
 from flowc.cli import app
+from flowc.cli.wording import table
 from flowc.codegen import deploy as deploying
+from flowc.model.application import Application
 from flowc.steps import analyses
 from typer.testing import CliRunner, Result
 
@@ -358,3 +361,47 @@ def test_where_a_network_can_be_cut(write: Write) -> None:
     shown = analyze(network, "--cuts").stdout.splitlines()
     assert [line.split()[0] for line in shown[2:]] == [c["layer"] for c in found]
     assert analyze(write(CD_TO_DAT), "--cuts").exit_code == 2
+
+
+def test_answers_come_one_by_one(write: Write) -> None:
+    """What is printed for the first ones stays when there are more."""
+    checked = steps.check(write(CD_TO_DAT))
+    seen: list[tuple[tuple[str, ...], list[str]]] = []
+
+    def tell(app: Application, so_far: Analysis) -> None:
+        seen.append((so_far.answered, table(app, so_far, {}, buffers=True)))
+
+    found = analyses.analyze(checked, None, for_period=True, pareto=True, answered=tell)["Convert"]
+    assert [len(answers) for answers, _ in seen] == [1, 2, 3, 5]
+    assert seen[0][0] == ("period",) and seen[0][1][-1].strip() == "f dictates it: its firings follow each other"
+    whole = table(checked.system.apps[0], found, {}, buffers=True)
+    for _, lines in seen:
+        assert whole[: len(lines)] == lines
+    assert seen[-1][1] == whole and found.cut == {}
+
+
+def test_a_limit_of_time_says_what_it_cut(write: Write) -> None:
+    """No time at all: bounds are left, in words and in the document."""
+    text = write(CONTROL.replace("PERIOD", "9"))
+    checked = steps.check(text)
+    found = analyses.analyze(checked, None, for_period=True, seconds=-1.0)["Control"]
+    assert found.cut == {"period": "time", "latency": "time", "least_buffers": "time"}
+    assert not (found.period or found.latency or found.least_buffers) and found.period_lower == 5_000_000
+    words = "\n".join(table(checked.system.apps[0], found, {}, buffers=True))
+    assert "least period    at least 5 ms; the search ended after -1 s, --seconds gives more; asked for: 9 ms" in words
+    assert "latency         not known; the search ended after -1 s, --seconds gives more" in words
+    assert "least buffers   not known; the search ended after -1 s, --seconds gives more" in words
+    assert json.loads(analyze(text, "--json").stdout)["apps"]["Control"]["cut"] == {}
+
+
+def test_a_graph_that_is_too_large_is_given_with_its_bounds(write: Write) -> None:
+    p, q = 10**9 + 7, 10**9 + 9
+    text = write(
+        f"task A {{ in x rate {p}  out y rate {p}  wcet 2 ns }}\ntask B {{ in x rate {q}  out y rate {q}  wcet 1 ns }}\n"
+        f"app Big {{ a: A  b: B  a -> b -> delay {p + q - 1} -> a }}\n"
+    )
+    shown = analyze(text, "--seconds", "1")
+    assert re.search(r"least period    between \S+ s and \S+ s; the graph is too large to look further", shown.stdout)
+    assert "latency         not known; the graph is too large to look further" in shown.stdout
+    cut = json.loads(analyze(text, "--seconds", "1", "--json").stdout)["apps"]["Big"]["cut"]
+    assert (cut["period"], cut["latency"]) == ("size", "size")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from fractions import Fraction
 from math import gcd
 
 import networkx as nx
 import pytest
-from flowc.analysis.cycle_ratio import Arc, arcs_of, largest_cycle_ratio
+from flowc.analysis.check import check
+from flowc.analysis.cycle_ratio import Arc, OutOfTime, arcs_of, largest_cycle_ratio
 from flowc.analysis.graph import Graph, bounded, graph_of
+from flowc.analysis.latency import latency
 from flowc.analysis.liveness import Execution
 from flowc.analysis.repetition import repetition
 from flowc.analysis.throughput import Deadlocked, least_period
@@ -219,3 +222,66 @@ def test_long_lists_of_phases_keep_to_the_budget() -> None:
     app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "i", 30000)])
     with in_a_moment():
         least_period(graph_of(app, repetition(app).vector), seconds=1)
+
+
+@settings(max_examples=200)
+@given(SEEDS, st.sampled_from([10**9 + 7, 10**18 + 9, 10**30 + 57]))
+def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
+    """Times may be as long as they like: period and latency grow with them, and nothing is rounded."""
+    rng = random.Random(seed)
+    app, _ = graphs.consistent(rng)
+    graph = graph_of(app, repetition(app).vector, graphs.times(rng, app))
+    if not Execution(graph).run():
+        return
+    slower = replace(graph, times=tuple(tuple(factor * x for x in ts) for ts in graph.times))
+    period = least_period(graph).lower
+    assert least_period(slower).lower == factor * period
+    spent = latency(graph, period, spaced=True).longest
+    assert latency(slower, factor * period, spaced=True).longest == factor * spent
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_rows_of_tasks_with_hardly_any_room(seed: int) -> None:
+    """Nearly every firing is on a critical cycle; with many firings per iteration, as in coded signal processing."""
+    rng = random.Random(seed)
+    cycles = [rng.choice((1, 2, 3, 4, 6, 8, 12, 24)) for _ in range(rng.randint(2, 7))]
+    ports: list[tuple[dict[str, list[int]], dict[str, list[int]]]] = [({}, {}) for _ in cycles]
+    channels = []
+    room = {}
+    for i, (a, b) in enumerate(itertools.pairwise(cycles)):
+        traffic = a * b // gcd(a, b) * rng.choice((1, 2))
+        ports[i][1][f"o{i}"] = [traffic // a]
+        ports[i + 1][0][f"i{i}"] = [traffic // b]
+        channels.append((f"A.t{i}", f"o{i}", f"A.t{i + 1}", f"i{i}", 0))
+        grain = gcd(traffic // a, traffic // b)
+        room[i] = traffic // a + traffic // b - grain + rng.choice((0, 0, 1, 2)) * grain
+    app = graphs.app([graphs.task(f"A.t{i}", *ends) for i, ends in enumerate(ports)], channels)
+    times = {t.name: (Fraction(rng.randint(1, 50)),) for t in app.tasks}
+    vector = repetition(app).vector
+    graph = bounded(graph_of(app, vector, times), room)
+    expected = slow.period_of(app, vector, times, {app.channels[i].name: n for i, n in room.items()})
+    assert graph.ns(least_period(graph).lower) == expected
+
+
+def test_a_limit_of_time_or_size_leaves_bounds_and_says_which() -> None:
+    graph = graph_with_wcets(graphs.known("modem")[0])
+    late = least_period(graph, seconds=-1.0)
+    assert (late.cut, late.exact) == ("time", False) and late.lower <= 16
+    with pytest.raises(OutOfTime):
+        latency(graph, Fraction(16), spaced=False, seconds=-1.0)
+    p, q = 10**9 + 7, 10**9 + 9
+    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1)])
+    assert least_period(graph_of(app, repetition(app).vector)).cut == "size"
+    assert least_period(graph).cut is None
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_loops_with_many_firings_are_decided(missing: int) -> None:
+    """Of coprime rates p and q, p + q - 1 tokens are the fewest with which two tasks in a loop go on."""
+    p, q = 20011, 30011
+    tasks = [graphs.task("A.a", {"back": [p]}, {"o": [p]}), graphs.task("A.b", {"i": [q]}, {"o": [q]})]
+    app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1 - missing)])
+    verdicts, _ = check(app)
+    assert verdicts.deadlock_free.holds is (missing == 0)
