@@ -6,6 +6,7 @@ What they are for is left to `quantise.py`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,9 @@ def _arrays(file: Path, name: str, inputs: Sequence[Border]) -> dict[str, np.nda
 
     try:
         _require_small(file.stat().st_size)
-        loaded = np.load(file, allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as one about files that Python 2 wrote
+            loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             with loaded:
                 _require_small(sum(entry.file_size for entry in loaded.zip.infolist()))

@@ -46,7 +46,7 @@ def make_numpy(rng: Random, folder: Path) -> None:
         if rng.random() < 0.2:
             content = _with_other_entry(rng)
         name = "a.npz"
-    (folder / name).write_bytes(mutate.data(rng, content) if rng.random() < 0.8 else content)
+    (folder / name).write_bytes(mutate.data(rng, content) if rng.random() < 0.6 else content)
 
 
 def _with_other_entry(rng: Random) -> bytes:

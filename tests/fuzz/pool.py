@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from flowc.dsl import format as layout
 from flowc.dsl import load
 from flowc.dsl.parse import Parser
 
@@ -230,7 +231,7 @@ class _Worker:
 
     def _child(self, write: int) -> None:
         parser = Parser()  # most of the time of a small text goes into compiling the grammar
-        load.Parser = lambda: parser  # type: ignore[assignment,misc]
+        load.Parser = layout.Parser = lambda: parser  # type: ignore[assignment,misc]
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
         weights = [KINDS[k].weight for k in self._kinds]

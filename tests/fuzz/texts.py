@@ -56,9 +56,9 @@ def seeds() -> list[str]:
 def make(rng: Random, folder: Path) -> None:
     """One text, sometimes with another one that it may use."""
     way = rng.random()
-    if way < 0.6:
+    if way < 0.5:
         said = mutate.text(rng, rng.choice(seeds()), seeds())
-    elif way < 0.75:
+    elif way < 0.6:
         said = "\n".join(from_grammar(rng) for _ in range(rng.randrange(1, 6)))
     else:
         said = plausible(rng)
