@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING, List, Optional, Sequence, Set, Tuple
 
@@ -48,16 +49,19 @@ def keep(program: Program, watchdog: float) -> None:
     program.board.beat()
     dump = anonymous_memory()
     lifeline, ours = os.pipe()
-    heard = END | OTHERS | {signal.SIGCHLD}
+    heard = END | OTHERS | {signal.SIGCHLD, signal.SIGALRM}
     unheard = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child:
         os.close(lifeline)
         _forget_streams()
-        status = 1
+        status = 70
         try:
             status = _Keeper(program, watchdog, child, dump).until_over(heard)
+        except BaseException:  # a mistake of ours
+            traceback.print_exc()
+            os.kill(child, signal.SIGKILL)
         finally:
             os._exit(status)
     program.keeper = os.getppid()
@@ -91,9 +95,11 @@ class _Keeper:
 
     def until_over(self, heard: Set[signal.Signals]) -> int:
         """Wait for the end of the program; the status to exit with."""
+        # Not sigtimedwait: interrupted after its time (by a stop that lasted), it returns what was never received.
+        signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
         while True:
-            news = signal.sigtimedwait(heard, TICK)
-            if news is not None and news.si_signo != signal.SIGCHLD:
+            news = signal.sigwaitinfo(heard)
+            if news.si_signo not in (signal.SIGCHLD, signal.SIGALRM):
                 self._hand_on(news.si_signo, news.si_code <= 0)
             pid, status = os.waitpid(self._child, os.WNOHANG)
             if pid:
@@ -176,17 +182,18 @@ class _Keeper:
         return Failure("", "", None, "the program failed outside of its tasks: " + reason)
 
     def _crash(self) -> Tuple[Optional[Task], str]:
-        """Whose call has crashed, and its frames outside of the runtime, as Python's fault handler has left them."""
+        """Whose call has crashed, and the lines of its own code, as Python's fault handler has left them."""
         lines = iter(os.pread(self._dump, LONGEST_DUMP, 0).decode("ascii", "replace").splitlines())
         for line in lines:
             if line.startswith("Current thread "):
                 break
         frames = list(takewhile(lambda line: line.startswith("  File "), lines))
         names = {t.name.encode("ascii", "backslashreplace").decode()[:500]: t for t in self._tasks}
-        calls = [f.rpartition(" in ")[2] for f in frames]
-        here = '  File "%s%s' % (os.path.dirname(os.path.abspath(__file__)), os.sep)
-        own = [f + "\n" for f in reversed(frames) if not f.startswith(here)]
-        return next((names[c] for c in calls if c in names), None), "".join(own)
+        for i, frame in enumerate(frames):  # the innermost one first
+            task = names.get(frame.rpartition(" in ")[2])
+            if task is not None:
+                return task, "".join(f + "\n" for f in reversed(frames[:i]))
+        return None, ""
 
 
 def _named(inside: Inside) -> str:
