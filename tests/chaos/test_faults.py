@@ -62,7 +62,7 @@ def spread() -> list[str]:
 
 
 def arguments(kind: str, seconds: int) -> list[str]:
-    """Only what hangs is given a short time: on a busy machine everything takes long."""
+    """Only what hangs is given a short time, and no shorter than what others need to start on a busy machine."""
     waiting = ["--watchdog", str(seconds)] if kind in HANGING else []
     return ["--frames", str(FRAMES), *waiting, *(["--strict"] if kind in ("shape", "dtype") else [])]
 
@@ -89,7 +89,7 @@ def check(stdout: str, where: str, moment: str) -> None:
 @pytest.mark.parametrize("fault", spread())
 def test_threads(programs: Make, fault: str) -> None:
     where, moment, kind = fault.split(":")
-    done = hurt(programs("threads"), fault, *arguments(kind, 3))
+    done = hurt(programs("threads"), fault, *arguments(kind, 5))
     assert done.returncode == 1, done.stderr
     assert told(done.stderr, where, moment, WORDS[kind]), done.stderr
     assert "Traceback" not in done.stderr
@@ -99,10 +99,10 @@ def test_threads(programs: Make, fault: str) -> None:
         assert [w for w in WHERE if f"closes {w}\n" in done.stdout] == list(begun)
 
 
-@pytest.mark.parametrize("fault", spread()[::3])  # of both sorts
+@pytest.mark.parametrize("fault", [*spread()[:-10:3], "middle:start:hang", "sink:fire:hold", "source:close:c_hang"])
 def test_processes(programs: Make, fault: str) -> None:
     where, moment, kind = fault.split(":")
-    done = hurt(programs("processes"), fault, *arguments(kind, 8))
+    done = hurt(programs("processes"), fault, *arguments(kind, 15))
     assert done.returncode == 1, done.stderr
     assert told(done.stderr, where, moment, WORDS[kind]), done.stderr
     check(done.stdout, where, moment)
@@ -136,7 +136,7 @@ def test_c_code(programs: Make, moments: str, kind: str, words: str) -> None:
 
 
 def in_c(program: Path, moment: str, kind: str, words: str) -> None:
-    done = hurt(program, f"c:{moment}:{kind}", *arguments(kind, 3))
+    done = hurt(program, f"c:{moment}:{kind}", *arguments(kind, 5))
     assert done.returncode == 1, done.stderr
     assert told(done.stderr, "middle", moment, words), done.stderr
     check(done.stdout, "middle", moment)
@@ -160,7 +160,7 @@ def test_what_takes_long_is_named_before_it_is_ended(programs: Make, tmp_path: P
         ("sink:close:c_hang", "A.sink is closing"),
         ("sink:fire:hold", r".*A.sink \(firing 2\) is in a firing"),
     ):
-        done = hurt(home, fault, "--frames", str(FRAMES), "--watchdog", "4")
+        done = hurt(home, fault, "--frames", str(FRAMES), "--watchdog", "6")
         assert done.returncode == 1
         assert re.search(rf"^flowc: no sign of life for \d+ s: {words}$", done.stderr, re.MULTILINE), done.stderr
 
