@@ -147,7 +147,7 @@ def test_a_stop_ends_it_between_two_firings(rounds: list[bool]) -> None:
 
     program.apps[0].tasks[-1].code = Call(sink)
     assert program.run()
-    assert program.apps[0].frames == 401
+    assert program.apps[0].frames == 400
 
 
 def test_arrays_between_tasks_are_read_only(rounds: list[bool]) -> None:
