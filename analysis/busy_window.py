@@ -1,7 +1,8 @@
 """Busy windows: how long a run of firings on one processor can take while others want the processor too.
 
 In: the own work, and the event streams of everybody else on the processor. Out: the length of a window, as the least
-fixed point of "work that has come so far".
+fixed point of "work that has come so far". Where more is known of a task than its worst case, its firings count as its
+workload curve says.
 
 A window begins at a moment before which nobody whose work counts was waiting, so that all of it came inside the window
 (Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", 1990; Richter, "Compositional
@@ -14,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from ..model.workload import WorkloadCurve
 
 #: Longer than any time that is looked at.
 EVER = 1 << 80
@@ -41,6 +44,37 @@ class EventStream:
         return max((events - 1) * self.period - self.jitter, (events - 1) * self.distance, Fraction(0))
 
 
+#: A task (by a number of its own) with its curve, and how often it fires.
+Curved = tuple[int, WorkloadCurve, int]
+
+
+class Tally:
+    """Adds up work of workers: firings of one task count together, as its curve says.
+
+    What a worker runs in a window is a stretch of its sequence, so that the firings of a task in it follow each other.
+    """
+
+    __slots__ = ("_fired",)
+
+    def __init__(self) -> None:
+        self._fired: dict[int, int] = {}
+
+    def add(self, plain: int, curved: tuple[Curved, ...], times: int) -> int:
+        """What so many more of something take, on top of what was added before."""
+        total = plain * times
+        for task, curve, firings in curved:
+            before = self._fired.get(task, 0)
+            after = self._fired[task] = before + firings * times
+            total += curve.total(after) - curve.total(before)
+        return total
+
+
+def demanded(demands: Iterable[Demand], counts: Iterable[int]) -> int:
+    """Time of all of them together, if each comes so often."""
+    tally = Tally()
+    return sum(tally.add(d.plain, d.curved, n) for d, n in zip(demands, counts, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Work of one worker, of which job `first` begins: `cost` so often as events of its stream fall into a window.
@@ -49,6 +83,8 @@ class Demand:
     in one that begins anywhere, so what came before and was late counts as well: both have the jitter in them, and
     spacing - 1 to round up. `per_round` of them are one round of the worker. One event is at hand at `ready` after the
     start of a round at the earliest, the others so many spacings from it.
+
+    Several of them may take less than so many times the cost: `plain` always does, what is `curved` as its curves say.
     """
 
     came: int
@@ -57,11 +93,13 @@ class Demand:
     cost: int
     per_round: int
     first: int
-    ready: int = 0
+    ready: int
+    plain: int
+    curved: tuple[Curved, ...] = ()
 
 
 #: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in the queue only.
-ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1)
+ALWAYS = Demand(EVER, EVER, 1, 1, 1, -1, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +135,7 @@ class Loss:
 
     def time(self, window: int) -> int:
         """What is lost at most in a window."""
-        return self.lost(window, sum((window + d.ran) // d.spacing * d.cost for d in self.demands))
+        return self.lost(window, demanded(self.demands, [(window + d.ran) // d.spacing for d in self.demands]))
 
     def lost(self, window: int, busy: int) -> int:
         """What is lost in a window with so much work of others: work goes on at under/over of its speed meanwhile."""
@@ -128,9 +166,7 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
     demands, losses = rivals.all, rivals.losses
     window = own or 1
     while True:
-        work = own
-        for d in demands:
-            work += (window + d.came) // d.spacing * d.cost
+        work = own + _coming(demands, window)
         if losses:
             work = rivals.slowed(work, window)
         if work > limit:
@@ -149,9 +185,7 @@ def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, 
     higher, queues, losses = rivals.higher, rivals.queues, rivals.losses
     window = max(own, least, 1)
     while True:
-        work = own
-        for d in higher:
-            work += (window + d.came) // d.spacing * d.cost
+        work = own + _coming(higher, window)
         for q in queues:
             work += queued(q, parts, level, window)
         if losses:
@@ -163,6 +197,11 @@ def served_window(own: int, parts: int, level: int, rivals: Rivals, limit: int, 
         window = work
 
 
+def _coming(demands: Sequence[Demand], window: int) -> int:
+    """Work that can have come in a window."""
+    return demanded(demands, [(window + d.came) // d.spacing for d in demands])
+
+
 def queued(queue: Queue, parts: int, level: int, window: int) -> int:
     """Time that an equal takes from a window."""
     counts = (min((level + d.came) // d.spacing, (window + d.ran) // d.spacing) for d in queue.demands)
@@ -171,9 +210,10 @@ def queued(queue: Queue, parts: int, level: int, window: int) -> int:
 
 def taken(queue: Queue, parts: int, counts: Iterable[int]) -> int:
     """Time that an equal takes from so many own sub-tasks, if each of its demands comes so often."""
+    tally = Tally()
     time = rounds = 0
     for d, count in zip(queue.demands, counts, strict=True):
-        time += count * d.cost
+        time += tally.add(d.plain, d.curved, count)
         rounds = max(rounds, -(-count // d.per_round))
     return time if queue.sums is None else min(time, queue.longest(parts, rounds))
 

@@ -11,11 +11,11 @@ before it kept to its bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NoReturn
 
-from .busy_window import ALWAYS, EVER, Demand, Loss, Queue, Rivals, level_window, served_window, sums_of
+from .busy_window import ALWAYS, EVER, Demand, Loss, Queue, Rivals, Tally, level_window, served_window, sums_of
 from .unfolding import Cluster, Unfolded
 from .whole_paths import Stretch, path_bounds
 
@@ -39,6 +39,7 @@ class Chain:
     before: int
     window: int = 0
     level: int = 0
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ class Solver:
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
         self.ahead = [0] * len(net.jobs)
         for lane in net.lanes:
-            total = 0
+            total, tally = 0, Tally()
             for j in lane.jobs:
                 self.ahead[j] = total
-                total += net.jobs[j].cost
+                total += tally.add(net.jobs[j].plain, net.jobs[j].curved, 1)
         self.demands: list[tuple[Demand, ...]] = [self._demands(i) for i in range(len(net.lanes))]
         self.notes: dict[int, list[Note]] | None = None
         self.touching = [self._touching(c) for c in net.clusters]
@@ -191,7 +192,7 @@ class Solver:
         """The share of its time that a processor needs for workers of that priority or more."""
         lanes = [self.net.lanes[i] for i in self.net.on[processor]]
         return sum(
-            (Fraction(x.cost, self.net.clusters[x.cluster].round) for x in lanes if x.rank >= rank), start=Fraction(0)
+            (x.sustained / self.net.clusters[x.cluster].round for x in lanes if x.rank >= rank), start=Fraction(0)
         )
 
     # -- what workers want -----------------------------------------------------------------------------------------
@@ -212,13 +213,13 @@ class Solver:
                     ran = max(ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
                     more = cluster.jitter + step - 1
                     b = stream.blocks[0]
-                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first, low))
+                    made.append(Demand(came + more, ran + more, step, b.cost, count, b.first, low, b.plain, b.curved))
                     continue
             more = cluster.jitter + cluster.round - 1
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
                 came, ran = arrivals[b.first] - low, ends[b.last] - low
-                made.append(Demand(came + more, ran + more, cluster.round, b.cost, 1, b.first, low))
+                made.append(Demand(came + more, ran + more, cluster.round, b.cost, 1, b.first, low, b.plain, b.curved))
         return tuple(made)
 
     def _publish(self, number: int) -> bool:
@@ -269,10 +270,12 @@ class Solver:
 
     def _stretched(self, d: Demand, processor: int) -> Demand:
         """The demand as time that its processor is busy: it may be slowed down itself."""
-        cost = d.cost
         for drag in self.net.drags[processor]:
-            cost = -(-cost * drag.over // drag.under)
-        return d if cost == d.cost else replace(d, cost=cost)
+            slower = Fraction(drag.over, drag.under)
+            curved = tuple((task, curve.scaled(slower), times) for task, curve, times in d.curved)
+            cost, plain = (-(-x * drag.over // drag.under) for x in (d.cost, d.plain))
+            d = replace(d, cost=cost, plain=plain, curved=curved)
+        return d
 
     # -- one pass over a cluster -----------------------------------------------------------------------------------
     def _pass(self, cluster: Cluster, careful: bool) -> bool:
@@ -329,9 +332,10 @@ class Solver:
     def _extend(self, chain: Chain, j: int, rivals: Rivals) -> None:
         """One more job at the end of a chain."""
         job = self.net.jobs[j]
-        chain.own += job.cost
+        more = chain.tally.add(job.plain, job.curved, 1)
+        chain.own += more
         chain.parts += job.parts
-        least = chain.window + job.cost
+        least = chain.window + more
         if rivals.queues:
             chain.level = self._level(chain, job.worker, rivals)
         window = served_window(chain.own, chain.parts, chain.level, rivals, self.limit, least)
@@ -345,9 +349,7 @@ class Solver:
         lane = net.lanes[number]
         cluster = net.clusters[lane.cluster]
         ready = net.jobs[chain.first].ready
-        late = [
-            (self.arrivals[b.first] + cluster.jitter - ready, b.cost) for s in lane.streams for b in s.blocks if b.cost
-        ]
+        late = [(self.arrivals[b.first] + cluster.jitter - ready, b) for s in lane.streams for b in s.blocks if b.cost]
         while True:
             level = level_window(chain.own + chain.before, rivals, self.limit)
             if level is None:
@@ -355,9 +357,9 @@ class Solver:
                     return EVER
                 self._give_up(number)
             span = level - chain.own
-            before = self.ahead[chain.first]
-            for behind, cost in late:
-                before += max(0, (span + behind) // cluster.round) * cost
+            before, tally = self.ahead[chain.first], Tally()
+            for behind, b in late:
+                before += tally.add(b.plain, b.curved, max(0, (span + behind) // cluster.round))
             if before <= chain.before:
                 return level
             chain.before = before

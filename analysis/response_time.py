@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from .busy_window import ALWAYS, EventStream, Rivals, queued
+from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
 from .fixed_point import Note, Solver
 from .timing import TimedSystem
 from .unfolding import Job, Unfolded, unfold
@@ -274,13 +274,14 @@ class _Story:
         for other in chain if note.rounds else lane.jobs[first : job.place + 1]:
             counts[other] = counts.get(other, 0) + 1
         counts[j] -= 1
-        yield self._term("own", _name(net, j), 1, job.cost)
-        total = job.cost
+        tally = Tally()
+        total = tally.add(job.plain, job.curved, 1)
+        yield self._term("own", _name(net, j), 1, total)
         for other, times in counts.items():
-            cost = net.jobs[other].cost
-            if times and cost:
-                total += times * cost
-                yield self._term("earlier", _name(net, other), times, cost)
+            if times and net.jobs[other].cost:
+                time = tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
+                total += time
+                yield self._term("earlier", _name(net, other), times, time)
         for term, time in self._others(note, rivals, lane.processor):
             total += time
             yield term
@@ -300,29 +301,27 @@ class _Story:
         mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
         return ", ".join(sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)}))
 
-    def _term(self, kind: Kind, who: str, times: int, each: int) -> Term:
-        return Term(kind, who, times, self._ns(each), self._ns(times * each))
+    def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
+        return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
 
     def _others(self, note: Note, rivals: Rivals, processor: int) -> Iterator[tuple[Term, int]]:
+        tally = Tally()
         for d in rivals.higher:
             times = (note.window + d.came) // d.spacing
-            yield self._term("higher", _name(self.net, d.first), times, d.cost), times * d.cost
+            time = tally.add(d.plain, d.curved, times)
+            yield self._term("higher", _name(self.net, d.first), times, time), time
         for q in rivals.queues:
             time = queued(q, note.parts, note.level, note.window)
-            plain = 0
+            all_of_it, tally = 0, Tally()
             terms = []
             for d in q.demands:
                 if d is ALWAYS:
                     continue
                 times = min((note.level + d.came) // d.spacing, (note.window + d.ran) // d.spacing)
-                plain += times * d.cost
-                terms.append(
-                    (
-                        self._term("queue" if q.sums else "equal", _name(self.net, d.first), times, d.cost),
-                        times * d.cost,
-                    )
-                )
-            if time == plain:
+                each = tally.add(d.plain, d.curved, times)
+                all_of_it += each
+                terms.append((self._term("queue" if q.sums else "equal", _name(self.net, d.first), times, each), each))
+            if time == all_of_it:
                 yield from terms
             elif time:
                 yield Term("queue", self._groups(q.lane), note.parts, self._ns(time) / note.parts, self._ns(time)), time

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -30,7 +30,8 @@ class Choices:
     `offsets` are for groups that have none of their own; of groups that share static orders they have to be equal.
     `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up
     to the jitter, or all of it at the first one, which the next ones follow as soon as they can. Among equals the one
-    that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last.
+    that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last. `times` has
+    the execution times of some tasks' firings, in turn and again from the start.
     """
 
     offsets: Mapping[str, Time] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Choices:
     lateness: Lateness = "none"
     shuffle: bool = False
     against: str | None = None
+    times: Mapping[str, Sequence[Time]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +327,11 @@ class _Simulation:
                     when = _later(when, c.freed_at[c.used - 1])
         task.fired += 1
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
-        w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
+        given = self.choices.times.get(task.task.name)
+        if given:
+            w.parts = [given[(task.fired - 1) % len(given)]]
+        else:
+            w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
         if w.when != self.now:
             self._queue(w)
         return True

@@ -26,6 +26,7 @@ from itertools import accumulate
 from math import gcd, lcm
 from typing import Literal
 
+from ..model.workload import WorkloadCurve, is_curve
 from .order import depths, work_ahead
 from .static_order import Schedule
 
@@ -42,7 +43,8 @@ class TimedTask:
 
     On a GPU the sub-tasks are kernels, on a DLA loadables, on a CPU there is one. No `bcet` means zeros. The times of
     a task whose phases differ are the longest ones. A task without inputs is a source: firing k of its q is released
-    k/q of a period after the release of the iteration.
+    k/q of a period after the release of the iteration. With a `curve`, successive firings keep to it: its first total
+    is the sum of `wcet`, in ns like these.
     """
 
     name: str
@@ -50,11 +52,17 @@ class TimedTask:
     wcet: tuple[Time, ...]
     bcet: tuple[Time, ...] = ()
     firings: int = 1
+    curve: WorkloadCurve | None = None
 
     @property
     def cost(self) -> Time:
         """Worst-case execution time of one firing."""
         return sum(self.wcet)
+
+    @property
+    def sustained(self) -> Fraction:
+        """What a firing takes at most in the long run."""
+        return Fraction(self.cost) if self.curve is None else self.curve.sustained
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +176,11 @@ class Refused(ValueError):
 
 
 def utilisation(system: TimedSystem) -> dict[str, Fraction]:
-    """The share of its time that each processor needs in the worst case, contention aside."""
+    """The share of its time that each processor needs at most in the long run, contention aside."""
     used = {p.name: Fraction(0) for p in system.processors}
     for group in system.groups:
         for task in group.tasks:
-            used[task.processor] += Fraction(task.cost) * task.firings / Fraction(group.period)
+            used[task.processor] += task.sustained * task.firings / Fraction(group.period)
     return used
 
 
@@ -211,6 +219,8 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
         lows = task.bcet or (0,) * len(task.wcet)
         if len(lows) != len(task.wcet) or any(not 0 <= b <= w for b, w in zip(lows, task.wcet, strict=False)):
             found.append(f"the best-case times of `{task.name}` are not between 0 and its worst-case times")
+        if task.curve is not None and (not is_curve(task.curve.totals) or task.curve.longest != task.cost):
+            found.append(f"the workload curve of `{task.name}` does not begin with its worst-case time")
     for c in group.channels:
         missing = [n for n in (c.source, c.destination) if n not in tasks]
         if missing:

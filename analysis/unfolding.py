@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import accumulate, product
 from math import lcm
 
+from .busy_window import Curved
 from .timing import Refused, TimedSystem, faults, needs, sinks, sources, workers_of
 
 
@@ -66,15 +67,22 @@ class Job:
     arrives: int | None
     ready: int
     sink: bool
+    plain: int
+    curved: tuple[Curved, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per round."""
+    """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per round.
+
+    Of several in a row `plain` is taken each time, the rest as the curves of `curved` say.
+    """
 
     first: int
     last: int
     cost: int
+    plain: int
+    curved: tuple[Curved, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +95,16 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its sub-tasks."""
+    """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its sub-tasks.
+
+    A round of it takes `sustained` at most in the long run.
+    """
 
     processor: int
     cluster: int
     rank: int
     jobs: tuple[int, ...]
-    cost: int
+    sustained: Fraction
     streams: tuple[Stream, ...]
     parts: tuple[int, ...]
 
@@ -181,6 +192,11 @@ class _Unfolding:
         # What ends with nothing to do still waits for its turn, and for whoever comes at the same time.
         self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
+        self.curve = [
+            [None if t.curve is None or not t.cost else t.curve.scaled(self.unit) for t in g.tasks]
+            for g in system.groups
+        ]
+        self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]
         self.sources = [{self.tasks[i][t] for t in sources(g)} for i, g in enumerate(system.groups)]
@@ -357,16 +373,29 @@ class _Unfolding:
             d.group, d.task, d.firing, d.iteration * self.period[d.group], d.lane, d.place,
             self.cost[d.group][d.task], self.best[d.group][d.task], len(self.groups[d.group].tasks[d.task].wcet),
             d.released, tuple(d.waits), tuple(d.same), d.arrives, d.ready, sink,
+            *self._taken(d.group, d.task),
         )  # fmt: skip
+
+    def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
+        """What a firing always takes, and its curve."""
+        curve = self.curve[group][task]
+        if curve is None:
+            return self.cost[group][task], ()
+        return 0, ((self.number[group] + task, curve, 1),)
 
     def _lane(self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]) -> Lane:
         numbers = self.lanes[i]
         starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
-        shapes: dict[tuple[int, ...], list[Block]] = {}
+        shapes: dict[tuple[object, ...], list[Block]] = {}
         for a, b in zip(starts, [*starts[1:], len(numbers)], strict=True):
             cost = sum(jobs[j].cost for j in numbers[a:b])
-            shape = jobs[numbers[a]].group, jobs[numbers[a]].task, cost
-            shapes.setdefault(shape, []).append(Block(numbers[a], numbers[b - 1], cost))
+            plain = sum(jobs[j].plain for j in numbers[a:b])
+            fired: dict[int, Curved] = {}
+            for task, curve, times in (c for j in numbers[a:b] for c in jobs[j].curved):
+                fired[task] = task, curve, fired[task][2] + times if task in fired else times
+            made = tuple((task, times) for task, _, times in fired.values())
+            shape = jobs[numbers[a]].group, jobs[numbers[a]].task, cost, made
+            shapes.setdefault(shape, []).append(Block(numbers[a], numbers[b - 1], cost, plain, tuple(fired.values())))
         streams: list[Stream] = []
         for blocks in shapes.values():
             if whole % len(blocks):
@@ -376,8 +405,11 @@ class _Unfolding:
         fixed = self.system.processors[processor].scheduler == "fixed_priority"
         rank = self.groups[jobs[numbers[0]].group].priority if fixed else 0
         parts = [self._int(x) for j in numbers for x in self.groups[jobs[j].group].tasks[jobs[j].task].wcet]
-        cost = sum(jobs[j].cost for j in numbers)
-        return Lane(processor, cluster, rank, tuple(numbers), cost, tuple(streams), tuple(sorted(parts, reverse=True)))
+        sustained = Fraction(sum(jobs[j].plain for j in numbers))
+        sustained += sum((curve.sustained for j in numbers for _, curve, _ in jobs[j].curved), start=Fraction(0))
+        return Lane(
+            processor, cluster, rank, tuple(numbers), sustained, tuple(streams), tuple(sorted(parts, reverse=True))
+        )
 
     def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:
         processors = self.system.processors

@@ -287,21 +287,24 @@ class Soundness:
     ratios: list[float]
 
 
-def soundness(*seeds: int, runs: int = 6) -> Soundness:
+def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
     """Hold the bounds of random systems against the worst that some simulations of each show.
 
-    Thousands of them: `python tests/slow.py FIRST LAST`.
+    `bursty` systems have workload curves.
+
+    Thousands of them: `python tests/slow.py FIRST LAST [bursty]`.
     """
     found = Soundness([], 0, 0, [])
     for seed in seeds:
         rng = random.Random(seed)
         system = systems.random_system(rng)
+        system, times = systems.bursty(rng, system) if bursty else (system, {})
         try:
             told = bounds(system)
         except Refused:
             continue
         found.systems += 1
-        seen = systems.hunt(system, rng, runs)
+        seen = systems.hunt(system, rng, runs, times)
         for name, group in told.groups.items():
             if group.response is None:
                 found.unbounded += 1
@@ -320,7 +323,7 @@ def soundness(*seeds: int, runs: int = 6) -> Soundness:
 
 if __name__ == "__main__":
     first, last = map(int, sys.argv[1:3])
-    total = soundness(*range(first, last))
+    total = soundness(*range(first, last), bursty="bursty" in sys.argv)
     ratios = sorted(total.ratios)
     print(*total.exceeded, sep="\n")
     print(f"{total.systems} systems, {len(ratios)} groups with a bound, {total.unbounded} without")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
@@ -19,6 +20,7 @@ from flowc.analysis.timing import (
     TimedTask,
     utilisation,
 )
+from flowc.model.workload import workload
 
 PERIODS = (200, 300, 350, 400, 450, 500, 600, 900, 1000)
 HARMONIC = (200, 300, 400, 600)
@@ -131,6 +133,29 @@ def distinct(system: TimedSystem) -> TimedSystem:
     return replace(system, groups=tuple(groups), slowdowns=())
 
 
+def bursty(rng: random.Random, system: TimedSystem) -> tuple[TimedSystem, dict[str, list[int]]]:
+    """The system with workload curves for some tasks, and execution times that keep to them, over and over.
+
+    Most firings are short, some as long as never before: with worst cases alone, there would often be too much work.
+    """
+    times: dict[str, list[int]] = {}
+    groups = []
+    for g in system.groups:
+        tasks = []
+        for t in g.tasks:
+            if len(t.wcet) == 1 and int(t.cost) == t.cost > 0 and rng.random() < 0.7:
+                short, long = max(1, int(t.cost) // 2), int(t.cost) * rng.randint(1, 4)
+                own = [short] * rng.randint(3, 12) + [long] * rng.randint(1, 3) + [rng.randint(short, long)]
+                own += [short] * rng.randint(0, 9)
+                rng.shuffle(own)
+                times[t.name] = own
+                # The longest run that is looked at is shorter than three times all of them.
+                t = replace(t, wcet=(max(own),), bcet=(0,), curve=workload(own * 12))
+            tasks.append(t)
+        groups.append(replace(g, tasks=tuple(tasks)))
+    return replace(system, groups=tuple(groups)), times
+
+
 @dataclass
 class Seen:
     """The largest responses of several simulations."""
@@ -146,18 +171,21 @@ class Seen:
                 mine[name] = max(mine.get(name, value), value)
 
 
-def hunt(system: TimedSystem, rng: random.Random, runs: int) -> Seen:
+def hunt(
+    system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str, Sequence[int]] | None = None
+) -> Seen:
     """The largest responses found: releases together, at random, and so that one activation meets others.
 
     Random offsets seldom hit the worst case. So some runs shift every group that may disturb a task so that one of its
     activations on that processor coincides with one of the task's, with all lateness at once and all ties lost.
-    Groups that share a clock keep their offsets.
+    Groups that share a clock keep their offsets. Execution times that are given begin anywhere.
     """
     seen = Seen({}, {}, {})
     horizon = 8 * max(g.period + g.jitter for g in system.groups)
     home = _together(system)
     zero = {g.name: 0 for g in system.groups}
-    first = simulate(system, horizon, Choices(zero, lateness="first"), rng, keep=True)
+    given = times or {}
+    first = simulate(system, horizon, Choices(zero, lateness="first", times=given), rng, keep=True)
     seen.add(first)
     for n in range(runs):
         victim = rng.choice(system.groups)
@@ -166,8 +194,8 @@ def hunt(system: TimedSystem, rng: random.Random, runs: int) -> Seen:
             offsets[g.name] = rng.randrange(int(g.period))
         if n % 3:
             target = rng.choice(victim.tasks)
-            times = first.activations.get(target.name) or [0]
-            meet = offsets[victim.name] + rng.choice(times[: max(1, len(times) // 2)])
+            active = first.activations.get(target.name) or [0]
+            meet = offsets[victim.name] + rng.choice(active[: max(1, len(active) // 2)])
             for g in system.groups:
                 rivals = [t for t in g.tasks if t.processor == target.processor] or list(g.tasks)
                 came = first.activations.get(rng.choice(rivals).name) or [0]
@@ -180,6 +208,7 @@ def hunt(system: TimedSystem, rng: random.Random, runs: int) -> Seen:
             lateness=rng.choice(("first", "first", "random", "none")),
             shuffle=rng.random() < 0.2,
             against=victim.name,
+            times={t: [*own[k:], *own[:k]] for t, own in given.items() for k in [rng.randrange(len(own))]},
         )
         seen.add(simulate(system, horizon, choices, rng))
     return seen

@@ -96,7 +96,7 @@ def test_groups_become_apps_with_period_deadline_and_priority(tmp_path: Path) ->
     assert list(apps) == ["Doorbell1", "Doorbell2", "DoorbellClock"]
     # The control task has 50 ms, and fires three times in an iteration.
     ms = 1_000_000
-    assert [(a.period_ns, a.deadline_ns) for a in apps.values()] == [(150 * ms, 120 * ms)] * 2 + [(20 * ms, 20 * ms)]
+    assert [(a.period_ns, a.deadline_ns) for a in apps.values()] == [(150 * ms, 120 * ms)] * 2 + [(20 * ms, None)]
     assert [a.priority for a in apps.values()] == [22, 12, 1]
     assert [t.name.partition(".")[2] for t in apps["Doorbell1"].tasks] == [
         "Camera.Grab", "Camera.Clean", "Camera.Log", "Face_pre", "Face", "Face_post",

@@ -32,6 +32,7 @@ from flowc.analysis.timing import (
 )
 from flowc.analysis.unfolding import unfold
 from flowc.model.application import Application
+from flowc.model.workload import workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -513,6 +514,29 @@ def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
 @given(SEEDS)
 def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
     assert not slow.soundness(seed, runs=4).exceeded
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_no_simulation_exceeds_bounds_by_workload_curves(seed: int) -> None:
+    assert not slow.soundness(seed, runs=4, bursty=True).exceeded
+
+
+def test_a_long_firing_is_charged_once() -> None:
+    """A task that fires 16 times: 8 once in a while, else 1. Sixteen of them are 23, and a rival pays no more."""
+    curve = workload(([1] * 63 + [8]) * 8)
+    rare = replace(task("s", "c", 8), firings=16, curve=curve)
+    source = task("m", "c", 1)
+    made = system(
+        replace(group("A", 64, source, rare, priority=2), channels=(TimedChannel("m", "s", (16,), (1,)),)),
+        group("B", 64, task("b", "c", 30), priority=1),
+    )
+    plain = replace(made, groups=(replace(made.groups[0], tasks=(source, replace(rare, curve=None))), made.groups[1]))
+    assert response_times(plain)["B"] is None
+    assert response_times(made) == {"A": 24, "B": 54}
+    assert utilisation(made)["c"] < 1 < utilisation(plain)["c"]
+    (own, *earlier) = bounds(made).tasks["s"].terms
+    assert own.total + sum(t.total for t in earlier) == 23
 
 
 @pytest.mark.parametrize("seed", [16, 58, 96, 551, 10104, 20063, 20214])
