@@ -171,9 +171,7 @@ class Seen:
                 mine[name] = max(mine.get(name, value), value)
 
 
-def hunt(
-    system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str, Sequence[int]] | None = None
-) -> Seen:
+def hunt(system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str, Sequence[int]] | None = None) -> Seen:
     """The largest responses found: releases together, at random, and so that one activation meets others.
 
     Random offsets seldom hit the worst case. So some runs shift every group that may disturb a task so that one of its
