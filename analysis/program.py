@@ -20,6 +20,7 @@ from ..model.deployment import (
     OnnxCode,
 )
 from ..model.platform import Platform
+from ..model.workload import WorkloadCurve
 from .timing import (
     Group,
     Place,
@@ -43,9 +44,14 @@ SCHEDULER: dict[str, Scheduler] = {
 
 
 def timed_program(
-    deployment: Deployment, platform: Platform, wcet_ns: Mapping[str, Time | tuple[Time, ...]]
+    deployment: Deployment,
+    platform: Platform,
+    wcet_ns: Mapping[str, Time | tuple[Time, ...]],
+    curves: Mapping[str, WorkloadCurve] | None = None,
 ) -> TimedSystem:
     """The system to bound or simulate; several times of a task are those of its kernels, in order.
+
+    For tasks with `curves` the times are in these.
 
     Raises Refused where there is more to a program than firings one by one: no period, iterations that alternate,
     batches, cuts that move.
@@ -60,7 +66,7 @@ def timed_program(
         raise Refused(wrong)
     home = {e.task: w.processor for w in deployment.processors for e in w.order}
     app_of = {t.name: a.name for a in deployment.apps for t in a.tasks}
-    groups = tuple(_group(a, home, wcet_ns) for a in deployment.apps)
+    groups = tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps)
     used = dict.fromkeys(w.processor for w in deployment.processors)
     pools = {p: platform.pool_of(p) for p in used}
     processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for p, pool in pools.items())
@@ -69,14 +75,20 @@ def timed_program(
     return TimedSystem(groups, processors, slow, workers)
 
 
-def _group(app: DeployedApp, home: Mapping[str, str], wcet_ns: Mapping[str, Time | tuple[Time, ...]]) -> Group:
+def _group(
+    app: DeployedApp,
+    home: Mapping[str, str],
+    wcet_ns: Mapping[str, Time | tuple[Time, ...]],
+    curves: Mapping[str, WorkloadCurve],
+) -> Group:
     assert app.period_ns is not None
     tasks = {t.name: t for t in app.tasks}
     kernels = {name: ns if isinstance(ns, tuple) else (ns,) for name, ns in wcet_ns.items()}
+    kernels |= {name: (curve.longest,) for name, curve in curves.items()}
     return Group(
         app.name,
         Fraction(app.period_ns),
-        tuple(TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings) for t in app.tasks),
+        tuple(TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings, curves.get(t.name)) for t in app.tasks),
         tuple(_channel(c, tasks) for c in app.channels),
         None if app.deadline_ns is None else Fraction(app.deadline_ns),
         app.priority,

@@ -29,12 +29,20 @@ def joint_table(joint: Joint) -> str:
     for processor, share in mapping.utilization:
         rows.append([processor, _some(where[processor]), f"{share:.2%}"])
     tables = [columns(rows, left=2)]
-    rows = [["app", "", "response ms", "deadline ms"]]
+    ran = any(g.frames for g in mapping.groups)
+    rows = [["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]]
     for g in mapping.groups:
         response = "-" if g.response_ns is None else f"{g.response_ns / 1e6:.2f}"
         word = ("schedulable" if g.schedulable else "too late") + (" if estimates hold" if g.conditional else "")
-        rows.append([g.app, word, response, f"{g.deadline_ns / 1e6:.2f}"])
+        seen = ["-" if g.seen_ns is None else f"{g.seen_ns / 1e6:.2f}", f"{g.missed} of {g.frames}"] if ran else []
+        rows.append([g.app, word, response, f"{g.deadline_ns / 1e6:.2f}", *seen])
     tables.append(columns(rows, left=2))
+    if joint.disturbed:
+        assert joint.seen is not None
+        tables.append(
+            f"others on this machine had the cores for {joint.seen.delayed:.0%} of the time in which the program could "
+            "have computed: bounds\nand what was seen are those of such a machine"
+        )
     tables.append(_search(joint) + "\n" + _optimality(joint))
     if joint.doubt:
         tables.append(f"no bounds are known for the program itself, these suppose other orders: {joint.doubt}")
@@ -54,7 +62,10 @@ def _search(joint: Joint) -> str:
 def _optimality(joint: Joint) -> str:
     outcome = joint.outcome
     assert outcome.verdict is not None
-    said = f"maximum utilization {float(outcome.verdict.maximum):.4%}"
+    times = "" if joint.program is None else "by the times of the profile, "
+    said = f"{times}maximum utilization {float(outcome.verdict.maximum):.4%}"
+    if outcome.spared is not None:
+        return f"{said} on fewer processors, where {float(outcome.spared):.4%} would be possible"
     if outcome.proved:
         return said + ": proved, no mapping of these candidates has less"
     if outcome.gap is not None:
@@ -101,11 +112,13 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
                 "deadline_ns": g.deadline_ns,
                 "schedulable": g.schedulable,
                 "conditional": g.conditional,
+                **({"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed} if g.frames else {}),
             }
             for g in mapping.groups
         },
         "tasks": tasks,
         "networks": networks,
+        "disturbed": None if joint.seen is None else round(joint.seen.delayed, 4),
         "file": None if path is None else str(path),
         "search": {
             "name": outcome.search,

@@ -134,7 +134,8 @@ class Effort:
 class GroupBound:
     """The worst case of an app under a mapping: a bound on its response time (None = none is known) and its deadline.
 
-    `conditional`: it rests on times that were estimated.
+    `conditional`: it rests on times that were estimated. Where the program ran at its own pace, `seen_ns` is the
+    longest response of its `frames`, of which so many were `missed`.
     """
 
     app: str
@@ -142,6 +143,9 @@ class GroupBound:
     deadline_ns: _WholeNs
     schedulable: bool
     conditional: bool
+    seen_ns: _WholeNs | None = None
+    frames: _WholeNs = 0
+    missed: _WholeNs = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from .json_reader import Between, parse_version, read
+from .workload import WorkloadCurve, is_curve
 
 PROFILE_VERSION = 1
 #: Times in ns and energies in nJ of a file: 31 years at most, so that sums of them are still times.
@@ -41,9 +42,9 @@ class ProfileEntry:
     """Times of one firing of `subject` (a task) on one kind of processor, in ns.
 
     `content_hash` covers code, parameters and types; `host_hash` the machine. `wcet_ns` is
-    max(largest seen, mean + 6 sigma). A network may have its `layers` beside the whole, and `overhead_ns`: what an
-    inference takes beyond them. `held` is the share of its time in which a task keeps Python's lock: such tasks hold
-    each other up on threads.
+    max(largest seen, mean + 6 sigma), and `totals_ns` are those of a workload curve that begins with it. A network may
+    have its `layers` beside the whole, and `overhead_ns`: what an inference takes beyond them. `held` is the share of
+    its time in which a task keeps Python's lock: such tasks hold each other up on threads.
     """
 
     processor: str
@@ -63,6 +64,13 @@ class ProfileEntry:
     layers: tuple[LayerTime, ...] = ()
     overhead_ns: _Whole = 0
     held: Annotated[float, Between(0, 1)] | None = None
+    totals_ns: tuple[_Whole, ...] = ()
+
+    @property
+    def curve(self) -> WorkloadCurve | None:
+        """What successive firings take; None where only the worst case is known, or holds because it was edited."""
+        fits = is_curve(self.totals_ns) and self.totals_ns[0] == self.wcet_ns
+        return WorkloadCurve(self.totals_ns) if fits else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class WorkloadCurve:
 
     def scaled(self, factor: Fraction | int) -> WorkloadCurve:
         """Of firings that take so many times as long, rounded up."""
+        if factor == 1:
+            return self
         return WorkloadCurve(tuple(-(-t * factor.numerator // factor.denominator) for t in self.totals))
 
     def over(self, other: WorkloadCurve) -> WorkloadCurve:

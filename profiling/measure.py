@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..model.application import Task
 from ..model.profile import Profile, ProfileEntry
+from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
 from .host import description, host_hash
 from .identity import implementation_name
@@ -111,12 +112,13 @@ def _kept(samples: list[int]) -> tuple[list[int], float, float]:
 
 
 def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu", held: float | None = None) -> ProfileEntry:
-    """Mean, deviation, and WCET over the samples after warm-up."""
+    """Mean, deviation, WCET and workload curve over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)
+    worst = worst_case(samples)
     return ProfileEntry(
         kind, task.name, implementation_name(task, kind), digest, host_hash(), len(kept), round(mean), round(sigma),
-        max(kept), worst_case(samples), task.network.batch if task.network else 1,
-        task.network.precision if task.network else "fp32", held=held,
+        max(kept), worst, task.network.batch if task.network else 1,
+        task.network.precision if task.network else "fp32", held=held, totals_ns=workload(kept, worst).totals,
     )  # fmt: skip
 
 

@@ -124,8 +124,7 @@ def find_mapping(
             checked, profile, search=search, budget=budget, seed=seed, supposed=what_if.profile is not None,
             report=report,
         )  # fmt: skip
-        bounds = together.mapping.groups
-        keep = what_if.kept and bool(bounds) and all(g.schedulable for g in bounds)
+        keep = what_if.kept and bool(together.mapping.groups)  # the best there is, even if something is late
         place = save_mapping(checked.system, checked.platform, together.mapping) if keep else None
         return Mapped(together.mapping, place, checked, (*checked.diagnostics, *warnings), together)
     problem = problem_of(checked, profile)

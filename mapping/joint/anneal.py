@@ -98,8 +98,8 @@ def _liked(net: Net, rises: tuple[float, ...]) -> list[int]:
     rules: tuple[Callable[[int], tuple[float, ...]], ...] = (
         lambda c: (rises[c] > 0.02, len(of[c].steps), rises[c]),
         lambda c: (of[c].latency,),
-        lambda c: (of[c].latency + of[c].work("gpu"),),
-        lambda c: (of[c].latency + 3 * of[c].work("gpu"),),
+        lambda c: (float(of[c].latency + of[c].work("gpu")),),
+        lambda c: (float(of[c].latency + 3 * of[c].work("gpu")),),
     )
     return sorted({c for rule in rules for c in sorted(all_of_them, key=rule)[:NEAR]})
 

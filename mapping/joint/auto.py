@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ...analysis.timing import Refused
 from .anneal import anneal, relieve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
 from .optimum import solve
@@ -17,6 +18,8 @@ from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import relax
 
 Progress = Callable[[str], None]
+#: Up to this utilisation of the busiest processor, fewer processors are worth more than balance.
+SLACK = Fraction(3, 10)
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
 HEURISTIC = 0.2
 #: Of what is left then, what annealing gets where that met no deadlines.
@@ -31,7 +34,8 @@ EXACT, FAR = 0.7, 1.02
 class Outcome:
     """`bound` holds for the maximum utilisation of all assignments (of the candidates given); None if unknown.
 
-    `proved`: none is better. `impossible`: not even the limits of the board can be kept.
+    `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
+    utilisation that was found, where fewer processors were preferred to it.
     """
 
     search: str
@@ -42,6 +46,7 @@ class Outcome:
     impossible: bool
     evaluations: int
     seconds: float
+    spared: Fraction | None = None
 
     @property
     def gap(self) -> float | None:
@@ -54,10 +59,60 @@ class Outcome:
 def search(problem: JointProblem, name: str, *, seed: int, budget: float, progress: Progress | None = None) -> Outcome:
     """Run a search. Raises KeyError for a name that is none."""
     found = SEARCHES[name](problem, seed, budget, progress)
-    if found.assignment is None or found.verdict is None or found.verdict.feasible:
+    if found.assignment is None or found.verdict is None:
         return found
+    if found.verdict.feasible:
+        return _spared(problem, found) if name == "auto" else found
     # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
     return replace(found, verdict=verdict(problem, found.assignment))
+
+
+def _spared(problem: JointProblem, found: Outcome) -> Outcome:
+    """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores for others."""
+    assert found.assignment is not None and found.verdict is not None
+    used = len({p for p in _places(found.assignment) if problem.kind[p] == "cpu"})
+    for count in range(1, used + 1):
+        try:
+            assignment = _on_few(problem, found.assignment, count)
+            told = verdict(problem, assignment, patience=Fraction(1))
+        except Refused:
+            continue
+        simpler = len(_places(assignment)) < len(_places(found.assignment)) or count < used
+        if simpler and told.feasible and told.maximum <= SLACK:
+            return replace(found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False)
+    return found
+
+
+def _places(assignment: Assignment) -> list[str]:
+    return [*assignment.items, *(p for places in assignment.steps for p in places)]
+
+
+def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
+    """What is on CPUs there on the first `count` of them: the groups with the most to do first."""
+    cores = problem.of_kind["cpu"][:count]
+    used = dict.fromkeys(problem.processors, Fraction(0))
+    choice, steps, items = list(like.choice), list(like.steps), list(like.items)
+    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
+    for n, net in enumerate(problem.nets):
+        if all(s.kind == "cpu" for s in net.candidates[choice[n]].steps):
+            whole = [c for c, made in enumerate(net.candidates) if [s.kind for s in made.steps] == ["cpu"]]
+            choice[n] = min(whole, key=lambda c: net.candidates[c].latency, default=choice[n])
+        work[net.group] += net.candidates[choice[n]].work("cpu") / problem.period[net.group]
+    for item, place in zip(problem.items, items, strict=True):
+        if problem.kind[place] == "cpu" and item.name not in problem.pins:
+            work[item.group] += item.work("cpu") / problem.period[item.group]
+    for group in sorted(work, key=lambda g: (-work[g], g)):
+        core = min(cores, key=lambda p: used[p])
+        used[core] += work[group]
+        for t, item in enumerate(problem.items):
+            if item.group == group and problem.kind[items[t]] == "cpu" and item.name not in problem.pins:
+                items[t] = core
+        for n, net in enumerate(problem.nets):
+            if net.group == group:
+                made = net.candidates[choice[n]].steps
+                kept = steps[n] if choice[n] == like.choice[n] else (core,) * len(made)
+                steps[n] = tuple(core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True))
+    return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
 def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int, float, Progress | None], Outcome]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
 from ...model.platform import Platform
+from ...model.workload import WorkloadCurve
 from .problem import Candidate, Step
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Kernels:
 
     `cuts` are the positions where it may be cut (number of kernels in front), `border_ns` what a border costs the stage
     behind it. Stages on kinds of `whole` are one loadable; times on kinds of `estimated` are guesses. It fires
-    `firings` times per iteration.
+    `firings` times per iteration, and as a whole as `curves[kind]` say, where they are known.
     """
 
     layers: tuple[str, ...]
@@ -43,6 +45,7 @@ class Kernels:
     whole: frozenset[str] = frozenset({"dla"})
     estimated: frozenset[str] = frozenset()
     firings: int = 1
+    curves: Mapping[str, WorkloadCurve] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -251,5 +254,8 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
             times[0] += network.border_ns
         kernels = (sum(times),) if kind in network.whole else tuple(times)
         name = network.layers[end - 1] if end < len(network.layers) else None
-        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings))
+        curve = network.curves.get(kind)
+        if curve is not None and curve.longest:  # a stage takes its share of it
+            curve = curve.scaled(Fraction(sum(kernels), curve.longest))
+        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings, curve))
     return Candidate("-".join(s.kind for s in steps), tuple(steps))

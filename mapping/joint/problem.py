@@ -9,7 +9,7 @@ the worst case. What decides is the bound of `analysis.response_time`, for the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -25,28 +25,34 @@ from ...analysis.timing import (
     TimedTask,
 )
 from ...model.platform import Platform
+from ...model.workload import WorkloadCurve
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per iteration."""
+    """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per iteration.
+
+    `curves[kind]`, where it is known, begins with the worst case.
+    """
 
     name: str
     group: str
     wcet_ns: Mapping[str, int]
     firings: int = 1
     estimated: bool = False
+    curves: Mapping[str, WorkloadCurve] = field(default_factory=dict)
 
-    def work(self, kind: str) -> int:
-        """Worst-case time of an iteration."""
-        return self.wcet_ns[kind] * self.firings
+    def work(self, kind: str) -> Fraction:
+        """What an iteration takes at most in the long run."""
+        curve = self.curves.get(kind)
+        return (Fraction(self.wcet_ns[kind]) if curve is None else curve.sustained) * self.firings
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a firing in ns.
 
-    A network fires `firings` times per iteration, and so do its stages.
+    A network fires `firings` times per iteration, and so do its stages. A `curve` begins with the time of one firing.
     """
 
     kind: str
@@ -54,6 +60,7 @@ class Step:
     last_layer: str | None
     estimated: bool = False
     firings: int = 1
+    curve: WorkloadCurve | None = None
 
     @property
     def firing(self) -> int:
@@ -61,9 +68,9 @@ class Step:
         return sum(self.kernels)
 
     @property
-    def work(self) -> int:
-        """Worst-case time of an iteration."""
-        return self.firing * self.firings
+    def work(self) -> Fraction:
+        """What an iteration takes at most in the long run."""
+        return (Fraction(self.firing) if self.curve is None else self.curve.sustained) * self.firings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +85,9 @@ class Candidate:
         """Time of one inference alone."""
         return sum(s.firing for s in self.steps)
 
-    def work(self, kind: str) -> int:
+    def work(self, kind: str) -> Fraction:
         """Time on all processors of a kind together."""
-        return sum(s.work for s in self.steps if s.kind == kind)
+        return sum((s.work for s in self.steps if s.kind == kind), start=Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +250,16 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     ends: dict[str, tuple[str, str]] = {}
     links: dict[str, list[TimedChannel]] = {t.name: [] for t in problem.teams}
     for item, place in zip(problem.items, assignment.items, strict=True):
-        tasks[item.group].append(TimedTask(item.name, place, (item.wcet_ns[problem.kind[place]],), (), item.firings))
+        kind = problem.kind[place]
+        tasks[item.group].append(
+            TimedTask(item.name, place, (item.wcet_ns[kind],), (), item.firings, item.curves.get(kind))
+        )
         ends[item.name] = item.name, item.name
     for net, choice, places in zip(problem.nets, assignment.choice, assignment.steps, strict=True):
         steps = net.candidates[choice].steps
         names = [f"{net.name}.stage{k}" for k in range(1, len(steps) + 1)] if len(steps) > 1 else [net.name]
         for name, step, place in zip(names, steps, places, strict=True):
-            tasks[net.group].append(TimedTask(name, place, step.kernels, (), step.firings))
+            tasks[net.group].append(TimedTask(name, place, step.kernels, (), step.firings, step.curve))
         links[net.group] += [TimedChannel(a, b) for a, b in pairwise(names)]
         ends[net.name] = names[0], names[-1]
     groups = []
@@ -274,11 +284,12 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
     """Utilisations, limits, and the bound on every group's response time. Raises Refused for what has no bound.
 
-    With `patience`, response times of groups that are late by more than that factor are rough (`response_times`).
+    With `patience`, as searches have it, response times of groups that are late by more than that factor are rough
+    (`response_times`), and where a processor is overloaded nobody has any. Without it each group has its own.
     """
     used = utilisations(problem, assignment)
     responses: Mapping[str, Fraction | None]
-    if max(used.values()) > 1:
+    if patience is not None and max(used.values()) > 1:
         responses = {t.name: None for t in problem.teams}
     else:
         responses = response_times(timed(problem, assignment), patience=patience)
