@@ -22,7 +22,7 @@ from flowc.mapping.joint.candidates import Kernels, front
 from flowc.mapping.joint.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team
 from flowc.model.diagnostic import Span
 from flowc.model.platform import Platform, Pool
-from flowc.steps.joint import MARGIN
+from flowc.steps.joint_problem import MARGIN
 
 HERE = Path(__file__).parent
 #: Tasks of the random graphs have these times (us) when there are sixteen of them; with fewer graphs, longer ones.

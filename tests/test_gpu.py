@@ -28,7 +28,7 @@ from flowc.model.diagnostic import Faults
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.networks.cuts import read_chain
 from flowc.steps import device
-from flowc.steps.joint import joint_problem
+from flowc.steps.joint_problem import joint_problem
 from flowc.steps.mapping import problem_of
 from onnx import TensorProto, helper
 from typer.testing import CliRunner

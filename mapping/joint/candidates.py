@@ -98,6 +98,8 @@ def _split(runs: tuple[str, ...], counts: Mapping[str, int]) -> Iterator[tuple[t
 def front(network: Kernels, platform: Platform) -> Front:
     """All candidates over (time on each kind's busiest processor when stages are spread, engines on limited pools).
 
+    Of networks on CPUs the whole one is always among them.
+
     With more cuts than can be enumerated the answer is that of `evolve`.
     """
     if len(network.cuts) > MOST_CUTS:
@@ -111,10 +113,10 @@ def front(network: Kernels, platform: Platform) -> Front:
         for row in _split(runs, {k: _count(platform, k) for k in kinds}):
             found += solver.undominated(row)
     positions = (0, *network.cuts, len(network.layers))
-    kept = (
-        with_stages(network, tuple((kind, positions[a], positions[b]) for kind, a, b in stages))
-        for stages in _front(found)
-    )
+    rows = list(_front(found))
+    if kinds == ["cpu"] and all(len(row) > 1 for row in rows):  # with slack, nobody wants hand-overs
+        rows.append((("cpu", 0, len(positions) - 1),))
+    kept = [with_stages(network, tuple((k, positions[a], positions[b]) for k, a, b in row)) for row in rows]
     return Front(tuple(sorted(kept, key=lambda c: (c.latency, c.option))), solver.looked_at)
 
 
