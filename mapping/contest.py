@@ -1,12 +1,11 @@
 """Measured runs between configurations: everybody once or twice, then the best ones in turns.
 
-In: designs, and a way to run them. Out: the one with the best median. A machine that others use gets faster and
-slower: so finalists run in alternation, and medians count.
+In: designs, from simple to complicated, and a way to run them. Out: the simplest one that none is surely better than. A
+machine that others use gets faster and slower: so finalists run in alternation, and all pairs of runs count.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 from math import inf
@@ -21,13 +20,15 @@ from .problem import Measure, Measurement, Progress
 NEAR = 1.2
 #: Finalists, and how often each runs at least.
 FINALISTS, ROUNDS = 3, 3
-#: Whose median is so many times the best one runs no more in a final.
-BEHIND = 1.05
+#: The simplest is in the final as well, unless it takes so many times as long as the best.
+UNLUCKY = 2.0
 #: Finals that there may be.
 FINALS = 3
-#: Medians nearer than that are equal: the simpler one wins. So it does where runs of one design differ by more, on a
-#: machine that others use, up to a limit.
-EQUAL, SCATTER = 0.005, 0.1
+#: Medians nearer than that are equal.
+EQUAL = 0.005
+#: A more complicated design has to win so large a share of all pairs of runs: on a machine that others use, runs of one
+#: design differ more than designs do, and the simpler one is right more often.
+SURELY = 0.95
 
 
 @dataclass(eq=False)
@@ -43,14 +44,14 @@ class Entry:
         """The median of its runs."""
         return median(self.values) if self.values else None
 
-    @property
-    def scatter(self) -> float:
-        """How far its median may be off: the median deviation of a run from it, relative, by the root of the runs."""
-        middle = self.value
-        if not middle or len(self.values) < 2:
-            return 0.0
-        apart: float = median(abs(v - middle) for v in self.values)
-        return apart / middle / math.sqrt(len(self.values))
+    def ahead_of(self, other: Entry) -> bool:
+        """Is its median better by more than nothing?"""
+        return self.value is not None and other.value is not None and self.value < other.value * (1 - EQUAL)
+
+    def beats(self, other: Entry) -> bool:
+        """Is it better in nearly every pair of their runs (a rank test), so that this is no chance?"""
+        won = sum(mine < theirs for mine in self.values for theirs in other.values)
+        return self.ahead_of(other) and won >= SURELY * len(self.values) * len(other.values)
 
     @property
     def contestant(self) -> Contestant:
@@ -96,34 +97,38 @@ class Contest:
     def decide(self) -> Entry:
         """The winner, after the final. Ctrl-C ends the contest with the best so far.
 
-        Where the machine got slower meanwhile, the winner may be behind somebody who was not in the final: then there
-        is another one. Without time for it, the best median wins.
+        Where the machine got slower meanwhile, the winner may be behind somebody who has hardly run: then there is
+        another final.
         """
-        for _ in range(FINALS):
+        winner = self._final()
+        for _ in range(1, FINALS):
+            ahead = [e for e in self.entries if len(e.values) < ROUNDS and e.ahead_of(winner)]
+            if not ahead or self._over():
+                break
             winner = self._final()
-            least = min(e.value for e in self.entries if e.value is not None)
-            if winner.value is not None and winner.value <= least * (1 + self._equal()):
-                return winner
-        return min(self.entries, key=lambda e: inf if e.value is None else e.value)
+        return winner
 
     def _final(self) -> Entry:
         done = [e for e in self.entries if e.value is not None]
         best = min(e.value or 0.0 for e in done)
-        final = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        near = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        # The simplest may have had bad luck.
+        final = [e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)]
         running = final
         for _ in range(ROUNDS):
             for entry in running if len(running) > 1 else ():
-                if time.monotonic() < self._deadline and not self.interrupted:
+                if not self._over():
                     self._run(entry)
-            least = min(e.value or 0.0 for e in running)
-            running = [e for e in running if (e.value or 0.0) <= least * BEHIND]
-        best = min(e.value or 0.0 for e in final)
+            running = [e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)]
         # Entries stand from simple to complicated.
-        return next(e for e in self.entries if e in final and (e.value or 0.0) <= best * (1 + self._equal()))
+        winner = final[0]
+        for entry in final[1:]:
+            if entry.beats(winner):
+                winner = entry
+        return winner
 
-    def _equal(self) -> float:
-        """Medians nearer than that say nothing."""
-        return max(EQUAL, min(SCATTER, max(e.scatter for e in self.entries)))
+    def _over(self) -> bool:
+        return self.interrupted or time.monotonic() >= self._deadline
 
     def _run(self, entry: Entry) -> None:
         if self.interrupted:
