@@ -24,7 +24,8 @@ FINALISTS, ROUNDS = 3, 3
 UNLUCKY = 2.0
 #: Finals that there may be.
 FINALS = 3
-#: Medians nearer than that are equal.
+#: Medians nearer than that are equal, or nearer than the share of their time in which runs had no core: how much others
+#: leave depends on the number of threads, and is another one the next time.
 EQUAL = 0.005
 #: A more complicated design has to win so large a share of all pairs of runs: on a machine that others use, runs of one
 #: design differ more than designs do, and the simpler one is right more often.
@@ -37,6 +38,7 @@ class Entry:
 
     design: Design
     values: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
     last: Measurement | None = None
 
     @property
@@ -46,7 +48,9 @@ class Entry:
 
     def ahead_of(self, other: Entry) -> bool:
         """Is its median better by more than nothing?"""
-        return self.value is not None and other.value is not None and self.value < other.value * (1 - EQUAL)
+        if self.value is None or other.value is None:
+            return False
+        return self.value < other.value * (1 - max(EQUAL, median(self.delays), median(other.delays)))
 
     def beats(self, other: Entry) -> bool:
         """Is it better in nearly every pair of their runs (a rank test), so that this is no chance?"""
@@ -144,5 +148,6 @@ class Contest:
         entry.last = seen
         value = max((seen.latency_ns if self._objective == "latency" else seen.period_ns).values())
         entry.values.append(value)
+        entry.delays.append(seen.delayed)
         if self._progress is not None:
             self._progress(f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}")

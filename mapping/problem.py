@@ -29,13 +29,15 @@ class Measurement:
     """What a run of the mapped program showed, in ns.
 
     Time between frames and from start to end of a frame by app; mean time of a firing by task (stages are tasks:
-    `App.net.stage1`); the share of the time that processors were busy.
+    `App.net.stage1`); the share of the time that processors were busy, and that in which the program could have
+    computed but others had the cores.
     """
 
     period_ns: dict[str, float]
     latency_ns: dict[str, float] = field(default_factory=dict)
     firing_ns: dict[str, float] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
+    delayed: float = 0.0
 
 
 Progress = Callable[[str], None]

@@ -338,7 +338,7 @@ class _Runs:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"
             raise Faults([Diagnostic("F606", message, None, "", (), help_text)])
-        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy)
+        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
 
 
 def _mapped(checked: Checked, mapping: Mapping) -> Checked:

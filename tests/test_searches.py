@@ -221,6 +221,17 @@ def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) ->
     assert contest.decide().design.name == winner
 
 
+@pytest.mark.parametrize(("delayed", "winner"), [(0.0, "other"), (0.3, "simple"), (0.1, "other")])
+def test_what_others_take_from_runs_is_no_reason(delayed: float, winner: str) -> None:
+    """With more threads a program gets more of a machine that others use too: this says nothing of the program."""
+    contest = Contest(
+        lambda m: Measurement({"A": 1.0 if m.search == "simple" else 0.8}, delayed=delayed), "throughput", inf, None
+    )
+    for name in ("simple", "other"):
+        contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
+    assert contest.decide().design.name == winner
+
+
 @pytest.mark.parametrize("name", ["jedi", "ga"])
 def test_a_configuration_runs_once_until_the_final(name: str) -> None:
     given = CASES["cpu and gpu"]()
