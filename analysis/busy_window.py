@@ -65,7 +65,8 @@ class Tally:
         for task, curve, firings in curved:
             before = self._fired.get(task, 0)
             after = self._fired[task] = before + firings * times
-            total += curve.total(after) - curve.total(before)
+            # A firing that takes nothing still waits for its turn, and for whoever comes at the same time.
+            total += max(curve.total(after) - curve.total(before), after - before)
         return total
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from ..model.application import Application, Channel
 from ..model.diagnostic import Diagnostic, Note, Severity
 from ..model.verdict import AppVerdicts, Verdict
+from .cycle_ratio import Unfinished
 from .graph import Graph, Part, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
@@ -205,8 +206,11 @@ def _deadline_too_short(app: Application, graph: Graph) -> Diagnostic | None:
     """The longest path from a release to the end of the last sink takes longer than the deadline on any mapping."""
     assert app.period_ns is not None
     due = app.deadline_ns or app.period_ns
-    found = latency(graph, app.period_ns * graph.per_ns, spaced=True, seconds=PROOF_SECONDS)
-    if found is None or graph.ns(found.longest) <= due:
+    try:
+        found = latency(graph, app.period_ns * graph.per_ns, spaced=True, seconds=PROOF_SECONDS)
+    except Unfinished:
+        return None
+    if graph.ns(found.longest) <= due:
         return None
     message = (
         f"on any mapping `{_short(graph.names[found.sink])}` may end {_ms(graph.ns(found.longest))} after the release "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -390,7 +391,9 @@ class Components:
         place = beside(code.span, file)
         reason = unreadable(place)
         if reason:
-            siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
+            siblings: list[str] = []
+            with contextlib.suppress(OSError):  # a name that no file could have
+                siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
             folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
             near = closest(place.name, siblings)
             help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"

@@ -117,7 +117,12 @@ class NetworkBuilder:
                     span, "", (), help_text,
                 )  # fmt: skip
                 return True
-        grouped = read_network(place, {}, batch)
+        try:
+            grouped = read_network(place, {}, batch)
+        except NetworkFault as fault:  # it can be read, but not for so many inputs at once
+            span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
+            self._context.fault("F409", f"`batch {batch}`: {fault}", span, "", (), "leave `batch` out")
+            return True
         for border in grouped.outputs:
             if batch > 1 and border.dims and isinstance(border.dims[0], int) and border.dims[0] != batch:
                 span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")

@@ -60,7 +60,7 @@ def search(
         total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
         nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
         sure = nets >= SURE * total
-        for design in (*plain, *cut):
+        for design in (*plain, *sorted(cut, key=stages)):
             hopeful = design.predicted <= least * HOPELESS or not sure
             contest.enter(design, run=design is first[0] or (design in first and hopeful))
         contest.catch_up()

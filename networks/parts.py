@@ -16,6 +16,10 @@ from itertools import accumulate, pairwise
 from ..model.application import Application
 from .dataflow import Arrow, application
 from .layers import Cnn, Edge, Layer, Whole, Window
+from .onnx_import import NetworkFault
+
+#: Rows of a layer that are worked through one by one.
+MOST_ROWS = 100_000
 
 
 class DoesNotApply(Exception):
@@ -34,6 +38,10 @@ def by_parts(cnn: Cnn, name: str) -> Application:
     It holds for padding of any size on either side, strides above the kernel, dilation, remainders that no window
     reaches, and several inputs. Totals of a frame are equal on both sides, and nothing is freed before it was taken.
     """
+    tallest = max(cnn.layers, key=lambda layer: layer.shape[1])
+    if tallest.shape[1] > MOST_ROWS:
+        message = f"layer `{tallest.name}` of `{cnn.file}` has {tallest.shape[1]} rows: by parts, {MOST_ROWS} at most"
+        raise NetworkFault("F105", message, "leave `--by-parts` out")
     phases = {layer.name: layer.phases for layer in cnn.layers}
     arrows = []
     for layer in cnn.layers:

@@ -84,7 +84,8 @@ def _wrong(message: Any) -> str:
         case "AttributeProto":
             return _wrong_attribute(message)
         case "GraphProto":
-            return _made_twice(message)
+            untyped = any(not weight.data_type for weight in message.initializer)
+            return "a constant has no type" if untyped else _made_twice(message)
         case "Tensor" if message.elem_type and not type_name(message.elem_type):
             return f"there is no type of tensors {message.elem_type}"
     return ""

@@ -27,8 +27,9 @@ SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
 ROUNDS = 60
 #: What the middle task computes: so many bytes take about a tenth of a millisecond, without the interpreter.
 WORK = 300_000
-#: Frames of one run, and runs of each program, in turns. The shortest run counts: others on the machine make it longer.
-FRAMES, TURNS = 80, 12
+#: Frames of one run, of one in which nothing is computed, and runs of each program, in turns. The shortest run counts:
+#: others on the machine make it longer.
+FRAMES, IDLE, TURNS = 80, 3000, 12
 #: Tokens that fit into a channel between workers, as in programs.
 CAPACITY = 4
 
@@ -45,7 +46,12 @@ def runtime_costs() -> RuntimeCosts:
     """Measure them; takes about a second. Costs that the noise of the machine makes negative are zero."""
     work = bytes(WORK)
     runs = [
-        (_frame_ns(b"", _one_worker), _alone_ns(work), _frame_ns(work, _worker_of_its_own), _frame_ns(work, _in_turn))
+        (
+            _frame_ns(b"", _one_worker, IDLE),
+            _alone_ns(work),
+            _frame_ns(work, _worker_of_its_own),
+            _frame_ns(work, _in_turn),
+        )
         for _ in range(TURNS)
     ]
     idle, alone, apart, turns = (min(column) for column in zip(*runs, strict=True))
@@ -83,7 +89,7 @@ def _in_turn(program: Program, first: Any, middle: Any, last: Any) -> None:
     program.processor("cpu[1]", [Fire(middle, stage=1, replica=(1, 2))])
 
 
-def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None]) -> float:
+def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], frames: int = FRAMES) -> float:
     """Time between frames of three tasks, the middle one of which computes."""
     import numpy as np
 
@@ -105,8 +111,8 @@ def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None]) ->
     program.channel(first, "x", middle, "x", CAPACITY)
     program.channel(middle, "y", last, "y", CAPACITY)
     workers(program, first, middle, last)
-    program.run(frames=FRAMES)
-    return (app.last_end - app.first_end) / (FRAMES - 1)
+    program.run(frames=frames)
+    return (app.last_end - app.first_end) / (frames - 1)
 
 
 def _alone_ns(work: bytes) -> float:

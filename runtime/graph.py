@@ -221,4 +221,5 @@ class App:
         self.total_latency += sum(latencies)
         self.longest_latency = max(self.longest_latency, *latencies)
         if self.deadline is not None:
-            self.misses += sum(latency > self.deadline for latency in latencies)
+            due = int(self.deadline)  # latencies are whole ns: above it is above the deadline
+            self.misses += sum(latency > due for latency in latencies)

@@ -37,6 +37,7 @@ def straight(worker: Worker) -> Optional[Callable[[], None]]:
         "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line, "TELL": TELL,
         "clock": time.perf_counter_ns, "ndarray": np.ndarray, "freeze": freeze, "Stopped": Stopped, "ended": _ended,
     }  # fmt: skip
+    names["places"] = {0: 0, **{task.number: k for k, task in enumerate(tasks)}}
     for k, task in enumerate(tasks):
         names["task%d" % k] = task
         names["call%d" % k] = signed(task.code.caller(), task.name)
@@ -73,20 +74,22 @@ def _is_straight(worker: Worker) -> bool:
 def _source(tasks: List[Task]) -> str:
     """The rounds as Python: variables are numbered, everything else is looked up in `names`.
 
-    `t` is the time at which a task begins, which is when the one before has ended.
+    `t` is the time at which a task begins, which is when the one before has ended. A token goes with its last reader.
+    `tell` hands over what is known so far, also to somebody who gives up waiting for a firing.
     """
     variable: Dict[int, str] = {}
-    lines: List[str] = []
-    last = max(k for k, t in enumerate(tasks) if t.ends_frame)
     for k, task in enumerate(tasks):
-        inputs = [variable[id(c)] for c in task.feeders]
+        for i, channels in enumerate(task.readers):
+            variable.update((id(c), "x%d_%d" % (k, i)) for c in channels)
+    reads = [[variable[id(c)] for c in task.feeders] for task in tasks]
+    last = max(k for k, t in enumerate(tasks) if t.ends_frame)
+    lines: List[str] = []
+    for k, task in enumerate(tasks):
         outputs = ["x%d_%d" % (k, i) for i in range(len(task.outputs))]
-        for name, channels in zip(outputs, task.readers):
-            variable.update((id(c), name) for c in channels)
         lines += ["line[2], line[0] = t, %d" % task.number]
         if k == 0:
             lines += ["begin = t"]
-        call = "call%d(%s)" % (k, ", ".join(inputs))
+        call = "call%d(%s)" % (k, ", ".join(reads[k]))
         if len(outputs) == 1 and not task.guarded[0]:
             (x,) = outputs
             lines += [
@@ -101,24 +104,33 @@ def _source(tasks: List[Task]) -> str:
             lines += ["(%s,) = accept%d(%s, n)" % (", ".join(outputs), k, call)]
         else:
             lines += [call]
+        later = {x for names in reads[k + 1 :] for x in names}
+        gone = [x for x in dict.fromkeys([*reads[k], *outputs]) if x not in later]
+        lines += ["%s = None" % " = ".join(gone)] if gone else []
         lines += ["e = clock()", "d = e - t", "b%d += d" % k, "q%d += d * d" % k, "if d > m%d: m%d = d" % (k, k)]
         lines += ["t = e"]
         if k == last:
             lines += ["late(t - begin)"]
     counters = range(len(tasks))
-    start = "; ".join("b%d = q%d = 0; m%d = task%d.longest" % (k, k, k, k) for k in counters)
-    tell = ["worker.tell(task%d, n - told, b%d, q%d, m%d); b%d = q%d = 0" % (k, k, k, k, k, k) for k in counters]
-    tell += ["app.finished(latencies, t)", "told = worker.round = n", "since = t"]
-    body = ["while n < app.limit:", "    if program.stopping: raise Stopped", "    app.begun = line[1] = n"]
-    body += ["    " + x for x in lines]
-    body += ["    line[0] = 0", "    n += 1"]
-    body += ["    if t - since > TELL:", *("        " + x for x in tell)]
-    text = ["def rounds():", "    n = told = worker.round", "    t = since = clock()", "    " + start]
-    text += ["    latencies = []", "    late = latencies.append", "    try:"]
-    text += ["        " + x for x in body]
+    sums = ", ".join("b%d, q%d" % (k, k) for k in counters)
+    text = ["def rounds():", "    n = told = worker.round", "    t = since = clock()", "    latencies = []"]
+    text += ["    late = latencies.append"]
+    text += ["    b%d = q%d = 0; m%d = task%d.longest" % (k, k, k, k) for k in counters]
+    text += ["    def tell():", "        nonlocal told, since, t, %s" % sums]
+    text += ["        done = places[line[0]]"]  # tasks that have fired in the iteration that is under way
+    for k in counters:
+        text += ["        worker.tell(task%d, n - told + (%d < done), b%d, q%d, m%d)" % (k, k, k, k, k)]
+        text += ["        b%d = q%d = 0" % (k, k)]
+    text += ["        app.finished(latencies, t)", "        told = worker.round = n", "        since = t = clock()"]
+    text += ["    worker.rest = tell", "    try:", "        while True:"]
+    # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
+    text += ["            app.begun = line[1] = n", "            if n >= app.limit: break"]
+    text += ["            if program.stopping: raise Stopped"]
+    text += ["            " + x for x in lines]
+    text += ["            line[0] = 0", "            n += 1", "            if t - since > TELL: tell()"]
     text += ["    except Stopped: raise"]
     text += ["    except BaseException as error: ended(worker, error)"]
-    text += ["    finally:", "        line[0] = 0", *("        " + x for x in tell)]
+    text += ["    finally:", "        worker.rest = None", "        tell()", "        line[0] = 0"]
     return "\n".join(text) + "\n"
 
 

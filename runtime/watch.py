@@ -73,6 +73,9 @@ class Watch:
         deadline = time.monotonic() + GRACE
         for worker in self._program.workers:
             worker.join(max(0.0, deadline - time.monotonic()))
+            rest = worker.rest
+            if rest is not None:  # it does not end: what it has done so far counts
+                rest()
 
     def _follow_the_keeper(self) -> None:
         """Whoever stops a program stops the process that was started; that one lets us go on when it goes on."""

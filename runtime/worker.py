@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Worker(threading.Thread, Waiter):
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
+        #: Hands over what straight rounds have not told yet, while there are any.
+        self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since when.
         self.line = line
         self._app: App = order[0].task.app

@@ -152,7 +152,10 @@ def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
     cnn = _layers(path)
     stem = Path(path).stem
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
-    app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
+    try:
+        app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
+    except NetworkFault as fault:
+        raise Faults([_as_diagnostic(fault)]) from fault
     verdicts, diagnostics = check_app(app)
     system = System(stem, str(path), (app,), (), (), {})
     return Checked(system, host_platform(), {name: verdicts}, diagnostics)
@@ -162,7 +165,11 @@ def _layers(path: str | Path) -> Cnn:
     try:
         return read_layers(Path(path))
     except NetworkFault as fault:
-        raise Faults([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
+        raise Faults([_as_diagnostic(fault)]) from fault
+
+
+def _as_diagnostic(fault: NetworkFault) -> Diagnostic:
+    return Diagnostic(fault.code, fault.message, None, "", (), fault.help)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,9 @@ def find_mapping(
             checked, profile, search=search, budget=budget, seed=seed, supposed=what_if.profile is not None,
             report=report,
         )  # fmt: skip
-        keep = what_if.kept and bool(together.mapping.groups)  # the best there is, even if something is late
+        # The best there is, even if something is late; `check` would refuse more engines than fit.
+        fits = together.verdict is not None and not together.verdict.engines
+        keep = what_if.kept and bool(together.mapping.groups) and fits
         place = save_mapping(checked.system, checked.platform, together.mapping) if keep else None
         return Mapped(together.mapping, place, checked, (*checked.diagnostics, *warnings), together)
     problem = problem_of(checked, profile)

@@ -202,3 +202,21 @@ def test_huge_repetition_vectors_are_exact_and_not_simulated(monkeypatch: pytest
         assert verdicts.repetition == {"A.a": q // gcd(p, q), "A.b": p // gcd(p, q)}
         assert (verdicts.consistent.holds, verdicts.deadlock_free.holds) == (True, holds)
         assert [d.code for d in diagnostics] == codes
+
+
+def test_graphs_that_are_too_large_to_be_looked_at_are_not_decided(tmp_path: Path) -> None:
+    """Whether a deadline can be kept at all is looked at for a moment, and not at any size."""
+    from flowc import steps
+
+    text = "task S { out o rate 999983 wcet 1 ns } task K { in i rate 1000003 wcet 1 ns } app A { period 1 s s: S k: K s -> k }"
+    (tmp_path / "t.flow").write_text(text)
+    checked = steps.check(tmp_path / "t.flow")
+    assert checked.ok and checked.verdicts["A"].schedulable.holds is None
+
+
+def test_a_file_that_no_system_could_have_is_missing(tmp_path: Path) -> None:
+    from flowc import steps
+
+    text = 'task A { out x: float32  python "a/%s/b.py:f" }' % ("c" * 300)
+    (tmp_path / "t.flow").write_text(text)
+    assert [d.code for d in steps.check(tmp_path / "t.flow").diagnostics] == ["F301"]

@@ -57,6 +57,7 @@ CHANGES: list[tuple[str, Change, str, str]] = [
         "no type of tensors -1",
     ),
     ("type 67", lambda m: m.graph.value_info.append(helper.make_tensor_value_info("c", 67, [1])), "F402", "tensors 67"),
+    ("nothing for a constant", lambda m: m.graph.initializer.add(), "F402", "a constant has no type"),
     ("two outputs", lambda m: m.graph.node[1].output.append("c"), "F402", "made twice"),
     ("two inputs", lambda m: m.graph.input.append(m.graph.input[0]), "F402", "`x` is made twice"),
     (
@@ -167,3 +168,25 @@ def test_samples_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # -- generated comments ------------------------------------------------------------------------------------------------
 def test_comments_keep_the_order_of_code() -> None:
     assert one_line("a\u202eb\u2066c\u200fd\ufeffe\ud800f\u2028g\x85h\x1bi é 漢") == "abcdef g h i é 漢"
+
+
+def test_rows_that_nobody_works_through_one_by_one(tmp_path: Path) -> None:
+    tall = model()
+    for port in (tall.graph.input[0], tall.graph.output[0]):
+        port.type.tensor_type.shape.dim[2].dim_value = 300_000_000
+    onnx.save(tall, tmp_path / "tall.onnx")
+    with pytest.raises(Faults) as caught:
+        analyses.check_network(tmp_path / "tall.onnx", by_parts=True)
+    assert [d.code for d in caught.value.diagnostics] == ["F105"]
+    assert "has 300000000 rows" in caught.value.diagnostics[0].message
+
+
+def test_a_network_that_only_one_input_fits(tmp_path: Path) -> None:
+    """It can be read, and what is known of a tensor inside contradicts any other batch."""
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])]
+    inside = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("s", "y")]
+    nodes = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends, inside[1:], value_info=inside[:1])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "n.onnx")
+    (tmp_path / "a.flow").write_text('network N from "n.onnx" { batch 2 }')
+    assert {d.code for d in steps.check(tmp_path / "a.flow").diagnostics} == {"F409"}

@@ -70,17 +70,21 @@ def search(problem: JointProblem, name: str, *, seed: int, budget: float, progre
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
     """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores for others."""
     assert found.assignment is not None and found.verdict is not None
-    used = len({p for p in _places(found.assignment) if problem.kind[p] == "cpu"})
+    used = len(_cpus(problem, found.assignment))
     for count in range(1, used + 1):
         try:
             assignment = _on_few(problem, found.assignment, count)
             told = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
             continue
-        simpler = len(_places(assignment)) < len(_places(found.assignment)) or count < used
-        if simpler and told.feasible and told.maximum <= SLACK:
+        fewer = len(_cpus(problem, assignment)), len(_places(assignment))
+        if fewer < (used, len(_places(found.assignment))) and told.feasible and told.maximum <= SLACK:
             return replace(found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False)
     return found
+
+
+def _cpus(problem: JointProblem, assignment: Assignment) -> set[str]:
+    return {p for p in _places(assignment) if problem.kind[p] == "cpu"}
 
 
 def _places(assignment: Assignment) -> list[str]:
@@ -88,9 +92,14 @@ def _places(assignment: Assignment) -> list[str]:
 
 
 def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
-    """What is on CPUs there on the first `count` of them: the groups with the most to do first."""
-    cores = problem.of_kind["cpu"][:count]
+    """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to do first."""
+    pinned = set(problem.pins.values())
+    cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
     used = dict.fromkeys(problem.processors, Fraction(0))
+    for item in problem.items:
+        if item.name in problem.pins:
+            place = problem.pins[item.name]
+            used[place] += item.work(problem.kind[place]) / problem.period[item.group]
     choice, steps, items = list(like.choice), list(like.steps), list(like.items)
     work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
     for n, net in enumerate(problem.nets):

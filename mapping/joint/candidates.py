@@ -256,8 +256,8 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
             times[0] += network.border_ns
         kernels = (sum(times),) if kind in network.whole else tuple(times)
         name = network.layers[end - 1] if end < len(network.layers) else None
-        curve = network.curves.get(kind)
-        if curve is not None and curve.longest:  # a stage takes its share of it
-            curve = curve.scaled(Fraction(sum(kernels), curve.longest))
+        whole = network.curves.get(kind)
+        # A stage takes its share of it.
+        curve = whole.scaled(Fraction(sum(kernels), whole.longest)) if whole is not None and whole.longest else None
         steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings, curve))
     return Candidate("-".join(s.kind for s in steps), tuple(steps))
