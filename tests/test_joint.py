@@ -40,6 +40,7 @@ from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.networks.cuts import read_chain
 from flowc.steps.joint import Joint, reasons
+from flowc.steps.joint_problem import joint_problem
 from flowc.steps.mapping import find_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -477,3 +478,30 @@ def test_a_pin_without_times_there_is_said(write: Write) -> None:
     store_profile(flow, {}, "orin")
     status, _, err = call("map", flow, "--platform", "orin")
     assert status == 1 and "error[F509]: `A.net` has no worst-case time on the gpu of `orin`" in err
+
+
+def test_a_worst_case_that_the_text_gives_holds_for_each_firing(write: Write, tmp_path: Path) -> None:
+    """Even if it is the number that the profile has."""
+    pins = "mapping on two { A.source -> core[0] wcet 5 ms }"
+    flow = network(write, mapping=pins)
+    store_profile(flow, {}, "two")
+    path = tmp_path / "app.two.profile.json"
+    document = json.loads(path.read_text())
+    for entry in document["entries"]:
+        entry |= {"wcet_ns": 5 * MS, "max_ns": 5 * MS, "totals_ns": [5 * MS, 6 * MS, 7 * MS]}
+    path.write_text(json.dumps(document))
+    checked = steps.check(flow, platform="two")
+    problem = joint_problem(checked, steps.stored_profile(checked)[0])
+    work = {i.name: i.work("cpu") for i in problem.items}
+    assert work == {"A.source": 5 * MS, "A.net": Fraction(7 * MS, 3), "A.sink": Fraction(7 * MS, 3)}
+
+
+def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
+    teams = tuple(Team(g, Fraction(100 * MS), None, 0, ()) for g in "ABC")
+    items = tuple(Item(f"{g}.t", g, {"cpu": ms * MS}) for g, ms in (("A", 2), ("B", 10), ("C", 9)))
+    problem = JointProblem(board(4), teams, items, (), {"A.t": "arm[1]"})
+    found = search(problem, "auto", seed=0, budget=60)
+    assert found.assignment is not None and found.assignment.items == ("arm[1]",) * 3
+    both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
+    found = search(both, "auto", seed=0, budget=60)
+    assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -174,3 +176,45 @@ def test_who_watches_single_firings_gets_general_rounds() -> None:
     program = diamond({}, [])
     program.tracer = Tracer()
     assert program.run(frames=20) and len(seen) == 100
+
+
+def test_tokens_go_with_their_last_reader(rounds: list[bool]) -> None:
+    """Whatever the size of tensors: an iteration does not keep those of the one before."""
+    made: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def left(a: Any) -> Any:
+        found = a + 1
+        made.append(weakref.ref(found))
+        return found
+
+    program = diamond({"left": left, "sink": lambda y: alive.append(sum(m() is not None for m in made))}, [])
+    assert program.run(frames=20)
+    assert max(alive) == 0
+
+
+def test_what_a_blocked_source_has_done_counts(rounds: list[bool]) -> None:
+    blocked = threading.Event()
+    go_on = threading.Event()
+    count = iter(range(10**9))
+
+    def source() -> Any:
+        n = next(count)
+        if n == 50:
+            blocked.set()
+            go_on.wait(60)
+            raise StopIteration
+        return np.full(2, n, np.float32), np.zeros(2, np.float32)
+
+    seen: list[Any] = []
+    program = diamond({"source": source}, seen)
+
+    def stop() -> None:
+        blocked.wait(60)
+        program.interrupts = 2  # give up at once
+
+    threading.Thread(target=stop, daemon=True).start()
+    program.run(drain=0.0)
+    assert (program.apps[0].frames, len(seen)) == (50, 50)
+    assert [t.firings for t in program.apps[0].tasks] == [50] * 5
+    go_on.set()
