@@ -62,11 +62,6 @@ class WorkloadCurve:
             return self
         return WorkloadCurve(tuple(-(-t * factor.numerator // factor.denominator) for t in self.totals))
 
-    def over(self, other: WorkloadCurve) -> WorkloadCurve:
-        """Of firings that keep to neither more than one of the two: the larger totals."""
-        count = max(len(self.totals), len(other.totals))
-        return WorkloadCurve(tuple(max(self.total(n), other.total(n)) for n in LENGTHS[:count]))
-
 
 def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
     """The curve of firings that took these times, in order.
