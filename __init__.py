@@ -1,7 +1,9 @@
 """flowc: from a dataflow text with neural networks in it to a checked, mapped, running program.
 
-For scripts: `flowc.check(path)` tells everything that can be known without running anything, `flowc.load(path)` gives
-the model of a faultless text, `flowc.build(path, output)` writes the program.
+From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`, `profile`, `map`,
+`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text. They print nothing. What is
+wrong with a text is raised as `Faults`, whose `diagnostics` say where and why; `check` and `analyze` return what they
+found.
 """
 
 from __future__ import annotations
@@ -10,32 +12,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .driver.analyze import analyze
+    from .driver.build import build
+    from .driver.check import check
+    from .driver.export import export
+    from .driver.import_ import import_
+    from .driver.map import find_mapping as map
+    from .driver.measure import profile
+    from .driver.run import run, test
+    from .model.diagnostic import Faults
     from .model.system import System
-    from .steps import Built, Checked
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "build", "check", "load"]
+__all__ = [
+    "Faults",
+    "__version__",
+    "analyze",
+    "build",
+    "check",
+    "export",
+    "import_",
+    "load",
+    "map",
+    "profile",
+    "run",
+    "test",
+]
+
+#: Where each name is, and what it is called there: nothing is imported before it is asked for.
+_FACES = {
+    "Faults": ("model.diagnostic", "Faults"),
+    "analyze": ("driver.analyze", "analyze"),
+    "build": ("driver.build", "build"),
+    "check": ("driver.check", "check"),
+    "export": ("driver.export", "export"),
+    "import_": ("driver.import_", "import_"),
+    "map": ("driver.map", "find_mapping"),
+    "profile": ("driver.measure", "profile"),
+    "run": ("driver.run", "run"),
+    "test": ("driver.run", "test"),
+}
 
 
-def check(path: str | Path, *, platform: str = "host") -> Checked:
-    """Check a text: its model, the verdicts of every app, and all diagnostics. Runs nobody's code, raises nothing."""
-    from . import steps
+def __getattr__(name: str) -> object:
+    if name not in _FACES:
+        raise AttributeError(f"module `flowc` has no attribute `{name}`")
+    from importlib import import_module
 
-    return steps.check(path, platform=platform)
-
-
-def load(path: str | Path) -> System:
-    """The model of a text. Raises `flowc.model.diagnostic.Faults` when it has errors."""
-    from .model.diagnostic import Faults
-
-    checked = check(path)
-    if not checked.ok:
-        raise Faults(checked.diagnostics)
-    return checked.system
+    module, own = _FACES[name]
+    return getattr(import_module(f"{__name__}.{module}"), own)
 
 
-def build(path: str | Path, output: str | Path | None = None, *, platform: str = "host", force: bool = False) -> Built:
-    """Write the program for a text to `output` (default `build/STEM`). Raises `flowc.model.diagnostic.Faults`."""
-    from . import steps
+def load(path: str | Path, *, platform: str = "host") -> System:
+    """The model of a text, networks cut as it pins them. Raises `flowc.Faults` when it has errors."""
+    from .driver.check import check
 
-    return steps.build(path, output, platform=platform, force=force)
+    return check(path, platform=platform).require().system

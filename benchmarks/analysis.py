@@ -3,7 +3,7 @@
     known graphs    the least period of four graphs of the literature (tests/data/known_graphs.json) as they are, and
                     with their least capacities as bounds; the answers are checked
     large graphs    random live CSDF graphs of up to 10,000 tasks and a million firings per iteration: the repetition
-                    vector, and all verdicts (`analysis.check.check`, which has the repetition vector in it)
+                    vector, and all verdicts (`analysis.dataflow.check.check`, which has the repetition vector in it)
     networks        least buffers of ResNet-50 and DenseNet-121 (light models of the onnx package), by parts
     bounded graphs  the least period of random graphs that their capacities make strongly connected, 10 seconds each
 
@@ -31,17 +31,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from flowc.analysis.buffers import least_capacities
-from flowc.analysis.check import check
-from flowc.analysis.cycle_ratio import Arc, arcs_of, largest_cycle_ratio
-from flowc.analysis.graph import Graph, bounded, cyclic_parts, graph_of
-from flowc.analysis.order import iteration_order
-from flowc.analysis.repetition import repetition
-from flowc.analysis.throughput import least_period
+from flowc.analysis.dataflow.buffers import least_capacities
+from flowc.analysis.dataflow.check import check
+from flowc.analysis.dataflow.cycle_ratio import Arc, arcs_of, largest_cycle_ratio
+from flowc.analysis.dataflow.graph import Graph, bounded, cyclic_parts, graph_of
+from flowc.analysis.dataflow.order import iteration_order
+from flowc.analysis.dataflow.repetition import repetition
+from flowc.analysis.dataflow.throughput import least_period
 from flowc.model.application import Application, Channel, Port, Task
 from flowc.model.span import Span
-from flowc.networks.onnx_layers import read_layers
-from flowc.networks.parts import by_parts, layerwise_elements
+from flowc.networks.dataflow.by_parts import by_parts, layerwise_elements
+from flowc.networks.onnx.read_layers import read_layers
 from paired import Others, Spread, alternate, execute, machine, ratio, rounds, table, verdict
 
 HERE = Path(__file__).resolve().parent

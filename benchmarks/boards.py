@@ -17,12 +17,12 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from flowc.analysis.timing import TimedChannel
-from flowc.mapping.joint.candidates import Kernels, front
-from flowc.mapping.joint.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team
+from flowc.analysis.timing.system import TimedChannel
 from flowc.model.diagnostic import Span
 from flowc.model.platform import Platform, Pool
-from flowc.steps.joint_problem import MARGIN
+from flowc.model.times import MARGIN
+from flowc.search.deadline.candidates import Kernels, front
+from flowc.search.deadline.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team
 
 HERE = Path(__file__).parent
 #: Tasks of the random graphs have these times (us) when there are sixteen of them; with fewer graphs, longer ones.

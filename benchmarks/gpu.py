@@ -25,6 +25,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import flowc
 from paired import Spread, alternate, execute, ratio, table, verdict
 
 HERE = Path(__file__).resolve().parent
@@ -121,7 +122,6 @@ def texts() -> dict[str, str]:
 
 def prepare(folder: Path) -> None:
     """Build all sides below a folder, with this script beside them."""
-    from flowc import steps
 
     source = folder / "texts"
     shutil.copytree(HERE.parent / "examples" / "detector", source, ignore=shutil.ignore_patterns("*.json"))
@@ -131,7 +131,7 @@ def prepare(folder: Path) -> None:
         (source / name).write_text(content)
     for name, text in texts().items():
         (source / f"{name}.flow").write_text(text)
-        steps.build(source / f"{name}.flow", folder / name, platform="pc")
+        flowc.build(source / f"{name}.flow", folder / name, platform="pc")
     for script in ("gpu.py", "paired.py"):
         shutil.copy(HERE / script, folder)
 

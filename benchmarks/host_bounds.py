@@ -14,9 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import flowc
 import structures
-from flowc import steps
-from flowc.steps.mapping import find_mapping
+from flowc.driver.map import find_mapping
 from paired import Others, execute, machine, table
 
 TEXT = """task Frames  {{ out image: {frame}   python "tasks.py:Frames" }}
@@ -87,7 +87,7 @@ class Peak:
 
 def write_app(folder: Path, network: Path) -> Path:
     """The text and its tasks."""
-    from flowc.networks.onnx_import import read_network
+    from flowc.networks.onnx.interface import read_network
 
     model = read_network(network, {}, 1)
     (image,), (output,) = model.inputs, model.outputs
@@ -115,7 +115,7 @@ def main() -> None:
         found = find_mapping(text, budget=10).joint
         assert found is not None and found.program is not None and found.verdict is not None
         bounds = {name: float(ns or 0) / 1e6 for name, ns in found.verdict.response_ns.items()}
-        build = steps.build(text, folder / "build").directory
+        build = flowc.build(text, folder / "build").directory
         for run in range(given.runs):
             report = folder / "report.json"
             execute(

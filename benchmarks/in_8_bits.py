@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean
 
+import flowc
 import numpy as np
 import steady
 import structures
-from flowc import steps
-from flowc.networks.onnx_import import read_network
+from flowc.networks.onnx.interface import read_network
 from one_network import write_app
 from paired import Others, alternate, machine, ratio, rounds, table
 
@@ -35,10 +35,10 @@ def built(folder: Path, network: Path, bits: int) -> tuple[Path, str]:
         for k in range(SAMPLES):
             np.save(folder / "frames" / f"{k}.npy", rng.standard_normal(image.shape, np.float32))
         words = words.replace(f'from "{network}" {{', f'from "{network}" {{ precision int8  calibrate "frames/*.npy"  ')
-    checked = steps.check(text)
+    checked = flowc.check(text)
     assert checked.platform is not None
     text.write_text(words + f"mapping on host {{ One.net -> {', '.join(checked.platform.processors)} }}\n")
-    done = steps.build(text, folder / "build")
+    done = flowc.build(text, folder / "build")
     lost = [f"{x.decibels:.1f} dB" for found in done.losses.values() for x in found]
     return done.directory, " ".join(lost)
 

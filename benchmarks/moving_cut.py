@@ -11,11 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import flowc
 import numpy as np
 import onnx
-from flowc import steps
+from flowc.driver import store
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.profiling.host import description, host_hash
+from flowc.profiling.identity import task_hashes
 from onnx import TensorProto, helper, numpy_helper
 from paired import Others, Spread, alternate, execute, machine, ratio, rounds, table, verdict
 
@@ -102,14 +104,14 @@ def built(folder: Path) -> Path:
     flow.write_text(TEXT)
     (folder / "t.py").write_text(CODE)
     network(folder / "net.onnx")
-    checked = steps.check(flow)
+    checked = flowc.check(flow)
     assert checked.platform is not None, checked.diagnostics
     entries = tuple(
         ProfileEntry("cpu", name, "", digest, host_hash(), 10, 2_000_000, 0, 2_000_000, 2_000_000)
-        for name, digest in steps.content_hashes(checked).items()
+        for name, digest in task_hashes(checked.system).items()
     )
-    steps.save_profile(checked, Profile(checked.platform.name, description(), entries))
-    return steps.build(flow, folder / "out").directory
+    store.save_profile(checked.require(), Profile(checked.platform.name, description(), entries))
+    return flowc.build(flow, folder / "out").directory
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import flowc
 import steady
 import structures
-from flowc import steps
-from flowc.networks.onnx_import import read_network
-from flowc.steps.mapping import find_mapping
+from flowc.driver.map import find_mapping
+from flowc.networks.onnx.interface import read_network
 from paired import Others, Spread, alternate, execute, machine, ratio, table, verdict
 
 BUDGET = 25.0
@@ -171,7 +171,7 @@ def mapped(name: str, network: Path, folder: Path) -> Mapped:
     """Search, build and check."""
     text = write_app(folder, network)
     found = find_mapping(text, budget=BUDGET).mapping
-    steps.build(text, folder / "build")
+    flowc.build(text, folder / "build")
     best = found.contestants[0]
     seconds = steady.long_enough(best.measured_ns or best.predicted_ns)
     one = Mapped(name, network, folder, f"{best.name}: {best.configuration}", seconds)

@@ -26,11 +26,11 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import Any
 
-from flowc import steps
-from flowc.analysis.graph import graph_of
-from flowc.analysis.repetition import repetition
-from flowc.analysis.throughput import least_period
-from flowc.interop import sdf3
+import flowc
+from flowc.analysis.dataflow.graph import graph_of
+from flowc.analysis.dataflow.repetition import repetition
+from flowc.analysis.dataflow.throughput import least_period
+from flowc.interop.sdf3 import importer as sdf3
 from flowc.model.application import Application, Channel, Port, Task
 from flowc.model.span import Span
 from paired import Others, Spread, alternate, execute, machine, ratio, table, verdict
@@ -93,7 +93,7 @@ def solve(file: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "graph.flow"
         text.write_text(sdf3.read(str(file), file.read_bytes()).text)
-        (app,) = steps.check(text).system.apps
+        (app,) = flowc.check(text).system.apps
     graph = graph_of(app, repetition(app).vector, {t.name: t.wcet_ns or (Fraction(1),) for t in app.tasks})
     begin = time.process_time()
     period = least_period(graph, seconds=SECONDS)

@@ -18,16 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import flowc
 import steady
 import structures
-from flowc import steps
-from flowc.mapping.design import Design, complete
-from flowc.mapping.problem import Divisible, Problem
+from flowc.driver import store
+from flowc.driver.map import find_mapping, problem_of
 from flowc.model.mapping import NetworkPlan, Placement, StagePlan
+from flowc.model.times import times_of
 from flowc.profiling.machine import noise
 from flowc.profiling.measure import run_build
-from flowc.steps.mapping import find_mapping, problem_of
-from flowc.steps.stored import save_mapping
+from flowc.search.throughput.design import Design, complete
+from flowc.search.throughput.problem import Divisible, Problem
 from one_network import write_app
 from paired import Others, machine, table, verdict
 
@@ -104,15 +105,14 @@ def trials(name: str, network: Path, folder: Path) -> Iterator[Trial]:
     """Profile a network, predict and build its configurations."""
     text = write_app(folder, network)
     find_mapping(text, budget=0.0)  # for the profile
-    checked = steps.check(text, mapped=False)
-    profile, _ = steps.stored_profile(checked)
-    problem: Problem = problem_of(checked, profile)
-    assert checked.platform is not None
+    valid = flowc.check(text, mapped=False).require()
+    profile, _ = store.read_profile(valid)
+    problem: Problem = problem_of(valid, times_of(valid.system, valid.platform, profile), profile)
     others = {task: Placement(task, problem.cpus[:1]) for task in ("One.frames", "One.largest")}
     for number, (what, plan) in enumerate(plans(problem.networks[NET], problem.cpus)):
         design = complete(problem, [plan], what, others=others)
-        save_mapping(checked.system, checked.platform, design.mapping)
-        steps.build(text, folder / f"build{number}")
+        store.save_mapping(valid, design.mapping)
+        flowc.build(text, folder / f"build{number}")
         yield Trial(name, design, folder / f"build{number}")
 
 

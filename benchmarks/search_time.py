@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import get_args
 
-from flowc.mapping.exact import MOST_STAGES, Costs, Objective, Place, best, configurations
+from flowc.search.throughput.partition import MOST_STAGES, Costs, Objective, Place, best_partitions, configurations
 from paired import Others, Spread, alternate, machine, rounds, table, verdict
 
 LENGTHS = (125, 250, 500, 1000)
@@ -41,7 +41,7 @@ def search(costs: Costs, objective: Objective) -> Callable[[], float]:
 
     def run() -> float:
         begin = time.perf_counter()
-        best(costs, PLACES, objective)
+        best_partitions(costs, PLACES, objective)
         return time.perf_counter() - begin
 
     return run

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import flowc
 import steady
 import structures
-from flowc import steps
-from flowc.steps.mapping import find_mapping
+from flowc.driver.map import find_mapping
 from one_network import write_app
 from paired import Others, alternate, machine, ratio, table, verdict
 
@@ -49,7 +49,7 @@ def main() -> None:
                 )
             text = write_app(folder, network)
             found[name] = find_mapping(text, search=name, budget=given.budget).mapping
-            sides[name] = program(steps.build(text, folder / "build").directory)
+            sides[name] = program(flowc.build(text, folder / "build").directory)
         samples = alternate(sides, given.rounds)
     rows = [["search", "runs", "seconds", "auto is as fast", "with as many fewer runs", "found"]]
     runs = {name: mapping.effort.measured_runs for name, mapping in found.items()}

@@ -20,8 +20,8 @@ import one_network
 import onnx
 import steady
 import structures
-from flowc.mapping.contest import EQUAL
-from flowc.steps.mapping import find_mapping
+from flowc.driver.map import find_mapping
+from flowc.search.throughput.contest import EQUAL
 from paired import Others, Spread, alternate, machine, ratio, table, verdict
 
 LEAST = 0.97

@@ -20,9 +20,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import flowc
 import steady
-from flowc import steps
-from flowc.steps.mapping import find_mapping
+from flowc.driver.map import find_mapping
 from paired import Others, Spread, alternate, execute, machine, ratio, rounds, table, verdict
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "detect"
@@ -86,7 +86,7 @@ def main() -> None:
         text = copy_example(folder)
         quiet.wait()
         found = find_mapping(text).mapping.contestants[0]
-        steps.build(text, folder / "build")
+        flowc.build(text, folder / "build")
         seen = {execute(sys.executable, folder / "build" / "main.py", "--frames", str(CHECKED), "--quiet")}
         seen |= {peer(way, folder, CHECKED) for way in WAYS}
         if len(seen) > 1:

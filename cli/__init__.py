@@ -12,8 +12,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
-from . import analyzing, building, exchanging, looking, mapping, writing
-from .common import Terminated, verb
+from ._common import Terminated, verb
+from .analyze import analyze
+from .build import build
+from .check import check
+from .doctor import doctor
+from .explain import explain
+from .export import export
+from .fmt import fmt
+from .headers import headers
+from .import_ import import_
+from .map import map_
+from .new import new
+from .profile import profile
+from .run import run
+from .show import show
+from .test import test
 
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
@@ -24,21 +38,21 @@ app = typer.Typer(
 )
 
 # In the order in which `--help` lists them.
-app.command()(verb(writing.new))
-app.command()(verb(looking.check))
-app.command()(verb(analyzing.analyze))
-app.command()(verb(looking.show))
-app.command()(verb(building.profile))
-app.command("map")(verb(mapping.map_))
-app.command()(verb(building.build))
-app.command()(verb(building.run))
-app.command()(verb(building.test))
-app.command("import")(verb(exchanging.import_))
-app.command()(verb(exchanging.export))
-app.command()(verb(writing.fmt))
-app.command()(verb(writing.headers))
-app.command()(verb(looking.doctor))
-app.command()(verb(looking.explain))
+app.command()(verb(new))
+app.command()(verb(check))
+app.command()(verb(analyze))
+app.command()(verb(show))
+app.command()(verb(profile))
+app.command("map")(verb(map_))
+app.command()(verb(build))
+app.command()(verb(run))
+app.command()(verb(test))
+app.command("import")(verb(import_))
+app.command()(verb(export))
+app.command()(verb(fmt))
+app.command()(verb(headers))
+app.command()(verb(doctor))
+app.command()(verb(explain))
 
 
 def main() -> NoReturn:

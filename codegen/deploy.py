@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from ..analysis.static_order import NoRound, Step, batches, schedule
+from ..analysis.dataflow.static_order import NoRound, Step, batches, schedule
+from ..dsl.includes import c_includes
 from ..model.application import (
     CUT,
     Application,
@@ -52,9 +53,8 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import STRONGLY_TYPED, Platform
 from ..model.system import System
-from ..networks.implicit import without_pairs
-from ..profiling.identity import implementation_on
-from .sources import Plan, Sources, c_includes
+from ..networks.quantization.implicit import without_pairs
+from .sources import Plan, Sources
 
 Helpers = Callable[[Path], tuple[Path, ...]]
 
@@ -108,7 +108,7 @@ def _prototypes(system: System) -> list[Diagnostic]:
     faults = []
     first: dict[tuple[str, str], tuple[Task, tuple[object, ...]]] = {}
     for task in (t for a in system.apps for t in a.tasks):
-        code = implementation_on(task)
+        code = task.implementation_on("cpu")
         if code is None or code.language != "c":
             continue
         for name, value in task.parameters:
@@ -276,7 +276,7 @@ class _Files:
             return replace(onnx, threads=place.threads, spin=alone) if place.threads > 1 else onnx
         if elsewhere:
             return self._kernels(task, place)
-        code = implementation_on(task) or task.reference
+        code = task.implementation_on("cpu") or task.reference
         assert code is not None
         made = self._plain(task, code)
         return replace(made, process=True) if isinstance(made, PythonCode) and place.process else made
@@ -323,7 +323,7 @@ class _Files:
         return self._sources.place("networks", path.with_suffix(".implicit.onnx"), model), model + words
 
     def _kernels(self, task: Task, place: Placement) -> CudaCode:
-        code = implementation_on(task, "gpu")
+        code = task.implementation_on("gpu")
         assert code is not None
         file = self._sources.place("tasks", code.path)
         for header in c_includes(Path(code.path)):
@@ -338,7 +338,7 @@ class _Files:
             )
             for x in code.launches
         )
-        twin = implementation_on(task) or task.reference
+        twin = task.implementation_on("cpu") or task.reference
         return CudaCode(
             file,
             launches,

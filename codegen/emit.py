@@ -32,7 +32,6 @@ from ..model.deployment import (
     Side,
 )
 from ..model.types import DTYPES
-from ..profiling.identity import implementation_on
 from ..templates import environment
 from . import tensorrt
 from .deploy import Deployed, parameter_type
@@ -405,7 +404,7 @@ def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None)
     """Prototypes of all tasks in one C file."""
     unique: dict[str, tuple[Task, str]] = {}
     for task in tasks:
-        code = implementation_on(task)
+        code = task.implementation_on("cpu")
         assert code is not None
         unique.setdefault(code.symbol, (task, code.symbol))
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"

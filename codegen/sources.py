@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from pathlib import Path
 
-from ..model.files import read_bytes
+from ..dsl.includes import c_includes
+from ..model.files import KEPT
 
 Plan = dict[str, bytes | Path]
-
-#: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
-KEPT = ".flowc"
-
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 class Sources:
@@ -46,25 +40,3 @@ class Sources:
         for included in c_includes(Path(path)):
             self.place("c", included)
         return self.place("c", path)
-
-
-def c_includes(path: Path) -> tuple[Path, ...]:
-    """The local files that a C source includes, directly or through each other."""
-    found: dict[Path, None] = {}
-    waiting = [Path(os.path.abspath(path))]
-    texts = {waiting[0]: _text(waiting[0])}
-    while waiting:
-        current = waiting.pop()
-        for name in _INCLUDE.findall(texts.pop(current)):
-            included = Path(os.path.abspath(current.parent / name))
-            if included in found:
-                continue
-            with contextlib.suppress(OSError):  # what is not there, or cannot be read, the compiler tells
-                texts[included] = _text(included)
-                found[included] = None
-                waiting.append(included)
-    return tuple(sorted(found))
-
-
-def _text(path: Path) -> str:
-    return read_bytes(path).decode(errors="replace")

@@ -21,7 +21,6 @@ from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes
 from ..model.json_reader import parse_object
-from ..profiling.identity import implementation_on
 from .emit import compile_command, digest
 from .sources import Plan
 
@@ -167,7 +166,7 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
     """Compile each C source; a failure shows the compiler's words under the place in the .flow."""
     objects = []
     for source, tasks in sorted(c_tasks.items()):
-        code = implementation_on(tasks[0])
+        code = tasks[0].implementation_on("cpu")
         assert code is not None
         command = [
             *os.environ.get("CC", "cc").split(),

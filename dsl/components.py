@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from ..model.application import FilePath, Implementation, Parameter, Port, StateField, Task
-from ..model.diagnostic import Note, closest, did_you_mean, one_of
+from ..model.diagnostic import Note, closest, did_you_mean, listed, one_of
 from ..model.platform import KINDS
 from . import syntax as s
 from .code import Callable, PythonSymbol, c_functions, read_python
@@ -393,7 +394,9 @@ class Components:
         if reason:
             siblings: list[str] = []
             with contextlib.suppress(OSError):  # a name that no file could have
-                siblings = [p.name for p in place.parent.glob("*" + place.suffix)] if place.parent.is_dir() else []
+                siblings = (
+                    [p.name for p in place.parent.glob("*" + place.suffix)] if os.path.isdir(place.parent) else []
+                )
             folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
             near = closest(place.name, siblings)
             help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"
@@ -458,7 +461,7 @@ class Components:
     ) -> tuple[str, ...] | None:
         n = len(inputs)
         called = f"`{name}({', '.join(target.positional + tuple(k + '=' for k in target.keyword_only))})`"
-        gives = one_of([p.name for p in inputs]).replace(" or ", " and ") or "no input"
+        gives = listed([p.name for p in inputs]) or "no input"
         if len(target.positional) < n and not target.any_positional:
             self._context.fault(
                 "F303", f"{called} takes {_count(len(target.positional))}, `{task.name.text}` has {n}", item.code.span,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..model.application import Application, Channel, Port, Task
-from ..model.diagnostic import Note, one_of
+from ..model.diagnostic import Note, listed
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
@@ -136,7 +136,7 @@ class Flattener:
             return
         missing = [n for n, view in unit.inputs.items() if view.key not in self._fed and view.key not in self._excused]
         if missing:
-            shown = one_of(missing).replace(" or ", " and ")
+            shown = listed(missing)
             short = unit.name.partition(".")[2]
             notes = [Note(f"`{n}` is declared here", unit.inputs[n].span) for n in missing[:3]]
             what = f"input {shown} of `{short}` is" if len(missing) == 1 else f"inputs {shown} of `{short}` are"

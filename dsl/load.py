@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Note
+from ..model.diagnostic import Diagnostic, Note, did_you_mean, listed, one_of
 from ..model.files import read_bytes
 from ..model.mapping import Pin
 from ..model.platform import Platform
@@ -25,27 +25,38 @@ from .evaluate import Evaluator
 from .flatten import DEEPEST, Flattener
 from .modules import clashes
 from .parse import Parser
-from .platforms import pins, platform
+from .platforms import pins
+from .platforms import platform as elaborate
+
+#: Boards whose descriptions come with flowc, by name.
+SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a text says, as far as it could be understood, and its faults in the order of the text."""
+    """What a text says, as far as it could be understood, and its errors in the order of the text.
+
+    `platform` is the one that was asked for; None where there is none, and `unknown_platform` says so.
+    """
 
     system: System
+    platform: Platform | None
     diagnostics: tuple[Diagnostic, ...]
+    unknown_platform: Diagnostic | None = None
 
 
-def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[str | Path] = ()) -> Loaded:
-    """Load `path` and everything it uses.
+def load(path: str | Path, *, platform: str = "", builtin: Iterable[Platform] = ()) -> Loaded:
+    """Load `path` and everything it uses, each file once.
 
-    `builtin` platforms exist without being declared; `also` are further files, such as the one given with
-    `--platform`. Faults of the user are returned, not raised.
+    `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
+    file that declares one; "" asks for none. Errors of the user are returned, not raised.
     """
+    builtin = tuple(builtin)
     reader = _Reader()
     reader.read(str(path), None)
-    for other in also:
-        reader.read(str(other), None)
+    platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
+    if platform.endswith(".flow"):
+        reader.read(platform, None)
     context = reader.context
     evaluator = Evaluator(context)
     components = Components(context, evaluator)
@@ -55,7 +66,7 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             with _nested(declaration, context):
-                platforms[declaration.name.text] = platform(declaration, context, evaluator)
+                platforms[declaration.name.text] = elaborate(declaration, context, evaluator)
     seen: dict[tuple[str, str], Span] = {}
     pinned: list[Pin] = []
     for declaration in declarations:
@@ -71,12 +82,40 @@ def load(path: str | Path, *, builtin: Iterable[Platform] = (), also: Iterable[s
     system = System(
         Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
     )  # fmt: skip
-    return Loaded(system, tuple(sorted(context.faults, key=_place)))
+    found, unknown = _chosen(system, platform) if platform else (None, None)
+    return Loaded(system, found, tuple(sorted(context.faults, key=_place)), unknown)
 
 
 def _place(fault: Diagnostic) -> tuple[str, int, int]:
     span = fault.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
+
+
+def _file_of(platform: str, declared: set[str]) -> str:
+    """A platform's file, where it is one: the user's, else the one of that name that comes with flowc."""
+    name = platform.removesuffix(".flow")
+    theirs = os.path.exists(platform) if platform.endswith(".flow") else platform in declared
+    return str(SHIPPED[name]) if name in SHIPPED and not theirs else platform
+
+
+def _chosen(system: System, wanted: str) -> tuple[Platform | None, Diagnostic | None]:
+    declared = {p.name: p for p in system.platforms}
+    if wanted.endswith(".flow"):
+        found = [p for p in system.platforms if p.span is not None and _same_file(p.span.file, wanted)]
+        if len(found) == 1:
+            return found[0], None
+        what = f"declares {listed(p.name for p in found)}" if found else "declares no platform"
+        help_text = "it needs exactly one `platform Name { ... }`"
+        return None, Diagnostic("F506", f"`{wanted}` {what}", None, help=help_text)
+    if wanted in declared:
+        return declared[wanted], None
+    known = [*declared, *SHIPPED]
+    help_text = did_you_mean(wanted, known) or f"there is {one_of(known)}; another one is given as a .flow file"
+    return None, Diagnostic("F506", f"there is no platform `{wanted}`", None, help=help_text)
+
+
+def _same_file(a: str, b: str) -> bool:
+    return os.path.realpath(a) == os.path.realpath(b)
 
 
 def _elaborate(
@@ -157,6 +196,12 @@ class _Reader:
         self._parser = Parser()
         self._open: list[tuple[str, str]] = []
         self._done: set[str] = set()
+
+    @property
+    def platforms(self) -> set[str]:
+        """Names of the platforms that were declared so far."""
+        items = (d for spec in self.specifications for d in spec.declarations)
+        return {d.name.text for d in items if isinstance(d, s.PlatformDecl)}
 
     def read(self, path: str, span: Span | None) -> None:
         """Read one file; `span` is the include that asked for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,12 +48,12 @@ def _files(name: str, root: Path, folder: Path) -> list[Path]:
             break
         place = place / part
         module = place.with_name(part + ".py")
-        if (place / "__init__.py").is_file():
+        if os.path.isfile(place / "__init__.py"):
             files.append(place / "__init__.py")
-        elif module.is_file():
+        elif os.path.isfile(module):
             files.append(module)
             break
-        elif not place.is_dir():
+        elif not os.path.isdir(place):
             break
     return files
 

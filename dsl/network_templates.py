@@ -9,7 +9,7 @@ from ..model.application import FilePath, Implementation, Network, Port, Task, T
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
-from ..networks.onnx_import import Border, NetworkFault, NetworkInterface, read_network
+from ..networks.onnx.interface import Border, NetworkFault, NetworkInterface, read_network
 from . import syntax as s
 from .code import PythonSymbol
 from .context import Context

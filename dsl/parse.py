@@ -6,10 +6,16 @@ others in the user's words. Names are not looked up here.
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import lark
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 from lark.lark import PostLex
@@ -82,16 +88,45 @@ class _Unruled(PostLex):
 
 @cache
 def _grammar() -> Lark:
-    """Compiled once in a process: that takes longer than reading most texts."""
-    return Lark.open(
-        "grammar.lark",
-        rel_to=__file__,
-        parser="lalr",
-        lexer="basic",
-        postlex=_Unruled(),
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
+    """Compiled once, and kept for later processes: that takes longer than reading most texts.
+
+    lark holds the grammar, its options and the versions of lark and Python against what it finds, and compiles again
+    where that is another or cannot be read: a file that is broken or cannot be written costs time only.
+    """
+    options: dict[str, Any] = {
+        "parser": "lalr",
+        "lexer": "basic",
+        "postlex": _Unruled(),
+        "propagate_positions": True,
+        "maybe_placeholders": True,
+    }
+    place = _kept()
+    if place is None or place.exists():
+        return Lark.open("grammar.lark", rel_to=__file__, cache=False if place is None else str(place), **options)
+    draft = place.with_name(f"{place.name}.{os.getpid()}")  # nobody sees half of it
+    compiled = Lark.open("grammar.lark", rel_to=__file__, cache=str(draft), **options)
+    with suppress(OSError):
+        draft.replace(place)
+    return compiled
+
+
+def _kept() -> Path | None:
+    """Where the compiled grammar is kept: a folder of this user that nobody else can write to; None without one.
+
+    The file is unpickled, so that whoever can write it can run code.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "flowc"
+    if not folder.is_absolute():
+        return None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        return None
+    return folder / f"grammar-{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def tokens_and_comments(text: str) -> list[Token]:

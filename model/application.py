@@ -197,6 +197,11 @@ class Task:
             return True
         return self.stateless and not self.state
 
+    def implementation_on(self, kind: str) -> Implementation | None:
+        """The code that a processor of that kind runs: C before Python, because it is there to be faster."""
+        found = [i for i in self.implementations if i.kind == kind]
+        return min(found, key=lambda i: ("c", "python", "cuda").index(i.language), default=None)
+
     def port(self, name: str) -> Port:
         """The port of that name. Raises KeyError."""
         for p in self.inputs + self.outputs:

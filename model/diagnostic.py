@@ -50,6 +50,15 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(d.severity == "error" for d in diagnostics)
 
 
+def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """By file, line and column; those without a place come last."""
+
+    def place(d: Diagnostic) -> tuple[bool, str, int, int]:
+        return (False, d.span.file, d.span.line, d.span.column) if d.span else (True, "", 0, 0)
+
+    return tuple(sorted(diagnostics, key=place))
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """The known word that `word` is most likely a misspelling of, or an empty string."""
     lowered = {c.lower(): c for c in sorted(set(known))}
@@ -65,7 +74,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def one_of(names: Iterable[str], limit: int = 8) -> str:
     """`a`, `b` or `c`: a readable list for messages, cut after `limit` names."""
-    listed = [f"`{n}`" for n in names]
-    if len(listed) > limit:
-        return ", ".join(listed[:limit]) + f" and {len(listed) - limit} more"
-    return " or ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)
+    return _joined(names, " or ", limit)
+
+
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """`a`, `b` and `c`: all of them, cut after `limit` names."""
+    return _joined(names, " and ", limit)
+
+
+def _joined(names: Iterable[str], last: str, limit: int) -> str:
+    quoted = [f"`{n}`" for n in names]
+    if len(quoted) > limit:
+        return ", ".join(quoted[:limit]) + f" and {len(quoted) - limit} more"
+    return last.join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)

@@ -16,6 +16,8 @@ from pathlib import Path, PurePath
 
 #: Bytes of a text, a piece of code, a profile: the largest ones that make sense have a few millions.
 MOST = 1 << 26
+#: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
+KEPT = ".flowc"
 
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:

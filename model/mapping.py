@@ -107,6 +107,26 @@ class NetworkPlan:
     adapt: bool = False
 
 
+def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
+    """A plan as if the user had written it."""
+    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads) for s in plan.stages)
+    return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
+
+
+def in_words(plan: NetworkPlan) -> str:
+    """A plan as the text of a pin, without its task."""
+    stages = []
+    for s in plan.stages:
+        words = [", ".join(s.processors)]
+        words += [f"until {json.dumps(s.until, ensure_ascii=False)}"] if s.until is not None else []
+        words += [f"streams {s.streams}"] if s.streams > 1 else []
+        words += [f"threads {s.threads}"] if s.threads > 1 else []
+        stages.append(" ".join(words))
+    rest = [f"{word} {n}" for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post)) if n]
+    rest = [word for word in rest if word not in ("pre 1", "post 1")]
+    return " ".join([" | ".join(stages), *rest, *(["adapt"] if plan.adapt else [])])
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured."""

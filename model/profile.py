@@ -116,7 +116,7 @@ class Profile:
                 for e in self.entries
             ],
             "transfers": [_transfer(t) for t in self.transfers],
-            "firing_ns": None if self.firing_ns is None else round(self.firing_ns),
+            "firing_ns": self.firing_ns,
         }
         return json.dumps(document, indent=1) + "\n"
 

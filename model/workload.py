@@ -18,6 +18,8 @@ from itertools import accumulate, pairwise
 SHARE = 4
 #: Lengths of runs that are looked at: all up to 8, then four in each octave.
 LENGTHS = (*range(1, 8), *(n << k for k in range(1, 30) for n in (4, 5, 6, 7)))
+#: Cycles of phases that are looked at where no length of a run is a whole number of them.
+CYCLES = 32
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,26 @@ def workload(times: Sequence[int], wcet: int | None = None) -> WorkloadCurve:
     sums = [0, *accumulate(times)]
     lengths = [n for n in LENGTHS if n == 1 or n * SHARE <= len(times)]
     return WorkloadCurve(tuple(more + max(b - a for a, b in zip(sums, sums[n:], strict=False)) for n in lengths))
+
+
+def cyclic_workload(phases: Sequence[int]) -> WorkloadCurve:
+    """The curve of firings that take the times of these phases in turn, for ever. Raises ValueError without phases."""
+    if not phases:
+        raise ValueError("no phases")
+    sums = [0, *accumulate([*phases, *phases])]
+    cycle = sums[len(phases)]
+
+    def most(count: int) -> int:
+        times, left = divmod(count, len(phases))
+        return times * cycle + max(sums[k + left] - sums[k] for k in range(len(phases)))
+
+    totals = []
+    for length in LENGTHS:
+        totals.append(most(length))
+        # A whole number of cycles tells the long run exactly; where no length is one, many cycles come close.
+        if length % len(phases) == 0 or length >= CYCLES * len(phases):
+            break
+    return WorkloadCurve(tuple(totals))
 
 
 def is_curve(totals: Sequence[int]) -> bool:

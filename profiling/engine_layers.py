@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..networks.cuts import Link
+from ..networks.onnx.cuts import Link
 
 #: A piece that is handed over as a whole is called after its first and its last node.
 FOREIGN = "{ForeignNode["

@@ -6,21 +6,37 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..model.application import FilePath, Implementation, Port, Task
-
-
-def implementation_on(task: Task, kind: str = "cpu") -> Implementation | None:
-    """The implementation a processor of that kind uses: C before Python, because it is there to be faster."""
-    found = [i for i in task.implementations if i.kind == kind]
-    return min(found, key=lambda i: ("c", "python", "cuda").index(i.language), default=None)
+from ..dsl.includes import c_includes
+from ..dsl.modules import local_modules
+from ..model.application import FilePath, Port, Task
+from ..model.system import System
 
 
 def implementation_name(task: Task, kind: str = "cpu") -> str:
     """`c "denoise.c:denoise"`, or the network's file."""
     if task.network is not None:
         return f"onnx {task.network.file}"
-    code = implementation_on(task, kind)
+    code = task.implementation_on(kind)
     return f"{code.language} {code.file}:{code.symbol}" if code else ""
+
+
+def task_hashes(system: System) -> dict[str, str]:
+    """A hash over code, parameters and types of each task: what was measured or decided for it holds as long."""
+    return {t.name: content_hash(t, _helpers(t)) for a in system.apps for t in a.tasks}
+
+
+def _helpers(task: Task) -> tuple[Path, ...]:
+    """Files that a task's code brings along: local modules of Python, local headers of C."""
+    found: list[Path] = []
+    code, kernels = task.implementation_on("cpu"), task.implementation_on("gpu")
+    if code is None and task.reference is not None:
+        code = task.reference
+        found.append(Path(code.path))
+    if code is not None:
+        found += local_modules(Path(code.path)) if code.language == "python" else c_includes(Path(code.path))
+    if kernels is not None:
+        found += c_includes(Path(kernels.path))
+    return tuple(found)
 
 
 def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
@@ -40,10 +56,10 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
     if task.network is not None:
         network = task.network
         add(network.content_hash, network.batch, network.precision, network.inputs, network.outputs)
-    kernels = implementation_on(task, "gpu")
+    kernels = task.implementation_on("gpu")
     if kernels is not None:
         add(kernels.launches, task.scratch, Path(kernels.path).read_bytes(), *(p.read_bytes() for p in helpers))
-    code = implementation_on(task, kind)
+    code = task.implementation_on(kind)
     if code is not None:
         add(code.language, code.symbol, Path(code.path).read_bytes(), *(p.read_bytes() for p in helpers))
     return digest.hexdigest()[:16]

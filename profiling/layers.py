@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..networks.cuts import Chain
-from ..networks.split import random_value
+from ..networks.onnx.cuts import Chain
+from ..networks.onnx.split import random_value
 
 #: Runs before the measurement: buffers are allocated, caches filled.
 WARM_UP = 3

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..analysis.order import levels
+from ..analysis.dataflow.order import levels
 from ..model.application import Application, Port
 from ..model.system import System
 

@@ -90,13 +90,18 @@ class Running:
         return self.process.returncode, "".join(self.said) + stdout, stderr
 
 
+def _as_a_terminal_would() -> None:
+    """What runs in the background of a script ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def started(directory: Path, fault: str, *arguments: str, **environment: str) -> Iterator[Running]:
     """Start it, and leave nothing behind."""
     command = [sys.executable, str(directory / "main.py"), "--quiet", *arguments]
     with subprocess.Popen(
         command, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, "FAULT": fault, **environment},
+        env={**os.environ, "FAULT": fault, **environment}, preexec_fn=_as_a_terminal_would,
     ) as process:  # fmt: skip
         try:
             yield Running(process)

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import flowc
 import pytest
 from flowc.profiling.measure import MeasurementFailed, run_build
 
@@ -185,14 +186,13 @@ def test_measuring_names_the_task(
 
 
 def test_a_crash_while_measuring_is_shown_in_the_text(write: Write, tmp_path: Path) -> None:
-    from flowc import steps
     from flowc.model.diagnostic import Faults
 
     code = "int f(void *s, const int64_t *n, const void *p) { return *(volatile int *)8; }"
     text = 'task S { out n: int64  python "s.py:s" }\ntask F { in n: int64  c "f.c:f" }\napp A { s: S  f: F  s -> f }\n'
     flow = write(text, s_py="def s():\n    return 1\n", f_c=code)
     with pytest.raises(Faults) as faults:
-        steps.build(flow, tmp_path / "out")
+        flowc.build(flow, tmp_path / "out")
     (diagnostic,) = faults.value.diagnostics
     assert diagnostic.code == "F606" and "task A.f failed at firing 0" in diagnostic.message
     assert diagnostic.span is not None and diagnostic.span.line == 3

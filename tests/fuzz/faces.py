@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from flowc.cli.common import print_json, show_diagnostics, sources
+from flowc.cli._common import print_json, show_diagnostics, sources
+from flowc.cli._diagnostics import as_data
 from flowc.model.diagnostic import Faults
-from flowc.render import as_data
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Characters that may be said about one input.

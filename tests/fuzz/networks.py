@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from flowc.cli import analyzing, looking
+from flowc import cli
 
 from . import mutate
 from .faces import face
@@ -101,9 +101,9 @@ def make(rng: Random, folder: Path) -> None:
 def run(rng: Random, folder: Path) -> bool:
     """Everything that reads a network without running it."""
     file = folder / "net.onnx"
-    done = [face(looking.check, folder / "app.flow", platform=rng.choice(("host", "orin", "xavier")), as_json=True)]
-    done.append(face(analyzing.analyze, file, seconds=0.3, as_json=rng.random() < 0.5))
-    done.append(face(analyzing.analyze, file, cuts=True, as_json=rng.random() < 0.5))
+    done = [face(cli.check, folder / "app.flow", platform=rng.choice(("host", "orin", "xavier")), as_json=True)]
+    done.append(face(cli.analyze, file, seconds=0.3, as_json=rng.random() < 0.5))
+    done.append(face(cli.analyze, file, cuts=True, as_json=rng.random() < 0.5))
     if rng.random() < 0.5:
-        done.append(face(analyzing.analyze, file, by_parts=True, seconds=0.3))
+        done.append(face(cli.analyze, file, by_parts=True, seconds=0.3))
     return any(done)

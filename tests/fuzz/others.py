@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+import flowc
 import numpy as np
-from flowc import steps
-from flowc.cli import exchanging
-from flowc.networks.calibration import calibration
-from flowc.networks.onnx_import import Border, NetworkFault
+from flowc import cli
+from flowc.networks.onnx.interface import Border, NetworkFault
+from flowc.networks.quantization.calibration import calibration
 
 from . import mutate
 from .faces import ROOT, face
@@ -127,7 +127,7 @@ def make_darknet(rng: Random, folder: Path) -> None:
 
 def run_darknet(rng: Random, folder: Path) -> bool:
     """Import it."""
-    return face(exchanging.import_, folder / "net.cfg", output=folder / "net.onnx", force=True)
+    return face(cli.import_, folder / "net.cfg", output=folder / "net.onnx", force=True)
 
 
 # -- JEDI --------------------------------------------------------------------------------------------------------------
@@ -164,14 +164,14 @@ def make_jedi(rng: Random, folder: Path) -> None:
 
 def run_jedi(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
-    done = face(exchanging.import_, folder / "app.cfg", output=folder / "app.flow", force=True)
+    done = face(cli.import_, folder / "app.cfg", output=folder / "app.flow", force=True)
     if done:
         _is_readable(folder / "app.flow")
     return done
 
 
 def _is_readable(file: Path) -> None:
-    found = [d for d in steps.check(file).diagnostics if d.code in ("F001", "F003", "F101", "F102")]
+    found = [d for d in flowc.check(file).diagnostics if d.code in ("F001", "F003", "F101", "F102")]
     assert not found, found
 
 
@@ -214,7 +214,7 @@ def make_sdf3(rng: Random, folder: Path) -> None:
 
 def run_sdf3(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
-    done = face(exchanging.import_, folder / "g.xml", output=folder / "g.flow", force=True)
+    done = face(cli.import_, folder / "g.xml", output=folder / "g.flow", force=True)
     if done:
         _is_readable(folder / "g.flow")
     return done
@@ -240,7 +240,7 @@ def run_hopes(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
     out = folder / "out" / "door.flow"
     times = folder / "times.json" if rng.random() < 0.3 else None
-    done = face(exchanging.import_, folder / "Doorbell", output=out, times=times, force=True)
+    done = face(cli.import_, folder / "Doorbell", output=out, times=times, force=True)
     if done:
         _is_readable(out)
     return done

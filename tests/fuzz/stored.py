@@ -8,13 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from flowc import steps
-from flowc.cli import analyzing, looking
+import flowc
+from flowc import cli
 from flowc.codegen.emit import emit
+from flowc.driver import store
+from flowc.driver.build import place, plan
+from flowc.driver.check import Checked
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from flowc.model.profile import LayerTime, Profile, ProfileEntry, Transfer
+from flowc.model.times import times_of
+from flowc.passes.stored_mapping import identity
 from flowc.profiling.host import host_hash
-from flowc.steps.stored import identity
+from flowc.profiling.identity import task_hashes
 
 from . import mutate, networks
 from .faces import face
@@ -33,13 +38,13 @@ def prepare(folder: Path) -> None:
     (folder / "net.onnx").write_bytes(model.SerializeToString())
     (folder / "code.py").write_text("def source():\n    return 0\n\n\ndef sink(y):\n    pass\n")
     (folder / "app.flow").write_text(TEXT)
-    checked = steps.check(folder / "app.flow")
+    checked = flowc.check(folder / "app.flow")
     assert checked.ok and checked.platform is not None, checked.diagnostics
     core = checked.platform.processors[0]
     layers = tuple(LayerTime(n.output[0], 2000.0) for n in model.graph.node)
     entries = tuple(
         ProfileEntry("cpu", t, "", d, host_hash(), 10, 9000, 5, 9100, 9200, layers=layers if t == "A.n" else ())
-        for t, d in steps.content_hashes(checked).items()
+        for t, d in task_hashes(checked.system).items()
     )
     profile = Profile("host", "here", entries, (Transfer("cpu", "gpu", 100.0, 0.5),))
     (folder / "app.host.profile.json").write_text(profile.to_json())
@@ -85,14 +90,14 @@ def _with_hashes(seed: str, changed: str) -> str:
 def run(rng: Random, folder: Path) -> bool:
     """Check, analyses, and all of a build but writing."""
     file = folder / "app.flow"
-    checked = steps.check(file)
-    face(looking.check, file, as_json=rng.random() < 0.5)
-    face(analyzing.analyze, file, seconds=0.3, as_json=True)
-    profile = steps.stored_profile(checked)[0]
+    checked = flowc.check(file)
+    face(cli.check, file, as_json=rng.random() < 0.5)
+    face(cli.analyze, file, seconds=0.3, as_json=True)
+    profile = store.read_profile(checked.require())[0] if checked.ok else None
     if checked.ok:
         face(_plan, checked, profile)
     assert profile is None or Profile.from_json(profile.to_json()) == _rounded(profile)
-    return checked.mapping is not None or profile is not None
+    return (checked.staged is not None and checked.staged.mapping is not None) or profile is not None
 
 
 def _rounded(profile: Profile) -> Profile:
@@ -112,6 +117,7 @@ def _rounded(profile: Profile) -> Profile:
     return dataclasses.replace(profile, entries=entries, transfers=transfers)
 
 
-def _plan(checked: steps.Checked, profile: Profile | None) -> None:
-    mapping = steps.map_system(checked, profile)
-    emit(steps.plan(checked, profile, mapping))
+def _plan(checked: Checked, profile: Profile | None) -> None:
+    valid = checked.require()
+    times = times_of(valid.system, valid.platform, profile)
+    emit(plan(valid, times, place(valid, times)))

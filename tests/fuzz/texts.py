@@ -11,11 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from flowc import steps
-from flowc.cli import analyzing, exchanging, looking, writing
+import flowc
+from flowc import cli
 from flowc.codegen.emit import emit
+from flowc.driver.build import place, require_buildable
+from flowc.driver.build import plan as plan_of
+from flowc.driver.check import Checked
 from flowc.dsl.format import format_text
+from flowc.dsl.load import read_text
 from flowc.model.diagnostic import Faults
+from flowc.model.times import times_of
 from lark import Lark
 
 from . import mutate
@@ -161,32 +166,30 @@ def run(rng: Random, folder: Path) -> bool:
     """All that reads a text without running anything. True when it has no faults."""
     file = folder / "app.flow"
     platform = rng.choice(("host", "host", "host", "orin", "host2", "xavier"))
-    before = steps.check(file, platform=platform)
-    face(looking.check, file, platform=platform, as_json=rng.random() < 0.5)
+    before = flowc.check(file, platform=platform)
+    face(cli.check, file, platform=platform, as_json=rng.random() < 0.5)
     _format(file)
     if before.ok:
-        after = steps.check(file, platform=platform)
+        after = flowc.check(file, platform=platform)
         assert after.ok and _meaning(after) == _meaning(before), "a formatted text means something else"
-    face(
-        analyzing.analyze, file, seconds=0.3, platform=platform, as_json=rng.random() < 0.5, buffers=rng.random() < 0.3
-    )
+    face(cli.analyze, file, seconds=0.3, platform=platform, as_json=rng.random() < 0.5, buffers=rng.random() < 0.3)
     if before.ok and before.system.apps:
         if rng.random() < 0.3:
-            face(exchanging.export, file, output=folder / "out.xml", platform=platform, force=True)
-            face(exchanging.export, file, format="jedi", output=folder / "out.cfg", platform=platform, force=True)
-        face(writing.headers, file)
+            face(cli.export, file, output=folder / "out.xml", platform=platform, force=True)
+            face(cli.export, file, format="jedi", output=folder / "out.cfg", platform=platform, force=True)
+        face(cli.headers, file)
         face(_plan, before)
         if rng.random() < 0.03:
-            face(looking.show, file, output=folder / "out.svg", platform=platform)
+            face(cli.show, file, output=folder / "out.svg", platform=platform)
     return before.ok
 
 
-def _meaning(checked: steps.Checked) -> object:
+def _meaning(checked: Checked) -> object:
     return {name: (v.repetition, v.consistent.holds, v.deadlock_free.holds) for name, v in checked.verdicts.items()}
 
 
 def _format(file: Path) -> None:
-    text = steps.dsl.read_text(str(file))
+    text = read_text(str(file))
     if not isinstance(text, str):
         return
     try:
@@ -197,11 +200,12 @@ def _format(file: Path) -> None:
     file.write_text(once)
 
 
-def _plan(checked: steps.Checked) -> None:
+def _plan(checked: Checked) -> None:
     """What `build` does before it writes."""
-    steps._require_buildable(checked)
-    mapping = steps.map_system(checked, None)
-    plan = emit(steps.plan(checked, None, mapping))
+    require_buildable(checked.require())
+    valid = checked.require()
+    times = times_of(valid.system, valid.platform)
+    plan = emit(plan_of(valid, times, place(valid, times)))
     for name, content in plan.items():
         if isinstance(content, bytes) and name.endswith((".py", ".c", ".h", ".sh")):
             assert "\u202e" not in content.decode(), f"{name} shows code in another order"

@@ -1,0 +1,1 @@
+"""What a dataflow graph can do: rates, liveness, period, latency, buffers, schedules."""

@@ -1,0 +1,314 @@
+"""What a graph can do: period, latency, buffers, schedules, each exact or with its bounds.
+
+In: an app with its verdicts, and the times of its tasks (`model.times` decides which). Out: an Analysis, in the names
+that people wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from time import monotonic
+from typing import Any, Literal, get_args
+
+from ...model.application import Application
+from ...model.times import AppTimes
+from ...model.verdict import AppVerdicts, Verdict
+from . import looped
+from .buffers import Buffers, least_capacities, trade_off
+from .graph import Graph, bounded, graph_of
+from .latency import latency
+from .liveness import Execution
+from .throughput import Deadlocked, Period, Step, least_period, without_serial
+from .unfinished import OutOfTime, Unfinished, Why
+
+Answer = Literal["period", "latency", "least_buffers", "pareto", "period_buffers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One hop of a critical cycle: the next task waits for `task`.
+
+    `kind` says for what: "data" on `channel`, "space" that it frees on `channel`, or "serial": its own next firing.
+    """
+
+    task: str
+    kind: Literal["data", "space", "serial"]
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no type.
+
+    What is minimised is the bytes, or the tokens where those are not known: no distribution that does the same has
+    less than `lower` of it. `period` in ns is what they allow, at the most where it is not `exact`.
+    """
+
+    channels: dict[str, int]
+    bytes: int | None
+    lower: int
+    period: Fraction | None
+    exact: bool
+
+    @property
+    def total(self) -> int:
+        """All capacities together."""
+        return sum(self.channels.values())
+
+    @property
+    def proved(self) -> bool:
+        """True when nothing smaller does the same."""
+        return self.lower == (self.total if self.bytes is None else self.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A sequential schedule of one iteration in loop notation, and the capacities it needs together, in tokens."""
+
+    text: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything that was asked about one app. Times in ns; None = not asked, or not found.
+
+    `answered` are the questions that are done with, in this order: the analysis grows with each. `cut` says which
+    searches ended before they were through, and why: after `seconds`, or because of the size of the graph.
+
+    `period` is the least period of an iteration, with one firing of a task at a time; where it is not proved it is the
+    best schedule found, and `period_lower` is below it. `critical_cycle` explains the bound. No mapping is faster than
+    `mapping_lower`: it may fire some tasks on several processors at once. `latency` holds at `latency_period`: the
+    app's period if it has one, else the least; on no mapping is it below `latency_lower`. `least_buffers` keep the
+    graph alive, `period_buffers` keep that period. `mean_period` is the period with measured mean times instead of
+    worst cases.
+    """
+
+    verdicts: AppVerdicts
+    times: AppTimes
+    period: Fraction | None = None
+    period_lower: Fraction | None = None
+    critical_cycle: tuple[Hop, ...] = ()
+    mapping_lower: Fraction | None = None
+    mean_period: Fraction | None = None
+    latency: Fraction | None = None
+    latency_sink: str = ""
+    latency_period: Fraction | None = None
+    latency_lower: Fraction | None = None
+    least_buffers: Capacities | None = None
+    period_buffers: Capacities | None = None
+    pareto: tuple[Capacities, ...] | None = None
+    pareto_complete: bool = True
+    schedule: Schedule | None = None
+    looped_schedule: Schedule | None = None
+    answered: tuple[Answer, ...] = ()
+    cut: dict[Answer, Why] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def too_slow(self, app: Application) -> bool:
+        """Is the period of an app below what any mapping can keep with these times?"""
+        return app.period_ns is not None and self.mapping_lower is not None and self.mapping_lower > app.period_ns
+
+    def too_late(self, app: Application) -> bool:
+        """Is the deadline of an app shorter than an iteration takes on any mapping with these times?"""
+        due = app.deadline_ns or app.period_ns
+        return due is not None and self.latency_lower is not None and self.latency_lower > due
+
+    def impossible(self, app: Application) -> bool:
+        """Do the times that the text gives forbid the period or the deadline on every mapping?"""
+        return self.times.source == "wcet" and (self.too_slow(app) or self.too_late(app))
+
+    def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
+        """With an answer more."""
+        ended: dict[Answer, Why] = {} if cut is None else {answer: cut}
+        return replace(self, answered=(*self.answered, answer), cut=self.cut | ended, **found)
+
+
+def limits(
+    app: Application, verdicts: AppVerdicts, times: AppTimes, *, overlap: bool = False, seconds: float = 10.0
+) -> Analysis:
+    """The least period and the cycle that dictates it; nothing else is filled in."""
+    if not verdicts.consistent.holds or verdicts.deadlock_free.holds is False:
+        return Analysis(verdicts, times)
+    graph = graph_of(app, verdicts.repetition, times.ns, overlap=overlap)
+    try:
+        found = least_period(graph, seconds=seconds)
+        free = _freest(app, verdicts, times, graph, overlap)
+        anywhere = found if free is graph else least_period(free, seconds=seconds)
+    except Deadlocked:  # found only now: an iteration is too long to be executed
+        blocked = Verdict(False, "after many firings tasks of a cycle block each other")
+        return Analysis(replace(verdicts, deadlock_free=blocked), times)
+    return Analysis(verdicts, times, seconds=seconds).and_answer(
+        "period",
+        found.cut,
+        period=None if found.upper is None else graph.ns(found.upper),
+        period_lower=graph.ns(found.lower),
+        critical_cycle=_hops(graph, found),
+        mapping_lower=free.ns(anywhere.lower),
+    )
+
+
+def _freest(app: Application, verdicts: AppVerdicts, times: AppTimes, graph: Graph, overlap: bool) -> Graph:
+    """The graph on the best mapping there could be: every task where it is fastest, some on several processors."""
+    least = {**times.ns, **times.least_ns}
+    graph = graph if least == times.ns else graph_of(app, verdicts.repetition, least, overlap=overlap)
+    shared = {i for i, t in enumerate(app.tasks) if t.replicable}
+    return without_serial(graph, shared) if shared else graph
+
+
+def analyze(
+    app: Application,
+    verdicts: AppVerdicts,
+    times: AppTimes,
+    *,
+    overlap: bool = False,
+    for_period: bool = False,
+    pareto: bool = False,
+    seconds: float = 10.0,
+    progress: Callable[[str], None] | None = None,
+    answered: Callable[[Analysis], None] | None = None,
+) -> Analysis:
+    """Analyse one app. `for_period` also looks for the least buffers that keep the period, `pareto` for the trade-off.
+
+    `overlap` lets firings of one task overlap (auto-concurrency). Each potentially exponential part ends after
+    `seconds` with the best it has. `answered` gets what is known whenever an answer has been found.
+    """
+    for answer in _answers(app, verdicts, times, overlap, for_period, pareto, seconds, progress):
+        if answered is not None:
+            answered(answer)
+    return answer
+
+
+def _answers(
+    app: Application,
+    verdicts: AppVerdicts,
+    times: AppTimes,
+    overlap: bool,
+    for_period: bool,
+    pareto: bool,
+    seconds: float,
+    progress: Callable[[str], None] | None,
+) -> Iterator[Analysis]:
+    answer = limits(app, verdicts, times, overlap=overlap, seconds=seconds)
+    yield answer
+    if answer.period_lower is None:
+        return
+    search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
+    timed = app.period_ns is not None and len(times.guessed) < len(app.tasks)
+    asked = app.period_ns if timed else answer.period
+    kept = asked is not None and answer.period is not None and asked >= answer.period
+    free = _freest(app, verdicts, times, search.graph, overlap)
+    answer = _with_latency(answer, search.graph, free, asked if kept else None, timed, seconds)
+    yield answer
+    least, cut, schedule, compact = search.least()
+    answer = answer.and_answer("least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact)
+    yield answer
+    if pareto and answer.period:  # what nothing slows down is slower with any buffers
+        front, complete, cut = search.front()
+        answer = answer.and_answer("pareto", cut, pareto=front, pareto_complete=complete)
+    if asked and kept and for_period:
+        fitting = (p for p in answer.pareto or () if p.period is not None and p.period <= asked)
+        for_it, cut = next(((p, answer.cut.get("pareto")) for p in fitting), None) or _better(least, search, asked)
+        unproved = for_it is None or not for_it.proved or for_it.period is None or for_it.period > asked
+        answer = answer.and_answer("period_buffers", cut if unproved else None, period_buffers=for_it)
+    yield replace(answer, answered=get_args(Answer))
+
+
+def _better(least: Capacities | None, search: _Search, period: Fraction) -> tuple[Capacities | None, Why | None]:
+    """The least capacities of all, if they keep the period; else what a search finds, unless that is slower still."""
+    if least is None or least.period is None:
+        return search.keeping(period)
+    if least.period <= period:
+        return least, None
+    found, cut = search.keeping(period)
+    if found is None or found.period is None or found.period >= least.period:
+        return least, cut
+    return replace(found, lower=max(found.lower, least.lower)), cut
+
+
+def _with_latency(
+    answer: Analysis, graph: Graph, free: Graph, period: Fraction | None, spaced: bool, seconds: float
+) -> Analysis:
+    """Without a period there is none: that of the graph is not known, or the one asked for is too short."""
+    if period is None:
+        return answer.and_answer("latency", answer.cut.get("period"))
+    try:
+        spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
+    except Unfinished as ended:
+        return answer.and_answer("latency", ended.why)
+    least: Fraction | None = graph.ns(spent.longest)
+    if free is not graph:
+        try:
+            least = free.ns(latency(free, period * free.per_ns, spaced=spaced, seconds=seconds).longest)
+        except Unfinished:
+            least = None
+    return answer.and_answer(
+        "latency",
+        latency=graph.ns(spent.longest),
+        latency_sink=graph.names[spent.sink],
+        latency_period=period,
+        latency_lower=least,
+    )
+
+
+def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:
+    def hop(step: Step) -> Hop:
+        edge = graph.edges[step.edge]
+        return Hop(graph.names[step.task], edge.kind, graph.channels[edge.channel] if edge.channel >= 0 else "")
+
+    return tuple(hop(s) for s in period.cycle)
+
+
+class _Search:
+    """The searches for buffers and schedules, translated from indices to names."""
+
+    def __init__(self, app: Application, graph: Graph, seconds: float, progress: Callable[[str], None] | None) -> None:
+        self.graph, self.seconds, self.progress = graph, seconds, progress
+        types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+        sizes = {i: types[c.source, c.source_port] for i, c in enumerate(app.channels)}
+        known = {i: kind.bytes for i, kind in sizes.items() if kind is not None}
+        self.weights = known if known and len(known) == len(sizes) else None
+        self.short = [n.partition(".")[2] for n in graph.names]
+
+    def capacities(self, found: Buffers) -> Capacities:
+        period = None if found.period is None else self.graph.ns(found.period)
+        channels = {self.graph.channels[c]: n for c, n in found.capacities.items()}
+        cost = None if self.weights is None else found.cost
+        return Capacities(channels, cost, found.lower, period, found.exact)
+
+    def least(self) -> tuple[Capacities | None, Why | None, Schedule | None, Schedule | None]:
+        """The least capacities, a schedule within them, and the schedule that is shortest to write."""
+        graph = self.graph
+        try:
+            found = least_capacities(graph, weights=self.weights, seconds=self.seconds)
+        except Unfinished as ended:
+            return None, ended.why, None, self._compact()
+        limited = bounded(graph, found.capacities)
+        runs: list[tuple[int, int]] = []
+        with suppress(OutOfTime):
+            Execution(limited, monotonic() + self.seconds).run(record=runs)
+        reached = least_period(limited, seconds=self.seconds)
+        loops = looped.folded(runs) if sum(n for _, n in runs) == sum(graph.firings) else None
+        schedule = None if loops is None else Schedule(looped.text(loops, self.short), found.total)
+        found = replace(found, period=reached.upper, exact=reached.exact)
+        return self.capacities(found), found.cut or reached.cut, schedule, self._compact()
+
+    def _compact(self) -> Schedule | None:
+        loops = looped.single_appearance(self.graph)
+        if loops is None or sum(self.graph.firings) > looped.MOST_FIRINGS:
+            return None
+        return Schedule(looped.text(loops, self.short), sum(looped.memory(self.graph, loops).values()))
+
+    def keeping(self, period: Fraction) -> tuple[Capacities | None, Why | None]:
+        """The least capacities that keep a period in ns, or the fastest ones found in time."""
+        front = trade_off(self.graph, weights=self.weights, until=period * self.graph.per_ns, seconds=self.seconds)
+        return self.capacities(front.points[-1]) if front.points else None, "time"
+
+    def front(self) -> tuple[tuple[Capacities, ...], bool, Why | None]:
+        """The trade-off, and whether it reaches full speed."""
+        front = trade_off(self.graph, weights=self.weights, seconds=self.seconds, progress=self.progress)
+        proved = front.complete and all(p.proved for p in front.points)
+        return tuple(self.capacities(p) for p in front.points), front.complete, None if proved else "time"

@@ -1,0 +1,241 @@
+"""Static orders of a mapped system: which processor fires what, one after the other, and how large channels must be.
+
+One global sequence of firings is built and projected on the processors. The sequence itself is a valid sequential
+execution, and dataflow execution is monotone: processors that follow their projections, on channels at least as large
+as the sequence needs, cannot deadlock.
+
+Where an app is pipelined, a task behind a processor border works `stage` iterations behind (retiming by whole
+iterations), so that both sides of the border are busy at once. Tasks of one cycle share a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+
+import networkx as nx
+
+from ...model.application import Application
+from .order import Time, components, iteration_order, task_graph, work_ahead
+
+#: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
+MOST_JOBS = 1000
+#: Long runs of one task may take this much more channel memory than the shortest order.
+CHEAP_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`times` firings of `task` from firing `first` of iteration (`round` x per_round + index - stage)."""
+
+    app: str
+    task: str
+    times: int
+    first: int
+    stage: int
+    replica: int
+    replicas: int
+    index: int
+    per_round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The step sequence of every processor, and the capacity of every channel in tokens."""
+
+    orders: dict[str, tuple[Step, ...]]
+    capacities: dict[str, int]
+
+
+class NoRound(Exception):
+    """The periods of the apps have no short common multiple; the message names them."""
+
+
+def schedule(
+    apps: Iterable[Application],
+    repetition: Mapping[str, Mapping[str, int]],
+    placement: Mapping[str, tuple[str, ...]],
+    firing_ns: Mapping[str, float],
+) -> Schedule:
+    """Orders and capacities for apps that share processors under static orders.
+
+    `placement[task]` lists its processors (several = iterations alternate); `firing_ns[task]` is the time of one
+    firing, where it is known. It decides whether a periodic app needs to be pipelined, and what is urgent in it.
+    Raises NoRound.
+    """
+    apps = list(apps)
+    jobs = _round(apps)
+    orders: dict[str, list[Step]] = {}
+    capacities: dict[str, int] = {}
+    plans = {}
+    for app in apps:
+        work = {t.name: firing_ns.get(t.name, 0.0) * repetition[app.name][t.name] for t in app.tasks}
+        stage = _stages(app, placement, _pipelined(app, sum(work.values())))
+        runs, sizes = _sequence(app, repetition[app.name], placement, stage, work)
+        plans[app.name] = (stage, runs)
+        capacities.update(sizes)
+    for app, index, per_round in jobs:
+        stage, runs = plans[app.name]
+        for task, times, first in runs:
+            places = placement[task]
+            for r, processor in enumerate(places):
+                step = Step(app.name, task, times, first, stage[task], r, len(places), index, per_round)
+                orders.setdefault(processor, []).append(step)
+    return Schedule({p: _shortest(steps) for p, steps in orders.items()}, capacities)
+
+
+def _pipelined(app: Application, work_ns: float) -> bool:
+    """Overlap iterations when nothing paces the app, or when one iteration alone would be too slow."""
+    if app.period_ns is None:
+        return True
+    return work_ns > float(min(app.period_ns, app.deadline_ns or app.period_ns))
+
+
+def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
+    """The iterations of one round, by release: (app, index, iterations of that app per round)."""
+    periods = {a.period_ns for a in apps if a.period_ns is not None}
+    counts = {a.name: 1 for a in apps}
+    if len(periods) > 1:
+        hyperperiod = Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
+        counts = {a.name: int(hyperperiod / a.period_ns) if a.period_ns is not None else 1 for a in apps}
+    if sum(counts.values()) > MOST_JOBS:
+        shown = ", ".join(f"{a.name} {float(a.period_ns) / 1e6:g} ms" for a in apps if a.period_ns is not None)
+        raise NoRound(f"one round of {shown} has {sum(counts.values())} iterations")
+    jobs = []
+    for position, app in enumerate(apps):
+        for index in range(counts[app.name]):
+            release = (app.period_ns or Fraction(0)) * index
+            jobs.append(((release, -app.priority, position, index), (app, index, counts[app.name])))
+    return [job for _, job in sorted(jobs, key=lambda j: j[0])]
+
+
+def _shortest(steps: list[Step]) -> tuple[Step, ...]:
+    """On a processor that serves one app only, a round of one iteration says the same."""
+    if len({s.app for s in steps}) == 1 and steps[0].per_round > 1:
+        steps = [
+            Step(s.app, s.task, s.times, s.first, s.stage, s.replica, s.replicas, 0, 1) for s in steps if s.index == 0
+        ]
+    return tuple(steps)
+
+
+def _stages(app: Application, placement: Mapping[str, tuple[str, ...]], pipelined: bool) -> dict[str, int]:
+    if not pipelined:
+        return {t.name: 0 for t in app.tasks}
+    condensed = nx.condensation(task_graph(app))
+    component = condensed.graph["mapping"]
+    before: dict[int, list[tuple[int, int]]] = {c: [] for c in condensed}
+    for c in app.channels:
+        a, b = component[c.source], component[c.destination]
+        if a != b:
+            crosses = placement[c.source] != placement[c.destination]
+            before[b].append((a, len(placement[c.source]) if crosses else 0))
+    stage: dict[int, int] = {}
+    for b in nx.topological_sort(condensed):
+        stage[b] = max((stage[a] + lag for a, lag in before[b]), default=0)
+    return {name: stage[c] for name, c in component.items()}
+
+
+def _sequence(
+    app: Application,
+    vector: Mapping[str, int],
+    placement: Mapping[str, tuple[str, ...]],
+    stage: dict[str, int],
+    work: Mapping[str, float],
+) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
+    """The runs of one iteration and the capacities they need.
+
+    Long runs are easier to read and cost less, so they are taken unless they cost memory, or unless a periodic app
+    gets its data bit by bit and should work on it as it comes. What the end of a periodic iteration waits for does not
+    wait for the rest.
+    """
+    short = _runs(app, vector, stage, upstream_first=False)
+    small = _capacities(app, vector, placement, stage, short)
+    grouped = any(size > 1 for size in batches(app).values())
+    in_parts = any(vector[t.name] > 1 for t in app.tasks if not t.inputs)
+    arrives_in_parts = app.period_ns is not None and in_parts and not grouped
+    if arrives_in_parts:
+        return short, small
+    arrows = ((c.source, c.destination) for c in app.channels)
+    urgent = app.period_ns is not None and any(work.values())
+    long = _runs(app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None)
+    large = _capacities(app, vector, placement, stage, long)
+    cheap = _memory(app, large) <= _memory(app, small) + CHEAP_BYTES
+    return (long, large) if cheap or grouped else (short, small)
+
+
+def _memory(app: Application, capacities: dict[str, int]) -> int:
+    types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+    sizes = ((capacities[c.name], types[c.source, c.source_port]) for c in app.channels)
+    return sum(count * (kind.bytes if kind is not None else 1) for count, kind in sizes)
+
+
+def _runs(
+    app: Application,
+    vector: Mapping[str, int],
+    stage: dict[str, int],
+    *,
+    upstream_first: bool,
+    ahead: Mapping[str, Time] | None = None,
+) -> list[tuple[str, int, int]]:
+    """(task, times, first): older iterations first, inside an iteration the sequential order."""
+    fired = dict.fromkeys(vector, 0)
+    runs = []
+    for task, times in iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead).firings:
+        runs.append((task, times, fired[task]))
+        fired[task] += times
+    return sorted(runs, key=lambda run: -stage[run[0]])  # sorted() keeps the sequence within a stage
+
+
+def _capacities(
+    app: Application,
+    vector: Mapping[str, int],
+    placement: Mapping[str, tuple[str, ...]],
+    stage: dict[str, int],
+    runs: list[tuple[str, int, int]],
+) -> dict[str, int]:
+    """The most tokens in one steady round of the sequence (space is claimed when a firing starts, freed when it ends).
+
+    A channel between processors gets room for one more firing at each end, so that neither waits for the other.
+    """
+    tasks = {t.name: t for t in app.tasks}
+    sizes = batches(app)
+    tokens: dict[str, int] = {}
+    most: dict[str, int] = {}
+    out: dict[str, list[tuple[str, str, int]]] = {t: [] for t in tasks}
+    into: dict[str, list[tuple[str, str]]] = {t: [] for t in tasks}
+    for c in app.channels:
+        rates = tasks[c.source].port(c.source_port).rates
+        per_iteration = sum(rates) * vector[c.source] // len(rates)
+        lag = stage[c.destination] - stage[c.source]
+        tokens[c.name] = most[c.name] = c.delay + lag * per_iteration
+        out[c.source].append((c.name, c.source_port, per_iteration))
+        into[c.destination].append((c.name, c.destination_port))
+    for name, times, first in runs:
+        task = tasks[name]
+        batch = sizes[name]
+        ins = [(channel, task.port(port)) for channel, port in into[name]]
+        outs = [(channel, task.port(port)) for channel, port, _ in out[name]]
+        for start in range(first, first + times, batch):
+            group = min(batch, first + times - start)
+            for channel, port in outs:
+                tokens[channel] += port.rate(start) * group
+                most[channel] = max(most[channel], tokens[channel])
+            for channel, port in ins:
+                tokens[channel] -= port.rate(start) * group
+    for c in app.channels:
+        here, there = placement[c.source], placement[c.destination]
+        if here != there or len(here) > 1:
+            most[c.name] += max(tasks[c.source].port(c.source_port).rates) * sizes[c.source] * len(here)
+            most[c.name] += max(tasks[c.destination].port(c.destination_port).rates) * sizes[c.destination] * len(there)
+    return most
+
+
+def batches(app: Application) -> dict[str, int]:
+    """How many firings of each task are grouped into one: the batch of networks, but 1 inside a cycle.
+
+    A cycle may not have tokens for a whole group.
+    """
+    cyclic = {name for component in components(app) for name in component}
+    return {t.name: t.network.batch if t.network is not None and t.name not in cyclic else 1 for t in app.tasks}

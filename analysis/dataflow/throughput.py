@@ -1,0 +1,153 @@
+"""The least period of self-timed execution, exactly, with the cycle that dictates it.
+
+Bodin, Munier-Kordon, Dupont de Dinechin, "Optimal and fast throughput evaluation of CSDF", 2016 (K-Iter): look for the
+fastest schedule that repeats every K[t] cycles of task t, from K = 1 on. Its period is the largest cycle ratio of a
+graph with one node per phase and repetition; if on its critical cycle every K[t] is a multiple of the cycle's own
+repetition vector, no other schedule is faster. If not, K grows, on that cycle only. Every strongly connected part is
+looked at on its own, which is why large graphs stay cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd, lcm
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from .graph import Graph, Part, cyclic_parts
+from .liveness import Execution, TooManySteps
+from .unfinished import Unfinished, Why
+
+if TYPE_CHECKING:
+    from .cycle_ratio import Arc, Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One hop of a critical cycle: from `task` (index) along `edge` (index in the graph)."""
+
+    task: int
+    edge: int
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Least period of one iteration, in units of the graph's times: it lies in [`lower`, `upper`].
+
+    Equal when it is proved; `upper` is None when no schedule was found in time. `cycle` explains `lower`
+    (empty when nothing limits the speed). `cut` says why the search ended before the proof.
+    """
+
+    lower: Fraction
+    upper: Fraction | None
+    cycle: tuple[Step, ...]
+    cut: Why | None = None
+
+    @property
+    def exact(self) -> bool:
+        """True when the period is proved."""
+        return self.lower == self.upper
+
+
+class Deadlocked(Exception):
+    """The graph has no period: it cannot complete an iteration. `tasks` (indices) block each other, where known."""
+
+    def __init__(self, tasks: Iterable[int] = ()) -> None:
+        super().__init__("deadlock")
+        self.tasks = tuple(dict.fromkeys(tasks))
+
+
+def without_serial(graph: Graph, tasks: Collection[int]) -> Graph:
+    """The graph where firings of these tasks may overlap."""
+    return replace(graph, edges=tuple(e for e in graph.edges if e.kind != "serial" or e.source not in tasks))
+
+
+def least_period(graph: Graph, *, seconds: float | None = None) -> Period:
+    """The least period of one iteration in self-timed execution: the reciprocal of the throughput.
+
+    After `seconds` the best bounds are returned. Raises Deadlocked.
+    """
+    deadline = None if seconds is None else monotonic() + seconds
+    worst = Period(Fraction(0), Fraction(0), ())
+    for component in cyclic_parts(graph):
+        found = _of_part(graph, component, deadline)
+        upper = None if found.upper is None or worst.upper is None else max(found.upper, worst.upper)
+        slower = found.lower > worst.lower
+        cycle = found.cycle if slower else worst.cycle
+        worst = Period(found.lower if slower else worst.lower, upper, cycle, found.cut or worst.cut)
+    return worst if not worst.exact else replace(worst, cut=None)
+
+
+def is_live(graph: Graph, *, seconds: float) -> bool:
+    """True when the tasks, which fire once at a time, can do so for ever: any periodic schedule proves it.
+
+    False when none was found in time. Raises Deadlocked.
+    """
+    deadline = monotonic() + seconds
+    found = [_of_part(graph, component, deadline, any_schedule=True) for component in cyclic_parts(graph)]
+    return all(p.upper is not None for p in found)
+
+
+def _of_part(graph: Graph, component: Part, deadline: float | None, *, any_schedule: bool = False) -> Period:
+    tasks, edges = component.tasks, component.edges
+    # What the firings of a task need one after the other is a bound whatever happens.
+    alone = [
+        Period(Fraction(graph.cycles[t] * sum(graph.times[t])), None, (Step(t, i),))
+        for i, t in ((i, graph.edges[i].source) for i in edges if graph.edges[i].kind == "serial")
+    ]
+    lower = max(alone, key=lambda p: p.lower, default=Period(Fraction(0), None, ()))
+    if len(edges) == 1 and alone:
+        return replace(lower, upper=lower.lower, cycle=lower.cycle if lower.lower else ())
+    if not all(all(graph.times[t]) for t in tasks) and _blocked(component):
+        raise Deadlocked  # a cycle without time shows its lack of tokens in no ratio
+    from .cycle_ratio import largest_cycle_ratio
+    from .expansion import MOST_NODES, Expander
+
+    upper: Fraction | None = None
+    repeats = dict.fromkeys(tasks, 1)
+    expander = Expander(graph, tasks, edges, deadline)
+    solved, whole = 0, sum(component.graph.firings)
+    try:
+        while True:
+            expansion = expander.expand(repeats)
+            critical = largest_cycle_ratio(expansion.arcs, deadline)
+            on_cycle = {int(expansion.owner[a.source]) for a in critical.cycle}
+            divisor = gcd(*(graph.cycles[t] for t in on_cycle))
+            wanted = {t: graph.cycles[t] // divisor for t in on_cycle}
+            if critical.ratio is not None:
+                ratio = critical.ratio * expansion.scale
+                upper = ratio if upper is None else min(upper, ratio)
+                if any_schedule:
+                    return Period(lower.lower, upper, lower.cycle)
+            if all(repeats[t] % k == 0 for t, k in wanted.items()):
+                steps = _steps(critical.cycle, expansion.owner)
+                if critical.ratio is None:
+                    raise Deadlocked(s.task for s in steps)
+                return Period(ratio, ratio, steps)
+            solved += expansion.arcs.nodes
+            if solved > whole and whole <= MOST_NODES:
+                # Many small steps cost more than one to the end: a whole iteration of the part.
+                wanted = dict(zip(tasks, component.graph.cycles, strict=True))
+            for t, k in wanted.items():
+                repeats[t] = lcm(repeats[t], k)
+    except Unfinished as ended:
+        return Period(lower.lower, upper, lower.cycle, ended.why)
+
+
+def _blocked(component: Part) -> bool:
+    try:
+        return not Execution(component.graph).run()
+    except TooManySteps:
+        return False
+
+
+def _steps(cycle: tuple[Arc, ...], owner: Indices) -> tuple[Step, ...]:
+    """The cycle in terms of tasks: repeated firings along the same edge are one step."""
+    hops = [Step(int(owner[a.source]), a.edge) for a in cycle]
+    kept = [hop for i, hop in enumerate(hops) if hop != hops[i - 1]] or hops[:1]
+    for length in range(1, len(kept) // 2 + 1):  # the same round, several times
+        if len(kept) % length == 0 and kept[:length] * (len(kept) // length) == kept:
+            return tuple(kept[:length])
+    return tuple(kept)

@@ -1,0 +1,1 @@
+"""Response times of mapped systems: bounds, and the simulation that referees them."""

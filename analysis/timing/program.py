@@ -1,0 +1,115 @@
+"""The timing of a generated program, as its deployment says: what bounds have to be about to be true of it.
+
+In: a deployment whose apps all have periods, and the worst-case time of a firing by task. Out: a timed system with the
+program's own workers, orders and channel capacities. Programs release all apps from one clock, beginning together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from ...model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    EngineCode,
+    MovingCode,
+    OnnxCode,
+)
+from ...model.platform import Platform
+from ...model.workload import WorkloadCurve
+from .system import (
+    Group,
+    Place,
+    Refused,
+    Scheduler,
+    Slowdown,
+    Time,
+    TimedChannel,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+    Worker,
+)
+
+#: Words of platforms and of the analysis.
+SCHEDULER: dict[str, Scheduler] = {
+    "fixed_priority": "fixed_priority",
+    "fifo": "fifo",
+    "static_order": "static_order",
+}
+
+
+def timed_program(
+    deployment: Deployment,
+    platform: Platform,
+    wcet_ns: Mapping[str, Time | tuple[Time, ...]],
+    curves: Mapping[str, WorkloadCurve] | None = None,
+) -> TimedSystem:
+    """The system to bound or simulate; several times of a task are those of its kernels, in order.
+
+    For tasks with `curves` the times are in these.
+
+    Raises Refused where there is more to a program than firings one by one: no period, iterations that alternate,
+    batches, cuts that move.
+    """
+    wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
+    for task in (t for a in deployment.apps for t in a.tasks):
+        if isinstance(task.code, MovingCode):
+            wrong.append(f"the cut of `{task.name}` moves")
+        elif isinstance(task.code, OnnxCode | EngineCode) and task.code.batch > 1 and task.firings > 1:
+            wrong.append(f"`{task.name}` collects frames until it has a batch")
+    if wrong:
+        raise Refused(wrong)
+    home = {e.task: w.processor for w in deployment.processors for e in w.order}
+    app_of = {t.name: a.name for a in deployment.apps for t in a.tasks}
+    groups = tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps)
+    used = dict.fromkeys(w.processor for w in deployment.processors)
+    pools = {p: platform.pool_of(p) for p in used}
+    processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for p, pool in pools.items())
+    slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention)
+    workers = tuple(_worker(w, app_of) for w in deployment.processors)
+    return TimedSystem(groups, processors, slow, workers)
+
+
+def _group(
+    app: DeployedApp,
+    home: Mapping[str, str],
+    wcet_ns: Mapping[str, Time | tuple[Time, ...]],
+    curves: Mapping[str, WorkloadCurve],
+) -> Group:
+    assert app.period_ns is not None
+    tasks = {t.name: t for t in app.tasks}
+    kernels = {name: ns if isinstance(ns, tuple) else (ns,) for name, ns in wcet_ns.items()}
+    kernels |= {name: (curve.longest,) for name, curve in curves.items()}
+    return Group(
+        app.name,
+        Fraction(app.period_ns),
+        tuple(TimedTask(t.name, home[t.name], kernels[t.name], (), t.firings, curves.get(t.name)) for t in app.tasks),
+        tuple(_channel(c, tasks) for c in app.channels),
+        None if app.deadline_ns is None else Fraction(app.deadline_ns),
+        app.priority,
+        offset=0,
+    )
+
+
+def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> TimedChannel:
+    made = next(p.rates for p in tasks[channel.source].outputs if p.name == channel.source_port)
+    taken = next(p.rates for p in tasks[channel.destination].inputs if p.name == channel.destination_port)
+    return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, channel.capacity)
+
+
+def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:
+    shared = sorted({e.task for e in worker.order if e.replica[1] > 1})
+    if shared:
+        raise Refused([f"iterations of `{t}` alternate between processors: no bound is known" for t in shared])
+    places = (
+        Place(app_of[e.task], e.task, k, e.round[0], e.stage)
+        for e in worker.order
+        for k in range(e.first, e.first + e.times)
+    )
+    rounds = {app_of[e.task]: e.round[1] for e in worker.order}
+    return Worker(worker.processor, tuple(places), tuple(rounds.items()))

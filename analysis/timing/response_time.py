@@ -1,0 +1,332 @@
+"""Worst-case response times of a mapped system, by compositional analysis over event streams.
+
+In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into terms; None where
+there is none, with the reason. The claim is for workers as timing.py describes them (what generated programs run), for
+any offsets where none are given, any execution times up to the worst case, any order among equal priorities.
+
+A worker fires its jobs one after the other. So a job ends in a window that began when its worker last had to wait for
+something from outside: `end <= arrival at which the worker waited + window(own work since)`. The arrival is the end
+of a job elsewhere, or the release; an AND-join is the latest of them. Windows may reach over rounds, when responses
+are longer than periods. What a worker wants from its processor is an event stream per block of jobs: one per round,
+with the jitter between the earliest and the latest arrival. Jitters depend on ends and ends on jitters: they grow
+together from the best case until nothing changes (Tindell and Clark, "Holistic schedulability analysis for
+distributed hard real-time systems", 1994; Henia et al., "System level performance analysis: the SymTA/S approach",
+2005). A bound that grows beyond `LONGEST` rounds is given up as unbounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
+from .fixed_point import Note, Solver
+from .system import TimedSystem
+from .unfolding import Job, Unfolded, unfold
+from .whole_paths import path_shares
+
+Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of a window: `times` of `each` ns that `who` takes, `total` together (less where a queue limits them).
+
+    `own` is the firing itself, `earlier` are firings of the same worker just before it, `release` is the time until a
+    later firing of a source is released, or by which releases are late, `higher` and `equal` are groups
+    by priority, `queue` is who is ahead on a FIFO processor, `contention` is time lost to another pool.
+    """
+
+    kind: Kind
+    who: str
+    times: int
+    each: Fraction
+    total: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBound:
+    """Bounds of a task, over all its firings; times in ns.
+
+    `response`: from when a firing has its data, room and release to its end. `end`: from the release of its iteration
+    to its end. `jitter`: between the earliest and the latest that it can have all it needs. `terms` add up to
+    `window`, which begins `start` after the release of the iteration with the end of `after` (or the release).
+    `capped` where the bound over the whole path from the release is shorter than start and window together.
+    """
+
+    task: str
+    group: str
+    processor: str
+    response: Fraction
+    end: Fraction
+    jitter: Fraction
+    after: str
+    start: Fraction
+    window: Fraction
+    terms: tuple[Term, ...]
+    capped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBound:
+    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows lead to the end.
+
+    `terms` are those of the windows on the path, or from where the bound over the whole path is shorter, of that one.
+    They add up to the response, but for windows that began before the release, and what a bound that only grows while
+    it is sought has grown too much.
+    """
+
+    group: str
+    response: Fraction | None
+    deadline: Fraction
+    reason: str
+    path: tuple[str, ...]
+    terms: tuple[Term, ...]
+
+    @property
+    def schedulable(self) -> bool:
+        """Is the deadline kept in every case?"""
+        return self.response is not None and self.response <= self.deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Tasks of groups without a bound are missing from `tasks`."""
+
+    groups: dict[str, GroupBound]
+    tasks: dict[str, TaskBound]
+
+
+def response_times(system: TimedSystem, *, patience: Fraction | None = None) -> dict[str, Fraction | None]:
+    """The bound of every group in ns, from its release to the end of its last sink; None = unbounded.
+
+    For searches: the numbers only. With `patience`, a group whose bound exceeds so many of its deadlines is not
+    followed any further. Then the values are good for ranking only, unless all keep their deadlines. Raises Refused.
+    """
+    solution = Solver(unfold(system), patience)
+    solution.solve()
+    return {g.name: solution.response(i) for i, g in enumerate(system.groups)}
+
+
+def bounds(system: TimedSystem) -> Bounds:
+    """All bounds, taken apart. Raises Refused."""
+    solution = Solver(unfold(system))
+    solution.solve()
+    groups: dict[str, GroupBound] = {}
+    tasks: dict[str, TaskBound] = {}
+    for number, cluster in enumerate(solution.net.clusters):
+        told = None if number in solution.reasons else _Story(solution, number)
+        for g in cluster.groups:
+            group = system.groups[g]
+            response = solution.response(g)
+            path, terms = told.path(g) if told else ((), ())
+            groups[group.name] = GroupBound(
+                group.name, response, Fraction(group.due), solution.reasons.get(number, ""), path, terms
+            )
+            if told:
+                tasks.update((b.task, b) for b in told.tasks(g))
+    return Bounds({g.name: groups[g.name] for g in system.groups}, tasks)
+
+
+class _Story:
+    """Where the bounds of a cluster come from."""
+
+    def __init__(self, solution: Solver, number: int) -> None:
+        self.solution, self.net = solution, solution.net
+        self.cluster = solution.net.clusters[number]
+        self.rivals, self.notes = solution.explained(number)
+        self.worst = {j: max(notes, key=lambda n: n.end) for j, notes in self.notes.items()}
+
+    def _ns(self, time: int) -> Fraction:
+        return Fraction(time, self.net.unit)
+
+    def _jobs(self, group: int) -> list[int]:
+        return [j for j in self.cluster.order if self.net.jobs[j].group == group]
+
+    def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+        """From the last end backwards: what each window began with, and what all of them are made of."""
+        jobs, ends = self.net.jobs, self.solution.ends
+        sinks = [j for j in self._jobs(group) if jobs[j].sink]
+        found: list[str] = []
+        terms: list[Term] = []
+        whole = False
+        here = max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None)
+        seen: set[int] = set()
+        while here is not None and here not in seen:
+            seen.add(here)
+            found.append(_name(self.net, here))
+            note = self.worst[here]
+            if not whole:
+                whole = note.end > ends[here]
+                terms[:0] = self._shares(here) if whole else self._window(here, note)
+            here = self._before(note)
+        return tuple(reversed(found)), tuple(terms)
+
+    def _window(self, j: int, note: Note) -> Iterator[Term]:
+        """The terms of a window, and of what is before it if that is no other window."""
+        before = self._before(note)
+        known = 0 if before is None else self.solution.ends[before] - self.net.jobs[before].base
+        start = note.start - note.shift - self.net.jobs[j].base
+        if start > known:
+            yield self._term("release", _name(self.net, j), 1, start - known)
+        yield from self._terms(j, note)
+
+    def _shares(self, j: int) -> Iterator[Term]:
+        """The terms of a bound over the whole path."""
+        solution = self.solution
+        stretches = solution.stretches(self.cluster, self.rivals)
+        for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
+            if x.total:
+                who = _name(self.net, x.job) if x.job >= 0 else self._groups(x.lane) if x.lane >= 0 else self._pools()
+                yield Term(x.kind, who, x.times, self._ns(x.total) / max(1, x.times), self._ns(x.total))
+
+    def _before(self, note: Note) -> int | None:
+        """The job whose end the window of a note began with; None for a release."""
+        job, ends = self.net.jobs[note.first], self.solution.ends
+        whole, jitter = self.cluster.round, self.cluster.jitter
+        for w in job.waits:
+            if note.start == w.latest(ends[w.job], whole, jitter) and note.start != job.released:
+                return w.job
+        return None
+
+    def tasks(self, group: int) -> Iterator[TaskBound]:
+        """The bounds of each task, by the firing that ends last."""
+        jobs, ends = self.net.jobs, self.solution.ends
+        by_task: dict[int, list[int]] = {}
+        for j in self._jobs(group):
+            by_task.setdefault(jobs[j].task, []).append(j)
+        for task, mine in by_task.items():
+            last = max(mine, key=lambda j: ends[j] - jobs[j].base)
+            note = self.worst[last]
+            before = self._before(note)
+            terms = tuple(self._terms(last, note))
+            yield TaskBound(
+                self.net.system.groups[group].tasks[task].name,
+                self.net.system.groups[group].name,
+                self.net.system.processors[self.net.lanes[jobs[last].worker].processor].name,
+                self._ns(max(self._response(j) for j in mine)),
+                self._ns(ends[last] - jobs[last].base),
+                self._ns(max(self._spread(j) for j in mine) + self.cluster.jitter),
+                "release" if before is None else _name(self.net, before),
+                self._ns(note.start - note.shift - jobs[last].base),
+                self._ns(note.window),
+                terms,
+                note.end > ends[last],
+            )
+
+    def _spread(self, j: int) -> int:
+        job = self.net.jobs[j]
+        if job.arrives is None:
+            return self.solution.arrivals[j] - job.ready
+        return self.solution.arrival(j, self.cluster) - job.arrives
+
+    def _response(self, j: int) -> int:
+        """From when a job has all it waits for to its end.
+
+        The end less the earliest arrival is always right. It is less where the worker surely waits for what the job
+        waits for, and where that is the end of an earlier job in the same worker, with no other waiting in between.
+        """
+        net, job = self.net, self.net.jobs[j]
+        lane = net.lanes[job.worker]
+        whole, jitter = self.cluster.round, self.cluster.jitter
+        arrivals = [w.earliest(net.jobs[w.job].ready + net.jobs[w.job].best, whole, jitter) for w in job.same]
+        arrivals += [] if job.arrives is None else [job.arrives]
+        if not arrivals:
+            return 0  # a firing of some phase that needs nothing
+        inside = [net.jobs[w.job].place for w in job.same if w.lag == 0]
+        rest = lane.jobs[max(inside, default=job.place - 1) + 1 : job.place + 1]
+        direct = bool(inside) and all(net.jobs[o].arrives is None for o in rest[:-1])
+        alone = all(o == j or net.jobs[o].arrives is None for o in lane.jobs)
+        longest = 0
+        for note in self.notes[j]:
+            if direct and (note.rounds or net.jobs[note.first].place <= max(inside)):
+                time = self.solution.stretch(rest, self.rivals[job.worker]).window
+            elif note.first == j and job.arrives is not None and (alone or not note.rounds):
+                time = note.window - self._apart(job, note)
+            else:
+                time = note.end - max(arrivals)
+            longest = max(longest, time)
+        return longest
+
+    def _apart(self, job: Job, note: Note) -> int:
+        """Least time between the arrival of a job and that of the one so many rounds before."""
+        if not note.rounds or job.arrives is None:
+            return 0
+        whole, net = self.cluster.round, self.net
+        sources = {net.jobs[w.job].worker for w in job.waits}
+        distance = 0
+        if len(sources) == 1 and job.released is None and not any(w.lag for w in job.waits):
+            # The worker that it waits for fires a whole round of its own in between.
+            distance = sum(net.jobs[o].best for o in net.lanes[sources.pop()].jobs)
+        jitter = note.start - job.arrives + self.cluster.jitter
+        return int(EventStream(Fraction(whole), Fraction(jitter), Fraction(distance)).apart(note.rounds + 1))
+
+    def _terms(self, j: int, note: Note) -> Iterator[Term]:
+        """What the window of a note is made of."""
+        net, job = self.net, self.net.jobs[j]
+        lane = net.lanes[job.worker]
+        rivals = self.rivals[job.worker]
+        counts: dict[int, int] = {}
+        first = net.jobs[note.first].place
+        chain = [*lane.jobs[first:], *lane.jobs * max(0, note.rounds - 1), *lane.jobs[: job.place + 1]]
+        for other in chain if note.rounds else lane.jobs[first : job.place + 1]:
+            counts[other] = counts.get(other, 0) + 1
+        counts[j] -= 1
+        tally = Tally()
+        total = tally.add(job.plain, job.curved, 1)
+        yield self._term("own", _name(net, j), 1, total)
+        for other, times in counts.items():
+            if times and net.jobs[other].cost:
+                time = tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
+                total += time
+                yield self._term("earlier", _name(net, other), times, time)
+        for term, time in self._others(note, rivals, lane.processor):
+            total += time
+            yield term
+        if rivals.losses and note.window > total:
+            here = net.system.processors[lane.processor]
+            pools = {s.aggressor for s in net.system.slowdowns if here.is_of(s.victim)}
+            yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
+
+    def _groups(self, lane: int) -> str:
+        """The groups of a worker."""
+        groups = {self.net.jobs[o].group for o in self.net.lanes[lane].jobs}
+        return ", ".join(sorted(self.net.system.groups[g].name for g in groups))
+
+    def _pools(self) -> str:
+        """Who may slow the cluster down."""
+        system = self.net.system
+        mine = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
+        return ", ".join(sorted({s.aggressor for s in system.slowdowns if any(p.is_of(s.victim) for p in mine)}))
+
+    def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
+        return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
+
+    def _others(self, note: Note, rivals: Rivals, processor: int) -> Iterator[tuple[Term, int]]:
+        tally = Tally()
+        for d in rivals.higher:
+            times = (note.window + d.came) // d.spacing
+            time = tally.add(d.plain, d.curved, times)
+            yield self._term("higher", _name(self.net, d.first), times, time), time
+        for q in rivals.queues:
+            time = queued(q, note.parts, note.level, note.window)
+            all_of_it, tally = 0, Tally()
+            terms = []
+            for d in q.demands:
+                if d is ALWAYS:
+                    continue
+                times = min((note.level + d.came) // d.spacing, (note.window + d.ran) // d.spacing)
+                each = tally.add(d.plain, d.curved, times)
+                all_of_it += each
+                terms.append((self._term("queue" if q.sums else "equal", _name(self.net, d.first), times, each), each))
+            if time == all_of_it:
+                yield from terms
+            elif time:
+                yield Term("queue", self._groups(q.lane), note.parts, self._ns(time) / note.parts, self._ns(time)), time
+
+
+def _name(net: Unfolded, j: int) -> str:
+    job = net.jobs[j]
+    return net.system.groups[job.group].tasks[job.task].name

@@ -1,0 +1,432 @@
+"""Discrete-event simulation of a mapped system: what one execution looks like.
+
+In: a timed system and the choices that the bounds leave open (offsets, lateness of releases, execution times, who goes
+first among equals). Out: the largest response times that were seen, and the slices of time that processors spent, for
+Gantt charts. It knows nothing of the bounds: tokens, space, queues and preemption are played through one by one.
+
+An event loop of its own, because preemption and contention change how long running work still takes: between two
+events every processor works at a constant speed, so it is enough to look for the nearest end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from .system import Group, Place, Time, TimedSystem, TimedTask, per_iteration, sinks, sources, workers_of
+
+Execution = Literal["worst", "best", "random", "extreme"]
+Lateness = Literal["none", "random", "first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the bounds leave open, for one execution.
+
+    `offsets` are for groups that have none of their own; of groups that share static orders they have to be equal.
+    `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up
+    to the jitter, or all of it at the first one, which the next ones follow as soon as they can. Among equals the one
+    that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last. `times` has
+    the execution times of some tasks' firings, in turn and again from the start.
+    """
+
+    offsets: Mapping[str, Time] = field(default_factory=dict)
+    execution: Execution = "worst"
+    lateness: Lateness = "none"
+    shuffle: bool = False
+    against: str | None = None
+    times: Mapping[str, Sequence[Time]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A processor worked on a firing from `start` to `end`."""
+
+    processor: str
+    group: str
+    task: str
+    iteration: int
+    firing: int
+    start: Time
+    end: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Largest responses seen, in ns: of groups from the release, of tasks from when they had data, room and release
+    (firings of phases that need none of these aside).
+
+    `ends` is the latest end of a task's firings after the release of their iteration. `activations` are, if kept, the
+    times at which each task was activated. `slices` is empty unless asked for.
+    """
+
+    groups: dict[str, Time]
+    tasks: dict[str, Time]
+    ends: dict[str, Time]
+    activations: dict[str, list[Time]]
+    slices: tuple[Slice, ...]
+
+
+class _Channel:
+    """Tokens that are there, the space that is left, and when each of them came."""
+
+    __slots__ = ("consumed", "filled", "free", "freed_at", "made_at", "produced", "taken", "used")
+
+    def __init__(self, produced: tuple[int, ...], consumed: tuple[int, ...], delay: int, capacity: int | None) -> None:
+        self.produced, self.consumed = produced, consumed
+        self.filled = delay
+        self.free = None if capacity is None else capacity - delay
+        self.made_at: list[Time] = [0] * delay
+        self.freed_at: list[Time] = [0] * (self.free or 0)
+        self.taken = self.used = 0
+
+
+class _Task:
+    """A task while it runs: its channels and how often it has fired."""
+
+    __slots__ = ("bcet", "fired", "group", "inputs", "outputs", "sink", "source", "task")
+
+    def __init__(self, group: _Group, task: TimedTask) -> None:
+        self.group, self.task = group, task
+        self.bcet = task.bcet or (0,) * len(task.wcet)
+        self.inputs: list[_Channel] = []
+        self.outputs: list[_Channel] = []
+        self.source = self.sink = False
+        self.fired = 0
+
+    def release(self, iteration: int, firing: int) -> Time:
+        """When a firing of a source is released."""
+        start = self.group.releases[iteration]
+        return start + Fraction(firing) * self.group.group.period / self.task.firings if firing else start
+
+
+class _Group:
+    """A group while it runs: the releases of its iterations, and what is left of them."""
+
+    __slots__ = ("group", "left", "releases", "sink_firings")
+
+    def __init__(self, group: Group, releases: list[Time]) -> None:
+        self.group, self.releases = group, releases
+        self.sink_firings = 0
+        self.left: dict[int, int] = {}
+
+
+class _Worker:
+    """A thread: where it is in its sequence, and what it is about to do or doing."""
+
+    __slots__ = (
+        "activated",
+        "came",
+        "iteration",
+        "parts",
+        "place",
+        "places",
+        "rank",
+        "round",
+        "task",
+        "waiting",
+        "when",
+    )
+
+    def __init__(self, places: list[tuple[Place, _Task, int]], rank: int) -> None:
+        self.places, self.rank = places, rank
+        self.place = self.round = 0
+        self.waiting = True
+        self.task = places[0][1]
+        self.iteration = 0
+        self.parts: list[Time] = []
+        self.came: tuple[Time, bool, float, int] = (0, False, 0.0, 0)
+        self.when: Time | None = None
+        self.activated: Time | None = None
+
+
+def simulate(
+    system: TimedSystem, horizon: Time, choices: Choices, rng: random.Random, *, keep: bool = False
+) -> Observed:
+    """One execution: all iterations released before `horizon`, to their end.
+
+    `keep` keeps slices and activations. Raises Refused where workers cannot be made, ValueError when nothing moves
+    any more (a deadlock).
+    """
+    return _Simulation(system, horizon, choices, rng, keep).run()
+
+
+class _Simulation:
+    """The event loop."""
+
+    def __init__(self, system: TimedSystem, horizon: Time, choices: Choices, rng: random.Random, keep: bool) -> None:
+        self.system, self.choices, self.rng, self.keep = system, choices, rng, keep
+        self.now: Time = 0
+        self.stamp = 0
+        self.wakeups: list[Time] = []
+        self.groups = {g.name: _Group(g, self._releases(g, horizon)) for g in system.groups}
+        self.tasks: dict[tuple[str, str], _Task] = {}
+        for g in system.groups:
+            self._add(g)
+        self.processors = [p.name for p in system.processors]
+        self.fifo = [p.scheduler == "fifo" for p in system.processors]
+        self.workers: list[list[_Worker]] = [[] for _ in self.processors]
+        self.running: list[_Worker | None] = [None] * len(self.processors)
+        for w in workers_of(system):
+            rounds = dict(w.rounds)
+            places = [(p, self.tasks[p.group, p.task], rounds.get(p.group, 1)) for p in w.sequence]
+            p = self.processors.index(w.processor)
+            fixed = system.processors[p].scheduler == "fixed_priority"
+            self.workers[p].append(_Worker(places, places[0][1].group.group.priority if fixed else 0))
+        self.drags = [
+            [
+                (slow.factor, [k for k, b in enumerate(system.processors) if b.is_of(slow.aggressor) and k != i])
+                for slow in system.slowdowns
+                if a.is_of(slow.victim)
+            ]
+            for i, a in enumerate(system.processors)
+        ]
+        self.seen = Observed({}, {}, {}, {}, ())
+        self.slices: list[Slice] = []
+
+    def _releases(self, group: Group, horizon: Time) -> list[Time]:
+        offset = self.choices.offsets.get(group.name, 0) if group.offset is None else group.offset
+        releases: list[Time] = []
+        while not releases or offset + len(releases) * group.period < horizon:
+            late: Time = 0
+            if self.choices.lateness == "first":
+                late = max(0, group.jitter - len(releases) * group.period)
+            elif self.choices.lateness == "random":
+                late = self.rng.choice((0, group.jitter, between(self.rng, 0, group.jitter)))
+            releases.append(offset + len(releases) * group.period + late)
+        return sorted(releases)
+
+    def _add(self, group: Group) -> None:
+        running = self.groups[group.name]
+        for task in group.tasks:
+            self.tasks[group.name, task.name] = _Task(running, task)
+        for c in group.channels:
+            a, b = self.tasks[group.name, c.source], self.tasks[group.name, c.destination]
+            made, taken = per_iteration(c.produced, a.task.firings), per_iteration(c.consumed, b.task.firings)
+            channel = _Channel(made, taken, c.delay, c.capacity)
+            a.outputs.append(channel)
+            b.inputs.append(channel)
+        for name in sources(group):
+            source = self.tasks[group.name, name]
+            source.source = True
+            for n in range(len(running.releases)):
+                self.wakeups += [source.release(n, k) for k in range(source.task.firings)]
+        for name in sinks(group):
+            self.tasks[group.name, name].sink = True
+            running.sink_firings += self.tasks[group.name, name].task.firings
+        running.left = dict.fromkeys(range(len(running.releases)), running.sink_firings)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+    def run(self) -> Observed:
+        heapq.heapify(self.wakeups)
+        while True:
+            self._settle()
+            speeds = [self._speed(p) for p in range(len(self.running))]
+            following = [self.now + w.parts[0] * v for w, v in zip(self.running, speeds, strict=True) if w is not None]
+            if self.wakeups:
+                following.append(self.wakeups[0])
+            if not following:
+                break
+            self._advance(min(following), speeds)
+        if any(g.left for g in self.groups.values()):
+            raise ValueError("deadlock: " + ", ".join(n for n, g in self.groups.items() if g.left))
+        return Observed(self.seen.groups, self.seen.tasks, self.seen.ends, self.seen.activations, tuple(self.slices))
+
+    def _settle(self) -> None:
+        """Let every worker go on that can, and every processor choose, until nothing happens at this time."""
+        while True:
+            while self.wakeups and self.wakeups[0] <= self.now:
+                heapq.heappop(self.wakeups)
+            moved = False
+            for workers in self.workers:
+                for waiting in workers:
+                    if waiting.waiting and self._begin(waiting):
+                        moved = True
+            for p in range(len(self.running)):
+                self._choose(p)
+            moved |= self._finish_all()
+            if not moved:
+                return
+
+    def _advance(self, time: Time, speeds: list[Time]) -> None:
+        spent = time - self.now
+        for p, w in enumerate(self.running):
+            if w is not None and spent:
+                v = speeds[p]
+                w.parts[0] = w.parts[0] - (spent if v == 1 else Fraction(spent) / v)
+                if self.keep:
+                    self._keep(p, w, time)
+        self.now = time
+        self._finish_all()
+
+    def _finish_all(self) -> bool:
+        """End the sub-tasks that have nothing left."""
+        moved = False
+        for p, w in enumerate(self.running):
+            if w is not None and w.parts[0] == 0:
+                self._finish(p, w)
+                moved = True
+        return moved
+
+    def _keep(self, p: int, w: _Worker, end: Time) -> None:
+        task = w.task
+        name, firing = task.task.name, task.fired - 1
+        made = Slice(self.processors[p], task.group.group.name, name, w.iteration, firing, self.now, end)
+        last = next((s for s in reversed(self.slices[-len(self.running) :]) if s.processor == made.processor), None)
+        if last is not None and (last.task, last.firing, last.end) == (name, firing, self.now):
+            self.slices.remove(last)
+            made = Slice(made.processor, made.group, name, w.iteration, firing, last.start, end)
+        self.slices.append(made)
+
+    def _speed(self, p: int) -> Time:
+        """How long a unit of work takes now."""
+        slowed: Time = 1
+        for factor, others in self.drags[p]:
+            if any(self.running[k] is not None for k in others):
+                slowed *= factor
+        return slowed
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+    def _begin(self, w: _Worker) -> bool:
+        """Start the worker's next firing if it has its release, data and room."""
+        while True:
+            place, task, per_round = w.places[w.place]
+            iteration = w.round * per_round + place.index - place.stage
+            if iteration >= len(task.group.releases) and all(
+                w.round * n + q.index - q.stage >= len(t.group.releases) for q, t, n in w.places
+            ):
+                return False
+            if 0 <= iteration < len(task.group.releases):
+                break
+            self._next(w)
+        firings = task.task.firings
+        k = task.fired % firings
+        when: Time | None = None
+        if task.source:
+            when = task.release(iteration, k)
+            if when > self.now:
+                return False
+        if any(c.filled < c.consumed[k] for c in task.inputs):
+            return False
+        if any(c.free is not None and c.free < c.produced[k] for c in task.outputs):
+            return False
+        for c in task.inputs:
+            c.filled -= c.consumed[k]
+            c.taken += c.consumed[k]
+            if c.consumed[k]:
+                when = _later(when, c.made_at[c.taken - 1])
+        for c in task.outputs:
+            if c.free is not None:
+                c.free -= c.produced[k]
+                c.used += c.produced[k]
+                if c.produced[k]:
+                    when = _later(when, c.freed_at[c.used - 1])
+        task.fired += 1
+        w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
+        given = self.choices.times.get(task.task.name)
+        if given:
+            w.parts = [given[(task.fired - 1) % len(given)]]
+        else:
+            w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
+        if w.when != self.now:
+            self._queue(w)
+        return True
+
+    def _next(self, w: _Worker) -> None:
+        w.place += 1
+        if w.place == len(w.places):
+            w.place = 0
+            w.round += 1
+
+    def _queue(self, w: _Worker) -> None:
+        """To the end of the queue; among those who come at the same time any order is possible."""
+        self.stamp += 1
+        last = w.task.group.group.name == self.choices.against
+        w.came = self.now, last, self.rng.random() if self.choices.shuffle else 0.0, self.stamp
+
+    def _time(self, best: Time, worst: Time) -> Time:
+        match self.choices.execution:
+            case "worst":
+                return worst
+            case "best":
+                return best
+            case "extreme":
+                return self.rng.choice((best, worst))
+        return between(self.rng, best, worst)
+
+    def _choose(self, p: int) -> None:
+        """Who runs on a processor from now on."""
+        ready = [w for w in self.workers[p] if not w.waiting]
+        running = self.running[p]
+        if self.fifo[p]:
+            if running is None and ready:
+                self.running[p] = min(ready, key=lambda w: w.came)
+            return
+        if not ready:
+            self.running[p] = None
+            return
+        rank = max(w.rank for w in ready)
+        equal = [w for w in ready if w.rank == rank]
+        if len(equal) > 1:
+            others = [w for w in equal if w.task.group.group.name != self.choices.against] or equal
+            if self.choices.shuffle:
+                self.running[p] = self.rng.choice(others)
+            else:
+                self.running[p] = min(others, key=lambda w: w.came)
+        else:
+            self.running[p] = equal[0]
+
+    def _finish(self, p: int, w: _Worker) -> None:
+        """A sub-task is over, and perhaps the firing with it."""
+        w.parts.pop(0)
+        self.running[p] = None
+        if w.parts:
+            if self.fifo[p]:
+                self._queue(w)
+            return
+        task = w.task
+        firings = task.task.firings
+        k = (task.fired - 1) % firings
+        for c in task.inputs:
+            if c.free is not None:
+                c.free += c.consumed[k]
+                c.freed_at += [self.now] * c.consumed[k]
+        for c in task.outputs:
+            c.filled += c.produced[k]
+            c.made_at += [self.now] * c.produced[k]
+        w.waiting = True
+        # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues again.
+        w.when = None if self.fifo[p] else self.now
+        self._record(w)
+        self._next(w)
+
+    def _record(self, w: _Worker) -> None:
+        task, group, seen = w.task, w.task.group, self.seen
+        name = task.task.name
+        since = self.now - group.releases[w.iteration]
+        if w.activated is not None:
+            seen.tasks[name] = max(seen.tasks.get(name, 0), self.now - w.activated)
+        seen.ends[name] = max(seen.ends.get(name, since), since)
+        if self.keep and w.activated is not None:
+            seen.activations.setdefault(name, []).append(w.activated)
+        if task.sink:
+            group.left[w.iteration] -= 1
+            if not group.left[w.iteration]:
+                del group.left[w.iteration]
+                own = group.group.name
+                seen.groups[own] = max(seen.groups.get(own, 0), since)
+
+
+def _later(one: Time | None, other: Time) -> Time:
+    return other if one is None else max(one, other)
+
+
+def between(rng: random.Random, low: Time, high: Time) -> Time:
+    """A random time, a whole number of ns where both ends are."""
+    if isinstance(low, int) and isinstance(high, int):
+        return rng.randint(low, high)
+    return low + (high - low) * Fraction(rng.randint(0, 64), 64)

@@ -1,0 +1,425 @@
+"""The timing of a mapped system: what the response-time bounds and the simulation are about.
+
+In: groups (apps) that are released periodically, their tasks on processors, the channels between them, how each
+processor is scheduled, who slows whom down. Out: the same as one frozen value, its faults in words, and the workers
+that execute it. Bounds are in response_time.py, the simulation is in simulate.py.
+
+What is modelled is what generated programs do. A *worker* is a thread bound to one processor. It fires a fixed
+sequence of firings, round after round, and waits where the next one has no data, no room for its results, or is not
+released yet; it never takes a later one first. Under `fixed_priority` and `fifo` there is one worker per group and
+processor, under `static_order` one per processor for all groups (two where sources are kept apart). A processor serves
+its workers
+
+- `fixed_priority`: preemptively, the group of the larger priority first, equal ones in any order;
+- `fifo`: one sub-task (kernel, loadable) at a time, in the order in which they came; a worker has one in the queue;
+- `static_order`: one worker has the processor to itself; several of them share it in any order.
+
+Times are ns, as integers or fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import gcd, lcm
+from typing import Literal
+
+from ...model.workload import WorkloadCurve, is_curve
+from ..dataflow.order import depths, work_ahead
+from ..dataflow.static_order import Schedule
+
+Time = int | Fraction
+Scheduler = Literal["fixed_priority", "fifo", "static_order"]
+
+#: A default static order of several groups has at most this many iterations in a round.
+MOST_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TimedTask:
+    """`firings` per iteration, each of sub-tasks that take at most `wcet` and at least `bcet` ns, one after the other.
+
+    On a GPU the sub-tasks are kernels, on a DLA loadables, on a CPU there is one. No `bcet` means zeros. The times of
+    a task whose phases differ are the longest ones. A task without inputs is a source: firing k of its q is released
+    k/q of a period after the release of the iteration. With a `curve`, successive firings keep to it: its first total
+    is the sum of `wcet`, in ns like these.
+    """
+
+    name: str
+    processor: str
+    wcet: tuple[Time, ...]
+    bcet: tuple[Time, ...] = ()
+    firings: int = 1
+    curve: WorkloadCurve | None = None
+
+    @property
+    def cost(self) -> Time:
+        """Worst-case execution time of one firing."""
+        return sum(self.wcet)
+
+    @property
+    def sustained(self) -> Fraction:
+        """What a firing takes at most in the long run."""
+        return Fraction(self.cost) if self.curve is None else self.curve.sustained
+
+
+@dataclass(frozen=True, slots=True)
+class TimedChannel:
+    """Tokens from one task of a group to another: rates per firing (cyclic when they differ), `delay` initial tokens.
+
+    Space of a bounded channel is claimed when a firing starts and given back when one ends; None is no bound.
+    """
+
+    source: str
+    destination: str
+    produced: tuple[int, ...] = (1,)
+    consumed: tuple[int, ...] = (1,)
+    delay: int = 0
+    capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
+
+    Groups with offsets share a clock; None is an offset that nobody knows. All sources are released together. The
+    response time counts from that release to the end of the last sink; `deadline` is held against it,
+    None is the period, and it may be longer. Larger `priority` = more urgent.
+    """
+
+    name: str
+    period: Time
+    tasks: tuple[TimedTask, ...]
+    channels: tuple[TimedChannel, ...] = ()
+    deadline: Time | None = None
+    priority: int = 0
+    jitter: Time = 0
+    offset: Time | None = None
+
+    @property
+    def due(self) -> Time:
+        """The deadline; the period when none was given."""
+        return self.period if self.deadline is None else self.deadline
+
+
+@dataclass(frozen=True, slots=True)
+class TimedProcessor:
+    """One processor; contention speaks of it by the name of its `pool` or by its `kind`."""
+
+    name: str
+    scheduler: Scheduler
+    pool: str = ""
+    kind: str = ""
+
+    def is_of(self, word: str) -> bool:
+        """Does this word of a contention mean it?"""
+        return bool(word) and word in (self.pool, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Work on processors that `victim` means takes `factor` times as long while another one of `aggressor` is busy.
+
+    Both are names of pools or kinds of processors. Factors of several slowdowns multiply.
+    """
+
+    victim: str
+    aggressor: str
+    factor: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One firing in a worker's round: of iteration (`round` x per_round + index - stage) of its group."""
+
+    group: str
+    task: str
+    firing: int
+    index: int = 0
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A thread on `processor` that fires `sequence` again and again.
+
+    `rounds` says of each group in it how many iterations of the group are in one round (1 when not named).
+    """
+
+    processor: str
+    sequence: tuple[Place, ...]
+    rounds: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSystem:
+    """A mapped system. Without `workers` they are made as programs have them (see `default_workers`).
+
+    Groups in one worker of a static order are released together (offset 0 to each other), as programs do it; others as
+    their offsets say.
+    """
+
+    groups: tuple[Group, ...]
+    processors: tuple[TimedProcessor, ...]
+    slowdowns: tuple[Slowdown, ...] = ()
+    workers: tuple[Worker, ...] = ()
+
+
+class Refused(ValueError):
+    """The system cannot be bounded as it stands; `faults` are all the reasons."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)
+
+
+def utilisation(system: TimedSystem) -> dict[str, Fraction]:
+    """The share of its time that each processor needs at most in the long run, contention aside."""
+    used = {p.name: Fraction(0) for p in system.processors}
+    for group in system.groups:
+        for task in group.tasks:
+            used[task.processor] += task.sustained * task.firings / Fraction(group.period)
+    return used
+
+
+def faults(system: TimedSystem) -> tuple[str, ...]:
+    """All that is wrong with the numbers of a system, in words; deadlocks are found when it is bounded."""
+    found: list[str] = []
+    processors = {p.name: p for p in system.processors}
+    for what, names in (("processor", [p.name for p in system.processors]), ("group", [g.name for g in system.groups])):
+        found += [f"two {what}s are called `{n}`" for n in sorted({n for n in names if names.count(n) > 1})]
+    for slow in system.slowdowns:
+        if slow.factor < 1:
+            found.append(f"contention of `{slow.victim}` by `{slow.aggressor}` has the factor {slow.factor}, below 1")
+    for group in system.groups:
+        found += _group_faults(group, processors)
+    return tuple(found)
+
+
+def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[str]:
+    found: list[str] = []
+    if group.period <= 0:
+        found.append(f"the period of `{group.name}` is {group.period}, not above 0")
+    if group.jitter < 0:
+        found.append(f"the jitter of `{group.name}` is {group.jitter}, below 0")
+    if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
+        found.append(f"the offset of `{group.name}` is {group.offset}, not between 0 and its period")
+    if group.deadline is not None and group.deadline <= 0:
+        found.append(f"the deadline of `{group.name}` is {group.deadline}, not above 0")
+    tasks = {t.name: t for t in group.tasks}
+    if len(tasks) < len(group.tasks):
+        found.append(f"two tasks of `{group.name}` have the same name")
+    for task in group.tasks:
+        if task.processor not in processors:
+            found.append(f"`{task.name}` is on `{task.processor}`, which is no processor")
+        if task.firings < 1 or not task.wcet:
+            found.append(f"`{task.name}` has no firings or no execution time")
+        lows = task.bcet or (0,) * len(task.wcet)
+        if len(lows) != len(task.wcet) or any(not 0 <= b <= w for b, w in zip(lows, task.wcet, strict=False)):
+            found.append(f"the best-case times of `{task.name}` are not between 0 and its worst-case times")
+        if task.curve is not None and (not is_curve(task.curve.totals) or task.curve.longest != task.cost):
+            found.append(f"the workload curve of `{task.name}` does not begin with its worst-case time")
+    for c in group.channels:
+        missing = [n for n in (c.source, c.destination) if n not in tasks]
+        if missing:
+            found += [f"a channel of `{group.name}` names `{n}`, which is no task of it" for n in missing]
+            continue
+        name = f"{c.source}->{c.destination}"
+        if c.delay < 0 or (c.capacity is not None and c.capacity < c.delay):
+            found.append(f"{name} has {c.delay} initial tokens and the capacity {c.capacity}")
+        if min((*c.produced, *c.consumed), default=-1) < 0:
+            found.append(f"{name} has no rates, or rates below 0")
+            continue
+        made = sum(per_iteration(c.produced, tasks[c.source].firings))
+        taken = sum(per_iteration(c.consumed, tasks[c.destination].firings))
+        if made != taken or not made:
+            found.append(f"{name} makes {made} tokens per iteration and takes {taken}")
+    paced = _reached([(c.source, c.destination) for c in group.channels], sources(group))
+    free = [t.name for t in group.tasks if t.name not in paced]
+    if free:
+        found.append(f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds")
+    return found
+
+
+def sources(group: Group) -> set[str]:
+    """Tasks without inputs: they are released."""
+    fed = {c.destination for c in group.channels}
+    return {t.name for t in group.tasks if t.name not in fed}
+
+
+def sinks(group: Group) -> set[str]:
+    """Tasks that an iteration ends with: what they reach reaches them too."""
+    feeding = {c.source for c in group.channels if c.source != c.destination}
+    plain = {t.name for t in group.tasks if t.name not in feeding}
+    backwards = [(c.destination, c.source) for c in group.channels]
+    if len(_reached(backwards, plain)) == len(group.tasks):
+        return plain
+    forwards = [(c.source, c.destination) for c in group.channels]
+    after = {t.name: _reached(forwards, {t.name}) for t in group.tasks}
+    return {t for t, reached in after.items() if all(t in after[other] for other in reached)}
+
+
+def _reached(arrows: list[tuple[str, str]], start: set[str]) -> set[str]:
+    following: dict[str, list[str]] = {}
+    for a, b in arrows:
+        following.setdefault(a, []).append(b)
+    reached, todo = set(start), list(start)
+    while todo:
+        for t in following.get(todo.pop(), ()):
+            if t not in reached:
+                reached.add(t)
+                todo.append(t)
+    return reached
+
+
+def per_iteration(rates: tuple[int, ...], firings: int) -> tuple[int, ...]:
+    """Cyclic rates, spread over the firings of an iteration."""
+    return tuple(rates[k % len(rates)] for k in range(firings))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Firing `firing` of `task`, `lag` iterations earlier, has to end before something starts."""
+
+    task: str
+    firing: int
+    lag: int
+
+
+def needs(group: Group) -> dict[tuple[str, int], list[Need]]:
+    """For each firing (task, index in its iteration), the last firings that have to end before it may start.
+
+    Data: token number x of a channel is made by the first firing whose running total reaches it (Lee and
+    Messerschmitt 1987). Space of a bounded channel is the same with the roles exchanged.
+    """
+    firings = {t.name: t.firings for t in group.tasks}
+    found: dict[tuple[str, int], list[Need]] = {(t, k): [] for t, n in firings.items() for k in range(n)}
+    for c in group.channels:
+        made = list(accumulate(per_iteration(c.produced, firings[c.source])))
+        taken = list(accumulate(per_iteration(c.consumed, firings[c.destination])))
+        _depend(found, (c.source, made), (c.destination, taken), c.delay)
+        if c.capacity is not None:
+            _depend(found, (c.destination, taken), (c.source, made), c.capacity - c.delay)
+    return found
+
+
+def _depend(
+    found: dict[tuple[str, int], list[Need]],
+    maker: tuple[str, list[int]],
+    taker: tuple[str, list[int]],
+    tokens: int,
+) -> None:
+    """Needs of the taker's firings; both sides give their running totals over an iteration."""
+    source, made = maker
+    destination, taken = taker
+    before = 0
+    for k, total in enumerate(taken):
+        if total > before:
+            iteration, left = divmod(total - tokens - 1, made[-1])
+            firing = next(i for i, n in enumerate(made) if n > left)
+            found[destination, k].append(Need(source, firing, -iteration))
+        before = total
+
+
+def default_workers(system: TimedSystem) -> tuple[Worker, ...]:
+    """Workers as programs have them when nobody says otherwise. Raises Refused.
+
+    One per group and processor, or one per processor under a static order: iterations by release, then by priority,
+    then as the groups are listed; an iteration in an order in which one processor could execute it.
+    """
+    orders = {g.name: iteration_sequence(g) for g in system.groups}
+    on = {(g.name, t.name): t.processor for g in system.groups for t in g.tasks}
+    workers = []
+    for processor in system.processors:
+        here = {
+            g.name: [(t, k) for t, k in orders[g.name] if on[g.name, t] == processor.name]
+            for g in system.groups
+            if any(t.processor == processor.name for t in g.tasks)
+        }
+        if processor.scheduler != "static_order":
+            for name, firings in here.items():
+                workers.append(Worker(processor.name, tuple(Place(name, t, k) for t, k in firings)))
+            continue
+        jobs, rounds = _round([g for g in system.groups if g.name in here], processor.name)
+        places = [Place(name, t, k, index) for name, index in jobs for t, k in here[name]]
+        if places:
+            workers.append(Worker(processor.name, tuple(places), tuple(rounds.items())))
+    return tuple(workers)
+
+
+def _round(groups: list[Group], processor: str) -> tuple[list[tuple[str, int]], dict[str, int]]:
+    """The iterations of one round by release, and how many each group has."""
+    if not groups:
+        return [], {}
+    whole = hyperperiod(groups)
+    rounds = {g.name: int(whole / g.period) for g in groups}
+    if sum(rounds.values()) > MOST_ITERATIONS:
+        raise Refused([f"a static order on `{processor}` would have {sum(rounds.values())} iterations in a round"])
+    jobs = [
+        ((Fraction(g.period) * i, -g.priority, n), (g.name, i))
+        for n, g in enumerate(groups)
+        for i in range(rounds[g.name])
+    ]
+    return [job for _, job in sorted(jobs)], rounds
+
+
+def hyperperiod(groups: Iterable[Group]) -> Fraction:
+    """Least common multiple of the periods."""
+    periods = [Fraction(g.period) for g in groups]
+    return Fraction(lcm(*(p.numerator for p in periods)), gcd(*(p.denominator for p in periods)))
+
+
+def iteration_sequence(group: Group) -> list[tuple[str, int]]:
+    """The firings of one iteration in a sequence that one processor could execute. Raises Refused on a deadlock.
+
+    Of the tasks that can fire, the one with the longest way to go (by worst-case times), as often as it can: what the
+    end of an iteration waits for is not kept waiting by what it does not wait for.
+    """
+    dependencies = needs(group)
+    arrows = [(c.source, c.destination) for c in group.channels]
+    ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
+    depth = depths((t.name for t in group.tasks), arrows)
+    tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
+    done: set[tuple[str, int]] = set()
+    sequence: list[tuple[str, int]] = []
+    fired = {t.name: 0 for t in tasks}
+
+    def ready(task: TimedTask) -> bool:
+        here = task.name, fired[task.name]
+        return here[1] < task.firings and all(n.lag or (n.task, n.firing) in done for n in dependencies[here])
+
+    while task := next((t for t in tasks if ready(t)), None):
+        while ready(task):
+            here = task.name, fired[task.name]
+            done.add(here)
+            sequence.append(here)
+            fired[task.name] += 1
+    stuck = [t.name for t in group.tasks if fired[t.name] < t.firings]
+    if stuck:
+        raise Refused([f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"])
+    return sequence
+
+
+def workers_of(system: TimedSystem) -> tuple[Worker, ...]:
+    """The workers that were given, or the default ones. Raises Refused."""
+    return system.workers or default_workers(system)
+
+
+def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
+    """One worker per processor from static orders (one app's orders give its workers under fixed priorities).
+
+    Raises Refused where iterations of a task alternate between processors.
+    """
+    workers = []
+    for processor, steps in schedule.orders.items():
+        shared = sorted({s.task for s in steps if s.replicas > 1})
+        if shared:
+            raise Refused([f"iterations of `{t}` alternate between processors: no bound is known" for t in shared])
+        places = tuple(
+            Place(s.app, s.task, k, s.index, s.stage) for s in steps for k in range(s.first, s.first + s.times)
+        )
+        if places:
+            workers.append(Worker(processor, places, tuple({s.app: s.per_round for s in steps}.items())))
+    return tuple(workers)

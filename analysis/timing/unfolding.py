@@ -1,0 +1,421 @@
+"""A timed system as numbers: jobs, workers and clusters by index, times as integers.
+
+In: a faultless timed system. Out: what the bounds iterate over; nothing here changes while they do.
+
+A *job* is one firing of an iteration. A *cluster* is the groups whose workers are interleaved (one group, unless
+static orders join several); its *round* is the time after which all its orders repeat. All times of a job count from
+the start of its round: for a single group that is the actual release of the iteration, otherwise the nominal one. Jobs
+of earlier rounds come in through a *shift*: rounds `lag` apart begin at least `lag` periods less the jitter after each
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate, product
+from math import lcm
+
+from .busy_window import Curved
+from .system import Refused, TimedSystem, faults, needs, sinks, sources, workers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """For the end of `job`, `lag` rounds ago. `initial`: tokens that are there at the start can stand for it."""
+
+    job: int
+    lag: int
+    initial: bool
+
+    def earliest(self, end: int, whole: int, jitter: int) -> int:
+        """When it can be over, if the job ends no earlier than `end` in its round.
+
+        Workers start less than a round before the first release.
+        """
+        return (min(0, end) if self.initial else end) - (self.lag * whole + jitter if self.lag else 0)
+
+    def latest(self, end: int, whole: int, jitter: int) -> int:
+        """When it is over, if the job ends no later than `end` in its round."""
+        end -= self.lag * whole - jitter if self.lag else 0
+        return max(0, end) if self.initial else end
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`base` is the nominal release of its iteration, `released` the latest release of a source's own firing.
+
+    `waits` are for jobs of other workers, `same` for those of its own.
+    `cost` is the worst case in units of time, one more where the last sub-task takes none.
+    `arrives` is the earliest time at which release and waits let it start (None without any), `ready` the earliest
+    with its worker's order as well.
+    """
+
+    group: int
+    task: int
+    firing: int
+    base: int
+    worker: int
+    place: int
+    cost: int
+    best: int
+    parts: int
+    released: int | None
+    waits: tuple[Wait, ...]
+    same: tuple[Wait, ...]
+    arrives: int | None
+    ready: int
+    sink: bool
+    plain: int
+    curved: tuple[Curved, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per round.
+
+    Of several in a row `plain` is taken each time, the rest as the curves of `curved` say.
+    """
+
+    first: int
+    last: int
+    cost: int
+    plain: int
+    curved: tuple[Curved, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Blocks of one shape, one every `spacing`: they can be counted as one event stream of that period."""
+
+    blocks: tuple[Block, ...]
+    spacing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its sub-tasks.
+
+    A round of it takes `sustained` at most in the long run.
+    """
+
+    processor: int
+    cluster: int
+    rank: int
+    jobs: tuple[int, ...]
+    sustained: Fraction
+    streams: tuple[Stream, ...]
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """`order` has the jobs of a round so that each comes after those it waits for in the same round.
+
+    `offset` is that of the nominal start of some round; None where nobody knows it.
+    """
+
+    groups: tuple[int, ...]
+    round: int
+    jitter: int
+    offset: int | None
+    lanes: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drag:
+    """A factor (over/under) by which work slows down while any of `lanes` is running."""
+
+    over: int
+    under: int
+    lanes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor."""
+
+    system: TimedSystem
+    unit: int
+    jobs: tuple[Job, ...]
+    lanes: tuple[Lane, ...]
+    clusters: tuple[Cluster, ...]
+    fifo: tuple[bool, ...]
+    on: tuple[tuple[int, ...], ...]
+    drags: tuple[tuple[Drag, ...], ...]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A job while it is being made."""
+
+    group: int
+    task: int
+    firing: int
+    iteration: int
+    lane: int
+    place: int
+    waits: list[Wait] = field(default_factory=list)
+    same: list[Wait] = field(default_factory=list)
+    released: int | None = None
+    arrives: int | None = None
+    ready: int | None = None
+
+
+#: Earliest times are made more exact so often.
+MOST_SWEEPS = 10
+
+Key = tuple[int, int, int, int]
+
+
+def unfold(system: TimedSystem) -> Unfolded:
+    """The numbers of a system. Raises Refused with what is wrong with it."""
+    wrong = faults(system)
+    if wrong:
+        raise Refused(wrong)
+    return _Unfolding(system).result()
+
+
+class _Unfolding:
+    """The work of `unfold`, step by step."""
+
+    def __init__(self, system: TimedSystem) -> None:
+        self.groups = system.groups
+        self.system = system
+        self.workers = workers_of(system)
+        self.rounds = [dict(w.rounds) for w in self.workers]
+        self.unit = self._unit()
+        self.index = {g.name: i for i, g in enumerate(system.groups)}
+        self.tasks = [{t.name: i for i, t in enumerate(g.tasks)} for g in system.groups]
+        # What ends with nothing to do still waits for its turn, and for whoever comes at the same time.
+        self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
+        self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
+        self.curve = [
+            [None if t.curve is None or not t.cost else t.curve.scaled(self.unit) for t in g.tasks]
+            for g in system.groups
+        ]
+        self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
+        self.period = [self._int(g.period) for g in system.groups]
+        self.jitter = [self._int(g.jitter) for g in system.groups]
+        self.sources = [{self.tasks[i][t] for t in sources(g)} for i, g in enumerate(system.groups)]
+        self.drafts: list[_Draft] = []
+        self.lanes: list[list[int]] = [[] for _ in self.workers]
+
+    def _unit(self) -> int:
+        parts = {1}
+        for g in self.groups:
+            period = Fraction(g.period)
+            parts.update((period / t.firings).denominator for t in g.tasks)
+            parts.update(Fraction(x).denominator for x in (g.jitter, g.due, g.offset or 0))
+            parts.update(x.denominator for t in g.tasks for x in (*t.wcet, *t.bcet))
+        return lcm(*parts)
+
+    def _int(self, time: int | Fraction) -> int:
+        return int(time * self.unit)
+
+    def result(self) -> Unfolded:
+        clusters = [self._cluster(groups, lanes) for groups, lanes in self._clusters()]
+        ends = [{self.tasks[i][t] for t in sinks(g)} for i, g in enumerate(self.groups)]
+        jobs = tuple(self._job(d, d.task in ends[d.group]) for d in self.drafts)
+        where = {p.name: i for i, p in enumerate(self.system.processors)}
+        lanes: list[Lane | None] = [None] * len(self.lanes)
+        for number, cluster in enumerate(clusters):
+            for i in cluster.lanes:
+                lanes[i] = self._lane(i, where[self.workers[i].processor], number, cluster.round, jobs)
+        made = tuple(lane for lane in lanes if lane is not None)
+        on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
+        fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
+        drags = tuple(tuple(self._drags(p, on)) for p in where.values())
+        return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags)
+
+    def _clusters(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Groups that share workers, with their lanes, the most urgent first."""
+        home = list(range(len(self.groups)))
+        members = [sorted({self.index[p.group] for p in w.sequence}) for w in self.workers]
+        for first, *others in members:
+            for other in others:
+                old, new = home[other], home[first]
+                home = [new if h == old else h for h in home]
+        urgency = {h: max(g.priority for g, x in zip(self.groups, home, strict=True) if x == h) for h in home}
+        for h in sorted(urgency, key=lambda h: (-urgency[h], h)):
+            yield [g for g, x in enumerate(home) if x == h], [i for i, m in enumerate(members) if home[m[0]] == h]
+
+    def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
+        single = len(groups) == 1 and all(
+            p.index == p.stage == 0 and self.rounds[i].get(p.group, 1) == 1
+            for i in lanes
+            for p in self.workers[i].sequence
+        )
+        if single:
+            whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
+        else:
+            named = (self.period[self.index[g]] * n for i in lanes for g, n in self.rounds[i].items())
+            whole, jitter = lcm(*(self.period[g] for g in groups), *named), 0
+        counts = {g: whole // self.period[g] for g in groups}
+        found: dict[Key, int] = {}
+        for i in lanes:
+            self._repeat(i, counts, found)
+        for g in groups:
+            self._wait(g, counts[g], found)
+        order = self._sort(lanes)
+        for g in groups:
+            self._release(g, found, counts[g], 0 if single else self.jitter[g])
+        # What tokens of earlier rounds allow is known after a few sweeps; each of them gives valid bounds.
+        sweeps, later = 0, len(order)
+        while later and (sweeps < MOST_SWEEPS or any(self.drafts[j].ready is None for j in order)):
+            sweeps += 1
+            later = sum(self._earliest(j, whole, jitter) for j in order)
+        offsets = {self.groups[g].offset for g in groups}
+        if len(offsets) > 1:
+            names = ", ".join(f"`{self.groups[g].name}`" for g in groups)
+            raise Refused([f"{names} share a static order, but not their offset"])
+        offset = offsets.pop() if single else None
+        known = None if offset is None else self._int(offset)
+        return Cluster(tuple(groups), whole, jitter, known, tuple(lanes), tuple(order))
+
+    def _repeat(self, lane: int, counts: dict[int, int], found: dict[Key, int]) -> None:
+        """A worker's sequence, again and again until it fills the round."""
+        worker, rounds = self.workers[lane], self.rounds[lane]
+        repeats = {Fraction(counts[self.index[p.group]], rounds.get(p.group, 1)) for p in worker.sequence}
+        if len(repeats) != 1 or min(repeats).denominator != 1:
+            raise Refused([f"the rounds of the groups on `{worker.processor}` do not last equally long"])
+        for copy in range(int(repeats.pop())):
+            for p in worker.sequence:
+                g = self.index[p.group]
+                t = self.tasks[g][p.task]
+                iteration = copy * rounds.get(p.group, 1) + p.index - p.stage
+                key = g, t, p.firing, iteration % counts[g]
+                if key in found or self.groups[g].tasks[t].processor != worker.processor:
+                    raise Refused([f"the order of `{worker.processor}` has a firing of `{p.task}` too many"])
+                found[key] = len(self.drafts)
+                self.lanes[lane].append(len(self.drafts))
+                self.drafts.append(_Draft(g, t, p.firing, iteration, lane, len(self.lanes[lane]) - 1))
+
+    def _wait(self, g: int, count: int, found: dict[Key, int]) -> None:
+        """What each job of a group waits for."""
+        group, index = self.groups[g], self.tasks[g]
+        for (task, firing), wanted in needs(group).items():
+            for iteration in range(count):
+                here = found.get((g, index[task], firing, iteration))
+                if here is None:
+                    raise Refused([f"no worker has firing {firing} of `{task}` in its order"])
+                draft = self.drafts[here]
+                for need in wanted:
+                    earlier = draft.iteration - need.lag
+                    other = found.get((g, index[need.task], need.firing, earlier % count))
+                    if other is None:
+                        raise Refused([f"no worker has firing {need.firing} of `{need.task}` in its order"])
+                    lag = (self.drafts[other].iteration - earlier) // count
+                    if lag < 0:
+                        raise Refused([f"`{task}` waits for a later round of `{need.task}`"])
+                    waits = draft.same if self.drafts[other].lane == draft.lane else draft.waits
+                    waits.append(Wait(other, lag, need.lag > 0))
+
+    def _sort(self, lanes: list[int]) -> list[int]:
+        """Topological order of the jobs of one round: data and space, and the orders of the workers."""
+        jobs = [j for lane in lanes for j in self.lanes[lane]]
+        following: dict[int, list[int]] = {j: [] for j in jobs}
+        left = dict.fromkeys(jobs, 0)
+        for j in jobs:
+            draft = self.drafts[j]
+            before = [w.job for w in (*draft.waits, *draft.same) if w.lag == 0]
+            if draft.place:
+                before.append(self.lanes[draft.lane][draft.place - 1])
+            for other in before:
+                following[other].append(j)
+            left[j] = len(before)
+        order = [j for j in jobs if left[j] == 0]
+        for j in order:
+            for other in following[j]:
+                left[other] -= 1
+                if left[other] == 0:
+                    order.append(other)
+        if len(order) < len(jobs):
+            drafts = [self.drafts[j] for j in jobs if left[j]]
+            stuck = sorted({self.groups[d.group].tasks[d.task].name for d in drafts})
+            raise Refused([f"deadlock: {', '.join(stuck)} wait for each other"])
+        return order
+
+    def _release(self, g: int, found: dict[Key, int], count: int, late: int) -> None:
+        """The latest releases of a group's sources."""
+        for t in self.sources[g]:
+            firings = self.groups[g].tasks[t].firings
+            for k, n in product(range(firings), range(count)):
+                draft = self.drafts[found[g, t, k, n]]
+                draft.released = draft.iteration * self.period[g] + k * self.period[g] // firings + late
+                draft.arrives = draft.released - late
+
+    def _earliest(self, j: int, whole: int, jitter: int) -> bool:
+        """Earliest times of a job, from those of the jobs before it; True when they have become later."""
+        draft = self.drafts[j]
+        arrivals = [] if draft.arrives is None else [draft.arrives]
+        arrivals += self._ends(draft.waits, whole, jitter)
+        draft.arrives = max(arrivals, default=None)
+        lane = self.lanes[draft.lane]
+        previous = Wait(lane[draft.place - 1], int(draft.place == 0), draft.place == 0)
+        ready = max([*arrivals, *self._ends([*draft.same, previous], whole, jitter)], default=None)
+        changed = ready != draft.ready
+        draft.ready = ready
+        return changed
+
+    def _ends(self, waits: list[Wait], whole: int, jitter: int) -> Iterator[int]:
+        """The earliest ends that are known."""
+        for w in waits:
+            other = self.drafts[w.job]
+            if other.ready is not None:
+                yield w.earliest(other.ready + self.best[other.group][other.task], whole, jitter)
+
+    def _job(self, d: _Draft, sink: bool) -> Job:
+        assert d.ready is not None, "every job is reached from a source"
+        return Job(
+            d.group, d.task, d.firing, d.iteration * self.period[d.group], d.lane, d.place,
+            self.cost[d.group][d.task], self.best[d.group][d.task], len(self.groups[d.group].tasks[d.task].wcet),
+            d.released, tuple(d.waits), tuple(d.same), d.arrives, d.ready, sink,
+            *self._taken(d.group, d.task),
+        )  # fmt: skip
+
+    def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
+        """What a firing always takes, and its curve."""
+        curve = self.curve[group][task]
+        if curve is None:
+            return self.cost[group][task], ()
+        return 0, ((self.number[group] + task, curve, 1),)
+
+    def _lane(self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]) -> Lane:
+        numbers = self.lanes[i]
+        starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
+        shapes: dict[tuple[object, ...], list[Block]] = {}
+        for a, b in zip(starts, [*starts[1:], len(numbers)], strict=True):
+            cost = sum(jobs[j].cost for j in numbers[a:b])
+            plain = sum(jobs[j].plain for j in numbers[a:b])
+            fired: dict[int, Curved] = {}
+            for task, curve, times in (c for j in numbers[a:b] for c in jobs[j].curved):
+                fired[task] = task, curve, fired[task][2] + times if task in fired else times
+            made = tuple((task, times) for task, _, times in fired.values())
+            shape = jobs[numbers[a]].group, jobs[numbers[a]].task, cost, made
+            shapes.setdefault(shape, []).append(Block(numbers[a], numbers[b - 1], cost, plain, tuple(fired.values())))
+        streams: list[Stream] = []
+        for blocks in shapes.values():
+            if whole % len(blocks):
+                streams += [Stream((b,), whole) for b in blocks]
+            else:
+                streams.append(Stream(tuple(blocks), whole // len(blocks)))
+        fixed = self.system.processors[processor].scheduler == "fixed_priority"
+        rank = self.groups[jobs[numbers[0]].group].priority if fixed else 0
+        parts = [self._int(x) for j in numbers for x in self.groups[jobs[j].group].tasks[jobs[j].task].wcet]
+        sustained = Fraction(sum(jobs[j].plain for j in numbers))
+        sustained += sum((curve.sustained for j in numbers for _, curve, _ in jobs[j].curved), start=Fraction(0))
+        return Lane(
+            processor, cluster, rank, tuple(numbers), sustained, tuple(streams), tuple(sorted(parts, reverse=True))
+        )
+
+    def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:
+        processors = self.system.processors
+        for slow in self.system.slowdowns:
+            if processors[processor].is_of(slow.victim) and slow.factor > 1:
+                others = [i for i, p in enumerate(processors) if p.is_of(slow.aggressor) and i != processor and on[i]]
+                if others:
+                    lanes = tuple(lane for i in others for lane in on[i])
+                    yield Drag(slow.factor.numerator, slow.factor.denominator, lanes)

@@ -1,0 +1,149 @@
+"""What all verbs share: their common options, how they print, and how they end."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+if TYPE_CHECKING:
+    from ..driver.build import Built
+    from ..model.diagnostic import Diagnostic
+
+P = ParamSpec("P")
+
+#: Diagnostics that are drawn at once: nobody reads more, and each has an excerpt.
+MOST_SHOWN = 100
+
+Text = Annotated[Path, typer.Argument(help="The .flow text.", show_default=False, metavar="APP.flow")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+OnPlatform = Annotated[
+    str,
+    typer.Option(
+        "--platform",
+        help="`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a .flow file.",
+    ),
+]
+Twin = Annotated[bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
+
+
+class Terminated(BaseException):
+    """SIGTERM: leave in order, so that children end and temporary files go."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, indent=1))
+
+
+def replace(file: Path, content: str | bytes, *, follow: bool = False) -> None:
+    """Write a file that the user named whole or not at all. Raises Faults."""
+    from ..driver.import_ import write
+
+    write(file, content, follow=follow)
+
+
+def refuse_existing(target: Path, force: bool) -> None:
+    """Do not replace a file unless told to. Raises Faults."""
+    from ..driver.import_ import refuse
+
+    refuse(target, force)
+
+
+def show_built(built: Built) -> None:
+    """What was noticed while a program was built."""
+    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ
+
+
+def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
+    """Draw them, errors first where they are too many to draw all."""
+    from ._diagnostics import render
+
+    found = list(diagnostics)
+    shown = sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN] if len(found) > MOST_SHOWN else found
+    for diagnostic in shown:
+        say(render(diagnostic, sources, colour=_colour()) + "\n")
+    if len(found) > len(shown):
+        say(
+            f"and {number(len(found) - len(shown), 'more diagnostic')}: mend these first (`--json` lists all of them)\n"
+        )
+
+
+def sources(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
+    """Texts to quote from, for faults that were raised before their sources were handed over."""
+    from ..model.files import read_bytes
+
+    files = {s.file for d in diagnostics for s in [d.span, *(n.span for n in d.notes)] if s is not None}
+    texts = {}
+    for file in files:
+        try:
+            texts[file] = read_bytes(file).decode(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            continue
+    return texts
+
+
+def verb(function: Callable[P, int]) -> Callable[P, None]:
+    """Turn what a verb returns or raises into output and an exit status."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        from ..model.diagnostic import Faults
+
+        try:
+            status = function(*args, **kwargs)
+        except Faults as faults:
+            if kwargs.get("as_json"):
+                from ._diagnostics import as_data
+
+                print_json({"ok": False, "diagnostics": as_data(faults.diagnostics)})
+            show_diagnostics(faults.diagnostics, sources(faults.diagnostics))
+            status = 1
+        except KeyboardInterrupt:
+            say("interrupted")
+            status = 130
+        except Terminated:
+            status = 143
+        except BrokenPipeError:
+            sys.stderr.close()
+            os._exit(141)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception:
+            import traceback
+
+            traceback.print_exc()
+            say("\nThis is a mistake in flowc, not in your text. Please report it with these lines and the .flow file.")
+            status = 70
+        sys.stdout.flush()
+        raise typer.Exit(status)
+
+    return run
+
+
+def progress(message: str) -> None:
+    if sys.stderr.isatty():
+        say(f"flowc: {message}")
+
+
+def number(count: int, what: str) -> str:
+    """`3 tasks`, `1 task`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

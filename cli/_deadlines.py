@@ -1,0 +1,133 @@
+"""What `map` says about apps with deadlines: tables, reasons, the JSON document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..driver.deadlines import Joint
+
+
+def joint_table(joint: Joint) -> str:
+    """Processors with their utilisation and tasks, apps with their bounds, and how good the answer is."""
+    from ..runtime.report import columns
+
+    mapping = joint.mapping
+    if not mapping.groups:
+        return f"{_search(joint)}\nno mapping keeps the limits of the board" if joint.outcome.impossible else (
+            f"{_search(joint)}\nno mapping was found in this time"
+        )  # fmt: skip
+    where: dict[str, list[str]] = {p: [] for p, _ in mapping.utilization}
+    for p in mapping.placements:
+        where[p.processors[0]].append(p.task)
+    for n in mapping.networks:
+        for k, s in enumerate(n.stages, 1):
+            name = n.task if len(n.stages) == 1 else f"{n.task}.stage{k}"
+            where[s.processors[0]].append(name)
+    rows = [["processor", "runs", "utilization"]]
+    for processor, share in mapping.utilization:
+        rows.append([processor, _some(where[processor]), f"{share:.2%}"])
+    tables = [columns(rows, left=2)]
+    ran = any(g.frames for g in mapping.groups)
+    rows = [["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]]
+    for g in mapping.groups:
+        response = "-" if g.response_ns is None else f"{g.response_ns / 1e6:.2f}"
+        word = ("schedulable" if g.schedulable else "too late") + (" if estimates hold" if g.conditional else "")
+        seen = ["-" if g.seen_ns is None else f"{g.seen_ns / 1e6:.2f}", f"{g.missed} of {g.frames}"] if ran else []
+        rows.append([g.app, word, response, f"{g.deadline_ns / 1e6:.2f}", *seen])
+    tables.append(columns(rows, left=2))
+    if joint.disturbed:
+        assert joint.seen is not None
+        tables.append(
+            f"others on this machine had the cores for {joint.seen.delayed:.0%} of the time in which the program could "
+            "have computed: bounds\nand what was seen are those of such a machine"
+        )
+    tables.append(_search(joint) + "\n" + _optimality(joint))
+    if joint.doubt:
+        tables.append(f"no bounds are known for the program itself, these suppose other orders: {joint.doubt}")
+    return "\n\n".join(tables)
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    short = [n.partition(".")[0] + "." + n.rpartition(".")[2] if n.count(".") > 1 else n for n in names]
+    return ", ".join(short[:most]) + (f" and {len(short) - most} more" if len(short) > most else "")
+
+
+def _search(joint: Joint) -> str:
+    outcome = joint.outcome
+    return f"{outcome.search}: {outcome.evaluations} assignments looked at in {outcome.seconds:.1f} s"
+
+
+def _optimality(joint: Joint) -> str:
+    outcome = joint.outcome
+    assert outcome.verdict is not None
+    times = "" if joint.program is None else "by the times of the profile, "
+    said = f"{times}maximum utilization {float(outcome.verdict.maximum):.4%}"
+    if outcome.spared is not None:
+        return f"{said} on fewer processors, where {float(outcome.spared):.4%} would be possible"
+    if outcome.proved:
+        return said + ": proved, no mapping of these candidates has less"
+    if outcome.gap is not None:
+        return said + f": at most {outcome.gap:.3%} above the least possible ({float(outcome.bound or 0):.4%})"
+    return said
+
+
+def explanation(joint: Joint) -> list[str]:
+    """What limits the answer: the terms of the tightest group's bound, and what would help where one is late."""
+    from ..driver.deadlines import reasons
+
+    return reasons(joint)
+
+
+def document(joint: Joint, path: Path | None) -> dict[str, Any]:
+    """As in contracts."""
+    mapping, outcome = joint.mapping, joint.outcome
+    tasks: dict[str, Any] = {p.task: p.processors[0] for p in mapping.placements}
+    networks = {}
+    for n in mapping.networks:
+        for k, s in enumerate(n.stages, 1):
+            tasks[n.task if len(n.stages) == 1 else f"{n.task}.stage{k}"] = s.processors[0]
+        networks[n.task] = {
+            "option": "-".join(s.processors[0] for s in n.stages),
+            "cuts": [s.until for s in n.stages if s.until is not None],
+            "stages": [
+                {
+                    "processors": list(s.processors),
+                    "first_layer": None if k == 0 else n.stages[k - 1].until,
+                    "last_layer": s.until,
+                    "replicas": 1,
+                    "streams": 1,
+                    "predicted_ns": round(s.predicted_ns),
+                }
+                for k, s in enumerate(n.stages)
+            ],
+        }
+    return {
+        "max_utilization": max((u for _, u in mapping.utilization), default=None),
+        "utilization": dict(mapping.utilization),
+        "groups": {
+            g.app: {
+                "response_time_ns": g.response_ns,
+                "deadline_ns": g.deadline_ns,
+                "schedulable": g.schedulable,
+                "conditional": g.conditional,
+                **({"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed} if g.frames else {}),
+            }
+            for g in mapping.groups
+        },
+        "tasks": tasks,
+        "networks": networks,
+        "disturbed": None if joint.seen is None else round(joint.seen.delayed, 4),
+        "file": None if path is None else str(path),
+        "search": {
+            "name": outcome.search,
+            "objective": "utilization",
+            "seed": mapping.effort.seed,
+            "evaluations": outcome.evaluations,
+            "measured_runs": 0,
+            "seconds": round(outcome.seconds, 3),
+            "lower_bound": None if outcome.bound is None else float(outcome.bound),
+            "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
+        },
+    }

@@ -1,0 +1,304 @@
+"""What an analysis found, in words and tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ._common import number
+
+if TYPE_CHECKING:
+    from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop
+    from ..driver.dla import OnDla
+    from ..driver.networks import CutPoint, NetworkMemory
+    from ..model.application import Application
+    from ..networks.quantization.quantize import Loss
+
+#: Longer schedules and cycles are cut in the table; `--json` has them whole.
+WIDEST = 300
+
+
+def on_dla(report: OnDla) -> str:
+    """Which layers of a network a DLA can run, as the table of rules that the others break."""
+    from ..runtime.report import columns
+
+    lines = [f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run there"]
+    if report.rows:
+        rows = [["op", "count", "rule", "layers"], *([r.op, str(r.count), r.rule, r.layers] for r in report.rows)]
+        shown = columns(rows, left=4).splitlines()
+        lines += [f"  {line}" for line in shown]
+    runs = [f"{number(r.count, 'layer')} from {r.first} to {r.last}" for r in report.runs]
+    if runs and report.rows:
+        lines.append(f"  longest runs without a cut: {'; '.join(runs)}")
+    return "\n".join(lines)
+
+
+def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:
+    """The tasks of a cycle in order; firings of one task that follow each other count once."""
+    return [h.task for i, h in enumerate(hops) if i == 0 or h.task != hops[i - 1].task]
+
+
+def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: bool) -> list[str]:
+    """Everything about one app, `orders` of its processors among it; `buffers` adds the table of channels.
+
+    It ends where an answer is still being looked for; what stands there stays when there are more.
+    """
+    lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
+
+    def row(name: str, text: str) -> None:
+        lines.append(f"  {name:<15} {text}")
+
+    if not a.verdicts.consistent.holds:
+        row("consistent", f"no: {a.verdicts.consistent.witness}")
+        return lines
+    row("iteration", _repetition(a.verdicts.repetition))
+    if a.verdicts.deadlock_free.holds is False:
+        row("deadlock-free", f"no: {a.verdicts.deadlock_free.witness}")
+        return lines
+    unit = _unit(a)
+    row("times", _times(app, a))
+    row("least period", period(a) + _ended(a, "period") + _asked(app, a))
+    if a.critical_cycle:
+        row("", cycle(a))
+    if "latency" not in a.answered:
+        return lines
+    row("latency", _latency(app, a, unit))
+    if "least_buffers" not in a.answered:
+        return lines
+    row("least buffers", _buffers(a, a.least_buffers, unit, "least_buffers"))
+    if buffers:
+        if "period_buffers" not in a.answered:
+            return lines
+        row("for the period", _for_period(app, a, unit))
+    if a.schedule is not None:
+        row("one processor", _cut(a.schedule.text))
+    if a.looped_schedule is not None and (a.schedule is None or a.looped_schedule.text != a.schedule.text):
+        row(
+            "each task once",
+            f"{_cut(a.looped_schedule.text)}   ({number(a.looped_schedule.total, 'token')} of buffers)",
+        )
+    for processor, order in orders.items():
+        row(f"on {processor}", _cut(order))
+    if buffers and a.least_buffers is not None and app.channels:
+        lines += ["", *_channels(app, a)]
+    if a.pareto is not None:
+        lines += ["", *_front(a, unit)]
+    return lines
+
+
+def _ended(a: Analysis, answer: Answer) -> str:
+    """Why an answer is not what was asked for."""
+    match a.cut.get(answer):
+        case "time":
+            return f"; the search ended after {a.seconds:g} s, --seconds gives more"
+        case "size":
+            return "; the graph is too large to look further"
+    return ""
+
+
+def _short(task: str) -> str:
+    return task.partition(".")[2]
+
+
+def _cut(text: str, most: int = WIDEST) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ... (whole with --json)"
+
+
+def _repetition(vector: dict[str, int]) -> str:
+    if all(q == 1 for q in vector.values()):
+        return "every task once"
+    return _cut(", ".join(f"{_short(n)} {q}" for n, q in vector.items()))
+
+
+def _times(app: Application, a: Analysis) -> str:
+    if app.span.file.endswith(".onnx"):
+        return "1 per firing: a phase of a layer"
+    if a.times.source == "unit":
+        whose = "every task" if _unit(a) else ", ".join(map(_short, a.times.guessed))
+        ns = "" if _unit(a) else " ns"
+        return _cut(f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
+    if a.times.source == "wcet":
+        return "declared"
+    declared = [_short(n) for n in a.times.ns if n not in a.times.measured]
+    rest = f"; declared for {', '.join(declared)}" if declared else ""
+    return _cut(f"worst cases of the stored profile{rest}")
+
+
+def _time(ns: Fraction | None, unit: bool) -> str:
+    if ns is None:
+        return "not known"
+    for size, name in () if unit else ((10**9, " s"), (10**6, " ms"), (10**3, " us"), (1, " ns")):
+        if ns >= size:
+            return _decimal(ns / size, 6) + name
+    return _decimal(ns, 9) if unit else f"{_decimal(ns, 6)} ns"
+
+
+def _decimal(value: Fraction, digits: int) -> str:
+    """So many significant digits, however large the number."""
+    if value.denominator == 1 and value < 10**9:
+        return str(value)
+    try:
+        return f"{float(value):.{digits}g}"
+    except OverflowError:
+        return f"{(Decimal(value.numerator) / value.denominator):.{digits}g}"
+
+
+def _unit(a: Analysis) -> bool:
+    """No time is known: every firing takes 1, and times are no ns."""
+    return len(a.times.guessed) == len(a.times.ns)
+
+
+def period(a: Analysis) -> str:
+    """The least period of an iteration, or its bounds."""
+    unit = _unit(a)
+    if a.period is None:
+        return f"at least {_time(a.period_lower, unit)}"
+    if not a.period:
+        return "0: nothing limits how fast firings follow each other"
+    text = _time(a.period, unit)
+    if a.period != a.period_lower:
+        text = f"between {_time(a.period_lower, unit)} and {text}"
+    elif not unit:
+        text += f", {_decimal(10**9 / a.period, 6)} iterations per second"
+    if a.mean_period:
+        text += f"; {_time(a.mean_period, unit)} at mean times"
+    return text
+
+
+def _asked(app: Application, a: Analysis) -> str:
+    if app.period_ns is None or _unit(a):
+        return ""
+    text = f"; asked for: {_time(app.period_ns, False)}"
+    if a.too_slow(app):
+        return text + _verdict(a)
+    if a.period_lower is not None and a.period_lower > app.period_ns:
+        return text + ", which needs several firings of a task at a time, on several processors"
+    return text
+
+
+def _verdict(a: Analysis) -> str:
+    return {
+        "wcet": ", which no mapping can keep",
+        "profile": ", which these worst cases do not guarantee",
+        "unit": ", which is below it",
+    }[a.times.source]
+
+
+def cycle(a: Analysis, most: int = WIDEST) -> str:
+    """What dictates the least period."""
+    tasks = list(map(_short, cycle_tasks(a.critical_cycle)))
+    if len(tasks) == 1:
+        return f"{tasks[0]} dictates it: its firings follow each other"
+    space = [h.channel for h in a.critical_cycle if h.kind == "space"]
+    held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
+    return f"dictated by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
+
+
+def _latency(app: Application, a: Analysis, unit: bool) -> str:
+    if a.latency is None:
+        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+            return "none: the period is below the least"
+        return f"not known{_ended(a, 'latency')}"
+    text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
+    if a.too_late(app) and not unit:
+        text += f"; the deadline is {_time(app.deadline_ns or app.period_ns, unit)}" + _verdict(a)
+    return text
+
+
+def _for_period(app: Application, a: Analysis, unit: bool) -> str:
+    if a.period_buffers is None:
+        if app.period_ns is not None and a.period_lower is not None and a.period_lower > app.period_ns:
+            return "none: the period is below the least"
+        if a.period == 0:
+            return "none: with any buffers the period is above 0"
+        return f"not known{_ended(a, 'period_buffers')}"
+    asked = app.period_ns or a.period
+    late = a.period_buffers.period is None or (asked is not None and a.period_buffers.period > asked)
+    return ("not found; the fastest: " if late else "") + _buffers(a, a.period_buffers, unit, "period_buffers")
+
+
+def _buffers(a: Analysis, c: Capacities | None, unit: bool, answer: Answer) -> str:
+    if c is None:
+        return f"not known{_ended(a, answer)}"
+    return f"{_size(c)}: with them the period is {_reached(c, unit)}{_ended(a, answer)}"
+
+
+def _reached(c: Capacities, unit: bool) -> str:
+    return _time(c.period, unit) if c.exact or c.period is None else f"at most {_time(c.period, unit)}"
+
+
+def _size(c: Capacities) -> str:
+    text = number(c.total, "token") + (f", {number(c.bytes, 'byte')}" if c.bytes is not None else "")
+    return text if c.proved else f"{text} (the best found; at least {_bound(c)})"
+
+
+def _bound(c: Capacities) -> str:
+    return number(c.lower, "token" if c.bytes is None else "byte")
+
+
+def _channels(app: Application, a: Analysis) -> list[str]:
+    from ..runtime.report import columns
+
+    assert a.least_buffers is not None
+    keeping = a.period_buffers.channels if a.period_buffers is not None else {}
+    rows = [["channel", "token bytes", "initial", "least", "for the period"]]
+    types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
+    for c in app.channels:
+        kind = types[c.source, c.source_port]
+        size = str(kind.bytes) if kind is not None else "-"
+        rows.append([c.name, size, str(c.delay), str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))])
+    return ["  " + line for line in columns(rows, left=1).splitlines()]
+
+
+def _front(a: Analysis, unit: bool) -> list[str]:
+    from ..runtime.report import columns
+
+    assert a.pareto is not None
+    rows = [["tokens", "bytes", "period", "the least"]]
+    for p in a.pareto:
+        bound = "proved" if p.proved else f"at least {_bound(p)}"
+        rows.append([str(p.total), "-" if p.bytes is None else str(p.bytes), _reached(p, unit), bound])
+    lines = ["  " + line for line in columns(rows, left=0).splitlines()]
+    if not a.pareto_complete:
+        lines.append(f"  (full speed is not reached{_ended(a, 'pareto')})")
+    elif "pareto" in a.cut:
+        lines.append(f"  (not all is proved{_ended(a, 'pareto')})")
+    return lines
+
+
+def network_table(m: NetworkMemory) -> str:
+    """Elements in the buffers of a network, in the ways of running it that differ in memory."""
+    share = f"{100 * m.by_parts / m.layerwise:.3g} % of that{'' if m.by_parts_proved else ', the best found'}"
+    lines = [
+        "elements in the buffers between the layers",
+        f"  layer by layer  {m.layerwise}",
+        f"  by parts        {m.by_parts}   ({share})",
+    ]
+    if m.algorithm4 is None:
+        lines.append(f"  Algorithm 4     does not apply: {m.reason}")
+    else:
+        lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
+    return "\n".join(lines)
+
+
+def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:
+    """Where a network can be cut, what crosses there, and how much of its work is done before."""
+    from ..runtime.report import columns
+
+    if not points:
+        return "this network cannot be cut: it is one layer, or one group that becomes a kernel"
+    rows = [["after layer", "bytes across", "tensors", f"{work} before"]]
+    rows += [[p.layer, str(p.bytes), str(len(p.tensors)), f"{100 * p.share:.1f} %"] for p in points]
+    return columns(rows, left=1)
+
+
+def in_8_bits(losses: Mapping[str, Sequence[Loss]]) -> list[str]:
+    """What networks lose in 8 bits on their calibration data, a line per output."""
+    lines = []
+    for network, found in losses.items():
+        for x in found:
+            line = f"{network}.{x.name} in 8 bits: {x.decibels:.1f} dB signal to noise, at most {x.largest:.1%} off"
+            lines.append(line + (f", the same best score in {x.same_best:.1%}" if x.same_best is not None else ""))
+    return lines

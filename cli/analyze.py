@@ -1,0 +1,159 @@
+"""The verb `analyze`: what a graph can do, as a table or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._common import Json, OnPlatform, print_json, progress, show_diagnostics
+from ._tables import cut_table, cycle_tasks, network_table, table
+
+if TYPE_CHECKING:
+    from ..analysis.dataflow.analyze import Analysis, Capacities
+    from ..driver.check import Checked
+    from ..driver.networks import CutPoint, NetworkMemory
+    from ..model.application import Application
+    from ..model.diagnostic import Diagnostic
+
+
+def analyze(
+    file: Annotated[
+        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
+    ],
+    buffers: Annotated[
+        bool, typer.Option("--buffers", help="Also the least capacities that keep the period, channel by channel.")
+    ] = False,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Also the whole trade-off of memory against period.")
+    ] = False,
+    overlap: Annotated[
+        bool, typer.Option("--auto-concurrency", help="Let firings of the same task overlap, as SDF3 does.")
+    ] = False,
+    by_parts: Annotated[
+        bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
+    ] = False,
+    cuts: Annotated[
+        bool, typer.Option("--cuts", help="Of a network: the layers after which a pin may cut it into stages.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1)
+    ] = 10.0,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Prove what a graph can do: its period, latency, buffers, schedules. Runs nobody's code."""
+    from ..driver.analyze import analyze as driver_analyze
+    from ..driver.networks import network_cuts, network_memory
+
+    if cuts and file.suffix == ".onnx":
+        return _list_cuts(network_cuts(file), as_json)
+    if file.suffix == ".xml":
+        raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
+    if (by_parts or cuts) and file.suffix != ".onnx":
+        raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts" if by_parts else "--cuts")
+    printed: dict[str, int] = {}
+
+    def tell(app: Application, so_far: Analysis, orders: dict[str, str]) -> None:
+        """Print the answers as they come."""
+        lines = table(app, so_far, orders, buffers)
+        if printed and app.name not in printed:
+            print()
+        for line in lines[printed.get(app.name, 0) :]:
+            print(line, flush=True)
+        printed[app.name] = len(lines)
+
+    def notice(diagnostics: tuple[Diagnostic, ...], checked: Checked) -> None:
+        show_diagnostics(diagnostics, checked.system.sources)
+
+    found = driver_analyze(
+        file,
+        platform=platform,
+        overlap=overlap,
+        for_period=buffers,
+        pareto=pareto,
+        by_parts=by_parts,
+        seconds=seconds,
+        report=progress,
+        noticed=notice,
+        answered=None if as_json else tell,
+    )
+    memory = network_memory(file) if by_parts else None
+    if as_json:
+        document: dict[str, Any] = {
+            "apps": {name: _data(a) | {"processors": found.orders[name]} for name, a in found.apps.items()}
+        }
+        print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
+    elif memory is not None:
+        print(f"\n{network_table(memory)}")
+    return 1 if found.refused else 0
+
+
+def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
+    if as_json:
+        print_json({"cuts": [asdict(p) for p in points]})
+    else:
+        print(cut_table(points))
+    return 0
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+def _data(a: Analysis) -> dict[str, Any]:
+    return {
+        "consistent": a.verdicts.consistent.holds,
+        "deadlock_free": a.verdicts.deadlock_free.holds,
+        "repetition": a.verdicts.repetition,
+        "period": _exact(a.period),
+        "period_lower_bound": _exact(a.period_lower),
+        "period_on_any_mapping": _exact(a.mapping_lower),
+        "period_at_mean_times": _exact(a.mean_period),
+        "critical_cycle": cycle_tasks(a.critical_cycle),
+        "critical_channels": list(dict.fromkeys(h.channel for h in a.critical_cycle if h.channel)),
+        "latency": _exact(a.latency),
+        "latency_at_period": _exact(a.latency_period),
+        "latency_on_any_mapping": _exact(a.latency_lower),
+        "min_buffers": _capacities(a.least_buffers),
+        "period_buffers": _capacities(a.period_buffers),
+        "pareto": None if a.pareto is None else [_capacities(p) for p in a.pareto],
+        "pareto_complete": None if a.pareto is None else a.pareto_complete,
+        "schedule": None if a.schedule is None else a.schedule.text,
+        "looped_schedule": None
+        if a.looped_schedule is None
+        else {"text": a.looped_schedule.text, "total": a.looped_schedule.total},
+        "times_from": a.times.source,
+        "unit_times": list(a.times.guessed),
+        "cut": a.cut,
+    }
+
+
+def _exact(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _capacities(c: Capacities | None) -> dict[str, Any] | None:
+    if c is None:
+        return None
+    return {
+        "period": _exact(c.period),
+        "period_proved": c.exact,
+        "total": c.total,
+        "bytes": c.bytes,
+        "minimised": "tokens" if c.bytes is None else "bytes",
+        "lower_bound": c.lower,
+        "proved": c.proved,
+        "channels": c.channels,
+    }
+
+
+def _memory(m: NetworkMemory) -> dict[str, Any]:
+    return {
+        "layer_by_layer": m.layerwise,
+        "by_parts": m.by_parts,
+        "by_parts_proved": m.by_parts_proved,
+        "algorithm4": m.algorithm4,
+        "algorithm4_overlap": m.overlap,
+        "algorithm4_does_not_apply": m.reason or None,
+    }

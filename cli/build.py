@@ -1,0 +1,92 @@
+"""The verb `build`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Force, Json, OnPlatform, Output, Text, print_json, progress, show_diagnostics, sources
+from ._tables import in_8_bits
+
+
+class Target(StrEnum):
+    """What `build` writes."""
+
+    PROGRAM = "program"
+    HOPES_EXTERNAL = "hopes-external"
+
+
+def build(
+    file: Text,
+    output: Output = None,
+    target: Annotated[
+        Target, typer.Option(help="The program, or its networks alone as a C library (in build/STEM-external).")
+    ] = Target.PROGRAM,
+    platform: OnPlatform = "host",
+    force: Force = False,
+    as_json: Json = False,
+) -> int:
+    """Write the program: a directory that runs with numpy and ONNX Runtime, without flowc."""
+    from ..driver.build import build as driver_build
+
+    if target is Target.HOPES_EXTERNAL:
+        return _external(file, output, platform, force, as_json)
+    built = driver_build(file, output, platform=platform, force=force, report=progress)
+    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    if as_json:
+        print_json(
+            {
+                "directory": str(built.directory),
+                "digest": built.digest,
+                "fresh": built.fresh,
+                "search": built.mapping.search,
+                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
+                "predicted_period_ns": {name: round(ns) for name, ns in built.mapping.predicted_period_ns},
+            }
+        )
+        return 0
+    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
+    processors: dict[str, list[str]] = {}
+    for placement in built.mapping.placements:
+        for processor in placement.processors:
+            share = f" (1/{len(placement.processors)})" if len(placement.processors) > 1 else ""
+            processors.setdefault(processor, []).append(placement.task + share)
+    for processor, tasks in sorted(processors.items()):
+        shown = ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
+        print(f"  {processor}: {shown}")
+    return 0
+
+
+def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
+    from ..driver.external import build_external
+
+    built = build_external(file, output, platform=platform, force=force, report=progress)
+    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    networks = built.external.networks
+    if as_json:
+        print_json(
+            {
+                "directory": str(built.directory),
+                "digest": built.digest,
+                "fresh": built.fresh,
+                "library": f"lib{built.external.library}.so",
+                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "networks": {n.name: {"function": n.function, "stages": [s.name for s in n.stages]} for n in networks},
+            }
+        )
+        return 0
+    print(f"{built.directory}{'' if built.fresh else ' (up to date)'}")
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
+    for network in networks:
+        stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
+        print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
+    print(f"`python3 {built.directory / 'build_shim.py'}` makes lib{built.external.library}.so")
+    return 0

@@ -1,0 +1,78 @@
+"""The verb `check`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
+
+if TYPE_CHECKING:
+    from ..driver.check import Checked
+    from ..driver.dla import OnDla
+
+
+def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> int:
+    """Check a text without running anything: names, types, code, networks, rates, deadlock."""
+    from ..driver.check import check as driver_check
+    from ._diagnostics import as_data
+
+    checked = driver_check(file, platform=platform)
+    if as_json:
+        apps = {
+            name: {
+                "consistent": v.consistent.holds,
+                "deadlock_free": v.deadlock_free.holds,
+                "schedulable": v.schedulable.holds,
+                "repetition": v.repetition,
+            }
+            for name, v in checked.verdicts.items()
+        }
+        document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": apps}
+        reports = {r.network: asdict(r) for r in _on_dla(checked)}
+        print_json({**document, "dla": reports} if reports else document)
+    show_diagnostics(checked.diagnostics, checked.system.sources)
+    if not as_json:
+        _print_verdicts(checked)
+        for report in _on_dla(checked):
+            from ._tables import on_dla
+
+            print(f"\n{on_dla(report)}")
+    elif not checked.ok:
+        say(_count(checked))
+    return 0 if checked.ok and not any(v.impossible for v in checked.verdicts.values()) else 1
+
+
+def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
+    """What the DLA of the platform can run, where it has one."""
+    if not checked.ok or checked.staged is None or all(p.kind != "dla" for p in checked.staged.platform.pools):
+        return ()
+    from ..driver.dla import dla_reports
+
+    return dla_reports(checked.system, checked.staged.platform)
+
+
+def _print_verdicts(checked: Checked) -> None:
+    if not checked.ok:
+        print(_count(checked))
+        return
+    words = {True: "yes", False: "no", None: "not decided"}
+    for found in checked.system.apps:
+        verdicts = checked.verdicts[found.name]
+        print(f"{found.name}: {number(len(found.tasks), 'task')}, {number(len(found.channels), 'channel')}")
+        rows = {
+            "consistent": verdicts.consistent,
+            "deadlock-free": verdicts.deadlock_free,
+            "schedulable": verdicts.schedulable,
+        }
+        for name, verdict in rows.items():
+            print(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}")
+        several = [f"{n.partition('.')[2]} {q}" for n, q in verdicts.repetition.items() if q != 1]
+        if several:
+            shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
+            print(f"  {'iteration':<14} {shown}{', the others 1' if len(several) < len(found.tasks) else ''}")
+
+
+def _count(checked: Checked) -> str:
+    errors = sum(d.severity == "error" for d in checked.diagnostics)
+    return number(errors, "error")

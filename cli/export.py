@@ -1,0 +1,52 @@
+"""The verb `export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Json, OnPlatform, print_json, refuse_existing, replace, show_diagnostics, sources
+
+Format = Annotated[
+    str, typer.Option("--format", help="`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI.")
+]
+
+
+def export(
+    file: Annotated[
+        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
+    ],
+    format: Format = "sdf3",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write (default: APP.xml, APP.cfg).", show_default=False),
+    ] = None,
+    app: Annotated[
+        str | None, typer.Option(help="Which app, where there are several.", metavar="NAME", show_default=False)
+    ] = None,
+    platform: OnPlatform = "host",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Write an app for another tool: as SDF3 with the times that `analyze` would use, or for JEDI with its mapping."""
+    from ..driver.export import export as driver_export
+    from ..interop.registry import EXPORTERS
+
+    known = {e.name: e for e in EXPORTERS}
+    if format not in known:
+        names = " or ".join(known)
+        raise typer.BadParameter(f"unknown format {format}; expected {names}", param_hint="--format")
+    if file.suffix == ".onnx" and not known[format].networks:
+        raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
+    found = driver_export(file, format, app=app, platform=platform)
+    target = output or Path(f"{found.name}{found.suffix}")
+    refuse_existing(target, force)
+    replace(target, found.text)
+    show_diagnostics(found.warnings, sources(found.warnings))
+    if as_json:
+        print_json({"file": str(target)})
+    else:
+        print(target)
+    return 0

@@ -1,0 +1,55 @@
+"""The verb `import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Json, print_json, show_diagnostics, sources
+
+
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="An SDF3 XML file, the .cfg of a Darknet network, a configuration of JEDI, a HOPES project.",
+            show_default=False,
+            metavar="GRAPH.xml|NET.cfg|APP.cfg|DIR",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write (default: STEM.flow, STEM.onnx).", show_default=False),
+    ] = None,
+    processor: Annotated[
+        str | None,
+        typer.Option(help="SDF3: take the execution times of this processor type.", metavar="TYPE", show_default=False),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Darknet: the weights (default: beside the .cfg).", show_default=False)
+    ] = None,
+    times: Annotated[
+        Path | None,
+        typer.Option("--profile", help="HOPES: worst-case times of tasks (JSON).", metavar="FILE", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Turn a graph (SDF3, HOPES) or a configuration (JEDI) into a .flow text, or a Darknet network into an .onnx."""
+    from ..driver.import_ import foreign_options, importer_of
+    from ..driver.import_ import import_ as driver_import
+    from ..interop.registry import Request
+
+    request = Request(file, output or Path("x"), processor, weights, times)
+    for option in foreign_options(request):
+        name = {"times": "profile"}.get(option, option)
+        raise typer.BadParameter(f"it means nothing for {importer_of(file).about}", param_hint=f"--{name}")
+    found = driver_import(file, output, processor=processor, weights=weights, times=times, force=force)
+    show_diagnostics(found.warnings, sources(found.warnings))
+    if as_json:
+        print_json({found.key: str(found.target)})
+    else:
+        print(found.target)
+    return 0

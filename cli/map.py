@@ -1,0 +1,223 @@
+"""The verb `map`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._common import Json, OnPlatform, Text, print_json, progress, show_diagnostics, sources
+from ._deadlines import document as joint_document
+from ._deadlines import explanation, joint_table
+from ._tables import in_8_bits
+
+if TYPE_CHECKING:
+    from ..driver.map import Mapped
+    from ..model.mapping import Mapping
+
+#: Characters of a configuration in the table; --explain prints the winner's in full.
+WIDTH = 72
+UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ"}
+
+
+def map_(
+    file: Text,
+    search: Annotated[str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")] = "auto",
+    objective: Annotated[
+        str, typer.Option(help="`throughput`, `latency` or `energy`.", metavar="OBJECTIVE")
+    ] = "throughput",
+    budget: Annotated[
+        str, typer.Option(help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME")
+    ] = "60s",
+    seed: Annotated[int, typer.Option(help="For searches that draw lots.")] = 0,
+    explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
+    fps: Annotated[
+        str | None,
+        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Times from this file.", metavar="P.json", show_default=False)
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False)
+    ] = None,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Search where everything should run, and keep the answer for `build` and `run`.
+
+    Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
+    configurations are run on this machine, and compared with the plain ways of running the same.
+    """
+    from ..driver.map import WhatIf, find_mapping
+    from ..search.registry import SEARCHES
+
+    if objective not in UNITS:
+        raise typer.BadParameter(
+            f"unknown objective {objective}; expected {', '.join(UNITS)}", param_hint="--objective"
+        )
+    names = {s.name for s in SEARCHES}
+    if search not in names:
+        raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
+    mapped = find_mapping(
+        file,
+        platform=platform,
+        search=search,
+        objective=objective,  # type: ignore[arg-type]
+        budget=_seconds(budget),
+        seed=seed,
+        what_if=WhatIf(_rate(fps), cores, profile),
+        report=progress,
+    )
+    show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))
+    if gantt is not None:
+        _draw(mapped, gantt)
+    if as_json:
+        print_json(_document(mapped))
+    elif mapped.joint is not None:
+        print(joint_table(mapped.joint))
+        if explain:
+            print("\n" + "\n".join(explanation(mapped.joint)))
+    else:
+        print(_table(mapped.mapping))
+        for line in in_8_bits(mapped.valid.losses):
+            print(line)
+        if explain:
+            print("\n" + "\n".join(mapped.mapping.why))
+    if mapped.path is not None and not as_json:
+        print(f"\n{mapped.path}")
+    return 1 if mapped.late else 0
+
+
+def _searches() -> str:
+    """Every name with what it is for."""
+    from ..search.registry import searches_for
+
+    names = {kind: ", ".join(s.name for s in searches_for(kind)) for kind in ("throughput", "deadlines")}
+    return f"{names['deadlines']} for apps with periods, {names['throughput']} for others"
+
+
+def _rate(text: str | None) -> Fraction | None:
+    """Frames per second as an exact number. Raises BadParameter."""
+    if text is None:
+        return None
+    try:
+        rate = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        rate = Fraction(0)
+    if rate <= 0:
+        raise typer.BadParameter(f"`{text}` is no rate: write `25` or `29.97`", param_hint="--fps")
+    return rate
+
+
+def _draw(mapped: Mapped, file: Path) -> None:
+    """The Gantt chart of a simulation of the mapped system. Raises Faults."""
+    from ..driver.deadlines import simulated
+    from ..model.diagnostic import Diagnostic, Faults
+    from ..report.gantt import draw
+
+    if mapped.joint is None:
+        help_text = "`flowc show --gantt` draws apps without periods"
+        raise Faults([Diagnostic("F605", "only apps with periods are simulated", None, "", (), help_text)])
+    chart = simulated(mapped.joint)
+    if chart is not None:
+        draw([chart], file)
+
+
+def _seconds(text: str) -> float:
+    """`60s`, `2min`, `90`: a time in seconds. Raises BadParameter."""
+    units = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0}
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip()
+    try:
+        return float(number) * units[unit]
+    except (ValueError, KeyError):
+        raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
+
+
+def _table(mapping: Mapping) -> str:
+    from ..runtime.report import columns
+
+    unit = UNITS[mapping.effort.objective]
+    rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
+    for c in mapping.contestants:
+        short = c.configuration if len(c.configuration) <= WIDTH else c.configuration[: WIDTH - 3] + "..."
+        rows.append([c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))])
+    effort = mapping.effort
+    said = f"{effort.evaluations} configurations, {effort.measured_runs} runs, {effort.seconds:.1f} s"
+    if effort.lower_bound_ns and effort.objective == "throughput":
+        said += f"; no mapping of these times has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
+    return columns(rows, left=2) + f"\n\n{mapping.search}: {said}"
+
+
+def _value(mapping: Mapping, ns: float | None) -> str:
+    if ns is None or ns == float("inf"):
+        return "-"
+    return f"{1e9 / ns if mapping.effort.objective == 'throughput' else ns / 1e6:.4g}"
+
+
+def _document(mapped: Mapped) -> dict[str, Any]:
+    """As in contracts: shares of processors, places of tasks, stages of networks, contestants, effort."""
+    mapping = mapped.mapping
+    if mapped.joint is not None:
+        return joint_document(mapped.joint, mapped.path)
+    best = mapping.contestants[0] if mapping.contestants else None
+    tasks: dict[str, Any] = {p.task: list(p.processors) for p in mapping.placements}
+    networks = {}
+    for n in mapping.networks:
+        cuts = [s.until for s in n.stages if s.until is not None]
+        tasks[n.task] = sorted({p for s in n.stages for p in s.processors})
+        networks[n.task] = {
+            "option": best.name if best else "",
+            "cuts": cuts,
+            "stages": [
+                {
+                    "processors": list(s.processors),
+                    "first_layer": None if k == 0 else n.stages[k - 1].until,
+                    "last_layer": s.until,
+                    "replicas": len(s.processors),
+                    "streams": s.streams,
+                    "threads": s.threads,
+                    "predicted_ns": round(s.predicted_ns),
+                }
+                for k, s in enumerate(n.stages)
+            ],
+            "predicted_fps": _fps(best.predicted_ns if best else None),
+            "measured_fps": _fps(best.measured_ns if best else None),
+            "contestants": [
+                {
+                    "name": c.name,
+                    "configuration": c.configuration,
+                    "predicted_fps": _fps(c.predicted_ns),
+                    "measured_fps": _fps(c.measured_ns),
+                }
+                for c in mapping.contestants
+            ],
+        }
+    effort = mapping.effort
+    return {
+        "tasks": tasks,
+        "networks": networks,
+        "why": list(mapping.why),
+        "file": str(mapped.path),
+        "search": {
+            "name": mapping.search,
+            "objective": effort.objective,
+            "seed": effort.seed,
+            "evaluations": effort.evaluations,
+            "measured_runs": effort.measured_runs,
+            "seconds": round(effort.seconds, 3),
+            "lower_bound": None if effort.lower_bound_ns is None else round(effort.lower_bound_ns),
+            "optimal": effort.optimal,
+        },
+    }
+
+
+def _fps(ns: float | None) -> float | None:
+    return None if not ns or ns == float("inf") else round(1e9 / ns, 3)

@@ -1,0 +1,74 @@
+"""The verb `profile`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Json, OnPlatform, Text, print_json, progress, show_diagnostics
+from ._tables import cut_table, in_8_bits
+
+
+def profile(
+    file: Text,
+    seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Measure every task and network of the application on this machine and store the times.
+
+    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
+    Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.
+    """
+    from ..driver.measure import profile as measure
+
+    if file.suffix == ".onnx":
+        return _layers(file, seconds, as_json)
+    found = measure(file, platform=platform, seconds=seconds, report=progress)
+    measured = found.profile
+    show_diagnostics(found.diagnostics, {})
+    if as_json:
+        print_json(json.loads(measured.to_json()))
+        return 0
+    from ..runtime.report import columns
+
+    print(f"{measured.host}; equal work differs by {found.noise:.0%} now\n")
+    rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us", "holds python"]]
+    for e in found.entries:
+        times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
+        rows.append([e.subject, e.implementation, str(e.samples), *times, "" if e.held is None else f"{e.held:.0%}"])
+    print(columns(rows, left=2))
+    for line in in_8_bits(found.losses):
+        print(f"\n{line}")
+    for e in found.entries:
+        if e.layers:
+            print(f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them")
+    if measured.firing_ns is not None:
+        print(f"\neach firing: {measured.firing_ns / 1e3:.3g} us of the runtime")
+    for t in measured.transfers:
+        cost = f"{t.fixed_ns / 1e3:.3g} us + {t.ns_per_byte * 1e3:.3g} us per MB"
+        print(f"a tensor from {t.source} to {t.target}: {cost}")
+    if found.path is not None:
+        print(f"\n{found.path}")
+    return 0
+
+
+def _layers(file: Path, seconds: float, as_json: bool) -> int:
+    from ..driver.networks import measured_cuts
+
+    cuts, times = measured_cuts(file, seconds)
+    if as_json:
+        layers = [{"layer": name, "mean_ns": round(ns)} for name, ns in times.mean_ns.items()]
+        points = [asdict(c) for c in cuts]
+        print_json({"layers": layers, "overhead_ns": round(times.overhead_ns), "runs": times.runs, "cuts": points})
+        return 0
+    whole = sum(times.mean_ns.values())
+    print(
+        f"{whole / 1e6:.3g} ms of layers, {times.overhead_ns / 1e3:.3g} us of overhead; {times.runs} runs, one thread\n"
+    )
+    print(cut_table(cuts, "time"))
+    return 0

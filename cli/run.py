@@ -1,0 +1,55 @@
+"""The verb `run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Force, Json, OnPlatform, Output, Text, Twin, progress, say, show_built
+
+
+def run(
+    file: Text,
+    frames: Annotated[
+        int | None, typer.Option(help="Stop after N iterations of each app.", min=0, metavar="N", show_default=False)
+    ] = None,
+    full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Check what tasks return at every firing.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
+    ] = None,
+    twin: Twin = False,
+    output: Output = None,
+    platform: OnPlatform = "host",
+    force: Force = False,
+    as_json: Json = False,
+) -> int:
+    """Build if needed, then run the program until its stream ends, or Ctrl-C.
+
+    With --twin, a few frames are compared with the sequential reference before.
+    """
+    from ..driver.run import run as driver_run
+
+    ran = driver_run(
+        file,
+        output,
+        platform=platform,
+        frames=frames,
+        full_speed=full_speed,
+        strict=strict,
+        trace=trace,
+        twin=twin,
+        force=force,
+        quiet=as_json,
+        on_built=show_built,
+        on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
+        report=progress,
+    )
+    if ran.disagreed:
+        sys.stderr.write(ran.disagreed)
+    if ran.report is not None:
+        print(ran.report)
+    return ran.status

@@ -1,0 +1,71 @@
+"""The verb `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ._common import Json, OnPlatform, Text, print_json, show_diagnostics
+from ._tables import on_dla
+
+if TYPE_CHECKING:
+    from ..analysis.dataflow.analyze import Analysis
+    from ..report.graph import Critical
+
+
+def show(
+    file: Text,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Picture to write: .svg or .png (default: STEM.svg).", show_default=False),
+    ] = None,
+    gantt: Annotated[bool, typer.Option("--gantt", help="Draw the firings over time instead of the graph.")] = False,
+    iterations: Annotated[int, typer.Option(help="Iterations of a Gantt chart.", min=1)] = 3,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Draw the graph: tasks, channels, rates, delays, the critical cycle, and the mapping once a profile is stored."""
+    from ..driver.show import look
+    from ..model.diagnostic import Diagnostic, Faults
+    from ..report import gantt as chart
+    from ..report.graph import TooLarge, draw
+
+    shown = look(file, platform=platform)
+    target = output or Path(f"{shown.valid.system.stem}{'.gantt' if gantt else ''}.svg")
+    if target.suffix not in (".svg", ".png", ".pdf"):
+        raise typer.BadParameter("the picture must end in .svg, .png or .pdf", param_hint="--output")
+    show_diagnostics(shown.diagnostics, {})
+    try:
+        if gantt:
+            chart.draw(shown.charts(iterations=iterations), target)
+        else:
+            notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in shown.reports}
+            draw(shown.valid.system, target, shown.places, _critical(shown.limits()), notes)
+    except TooLarge as error:
+        raise Faults([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
+    except OSError as error:
+        raise Faults([Diagnostic("F605", f"cannot write `{target}`: {error.strerror}", None)]) from error
+    if as_json:
+        print_json({"picture": str(target), "tasks": {t: list(p) for t, p in shown.places.items()}})
+    else:
+        print(target)
+        for report in shown.reports:
+            print(f"\n{on_dla(report)}")
+    return 0
+
+
+def _critical(found: Mapping[str, Analysis]) -> dict[str, Critical]:
+    """What dictates each period, for the picture."""
+    from ..report.graph import Critical
+    from ._tables import cycle, period
+
+    marks = {}
+    for name, a in found.items():
+        if a.critical_cycle:
+            tasks = frozenset(h.task for h in a.critical_cycle)
+            channels = frozenset(h.channel for h in a.critical_cycle if h.channel)
+            marks[name] = Critical(tasks, channels, f"least period {period(a)}; {cycle(a, most=90)}")
+    return marks

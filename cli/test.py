@@ -1,0 +1,40 @@
+"""The verb `test`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ._common import Force, Json, OnPlatform, Output, Text, Twin, print_json, progress, show_built
+
+
+def test(
+    file: Text,
+    frames: Annotated[
+        int | None,
+        typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False),
+    ] = None,
+    twin: Twin = False,
+    output: Output = None,
+    platform: OnPlatform = "host",
+    force: Force = False,
+    as_json: Json = False,
+) -> int:
+    """Build if needed, then run the harness: the program against a sequential reference of the same graph."""
+    from ..driver.run import test as driver_test
+
+    ran = driver_test(
+        file,
+        output,
+        platform=platform,
+        frames=frames,
+        twin=twin,
+        force=force,
+        quiet=as_json,
+        on_built=show_built,
+        report=progress,
+    )
+    if as_json:
+        print_json({"ok": ran.status == 0, "directory": str(ran.built.directory)})
+    return ran.status

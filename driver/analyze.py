@@ -1,0 +1,123 @@
+"""What the graphs of a text can do: period, latency, buffers, schedules (analysis.dataflow.analyze).
+
+Times are those of `model.times` with the stored profile; nothing is measured here. A network on its own, as an .onnx
+file, is analysed as an app whose tasks are its layers (`networks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..analysis.dataflow.analyze import Analysis, limits
+from ..analysis.dataflow.analyze import analyze as analyze_app
+from ..model.application import Application
+from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.profile import Profile
+from ..model.times import Times, times_of
+from . import store
+from .build import place
+from .check import VERDICT_CODES, Checked, Report, Valid, check
+
+#: Called with an app, what is known of it so far, and its static orders by processor.
+Answered = Callable[[Application, Analysis, dict[str, str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """Every app's analysis, and its static orders in loop notation by processor (none without a stored profile).
+
+    `diagnostics` are those that count: firings that follow each other are no error where they may overlap.
+    """
+
+    checked: Checked
+    apps: dict[str, Analysis]
+    orders: dict[str, dict[str, str]]
+    diagnostics: tuple[Diagnostic, ...]
+    overlap: bool
+
+    @property
+    def refused(self) -> bool:
+        """Is a verdict no, or do the declared times forbid a period or a deadline on every mapping?"""
+        if any(self.apps[a.name].impossible(a) for a in self.checked.system.apps):
+            return True
+        verdicts = any(v.impossible for v in self.checked.verdicts.values()) and not self.overlap
+        return verdicts or has_errors(self.diagnostics)
+
+
+def analyze(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    overlap: bool = False,
+    for_period: bool = False,
+    pareto: bool = False,
+    by_parts: bool = False,
+    seconds: float = 10.0,
+    report: Report | None = None,
+    noticed: Callable[[tuple[Diagnostic, ...], Checked], None] | None = None,
+    answered: Answered | None = None,
+) -> Analyzed:
+    """What every app of a text can do, or a network in an .onnx file. Raises Faults.
+
+    Texts whose only errors are rates that do not balance, or deadlocks, are analysed as far as that goes. `for_period`
+    also looks for the least buffers that keep the period, `pareto` for the whole trade-off; `overlap` lets firings of a
+    task overlap. Each search may take `seconds`. `by_parts` lets the layers of a network work row by row. `noticed`
+    gets the diagnostics before anything takes long, `answered` what is known of an app whenever there is more.
+    """
+    from .networks import check_network
+    from .show import processor_schedules
+
+    alone = Path(path).suffix == ".onnx"
+    checked = check_network(path, by_parts=by_parts) if alone else check(path, platform=platform)
+    diagnostics = tuple(d for d in checked.diagnostics if not (overlap and d.code == "F211"))
+    try:
+        valid = checked.require(VERDICT_CODES)
+    except Faults:
+        raise Faults(checked.diagnostics) from None
+    profile, stale = (None, ()) if alone else store.read_profile(valid)
+    times = times_of(valid.system, valid.platform, profile)
+    told = (*diagnostics, *stale, *times.warnings(valid.tasks))
+    if noticed is not None:
+        noticed(told, checked)
+    if not valid.system.apps:
+        raise Faults([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
+    orders = processor_schedules(checked, valid, times, profile)
+    if checked.ok and profile is not None:
+        times = times.on_mapping(place(valid, times).placements, valid.platform)
+    found: dict[str, Analysis] = {}
+    for app in valid.system.apps:
+        mean = _mean_period(app, valid, times, profile, overlap)
+
+        def tell(so_far: Analysis, app: Application = app, mean: Analysis | None = mean) -> None:
+            if answered is not None:
+                answered(app, _with_mean(so_far, mean), orders[app.name])
+
+        answer = analyze_app(
+            app,
+            valid.verdicts[app.name],
+            times.app(app),
+            overlap=overlap,
+            for_period=for_period,
+            pareto=pareto,
+            seconds=seconds,
+            progress=report,
+            answered=tell,
+        )
+        found[app.name] = _with_mean(answer, mean)
+    return Analyzed(checked, found, orders, told, overlap)
+
+
+def _with_mean(answer: Analysis, mean: Analysis | None) -> Analysis:
+    return answer if mean is None else replace(answer, mean_period=mean.period)
+
+
+def _mean_period(
+    app: Application, valid: Valid, times: Times, profile: Profile | None, overlap: bool
+) -> Analysis | None:
+    """Limits where every measured task takes its mean time: worst cases alone may be far from what happens."""
+    means = times.app_means(app)
+    if profile is None or means.source != "profile":
+        return None
+    return limits(app, valid.verdicts[app.name], means, overlap=overlap, seconds=2.0)

@@ -1,0 +1,204 @@
+"""From a valid system to a directory with a running program: place, plan, emit, write.
+
+In: a valid system, its times, a mapping. Out: `Built`. What is found on the way (code that is missing, kernels that do
+not compile, a directory that holds other files) is raised or returned as diagnostics; nothing half-written remains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..analysis.dataflow.check import measured_too_slow
+from ..analysis.dataflow.order import TooLong
+from ..codegen.deploy import Deployed, deploy, missing
+from ..codegen.emit import digest, emit
+from ..codegen.nvrtc import faults as cuda_faults
+from ..codegen.write import CannotWrite, refuse_foreign, write
+from ..dsl.modules import local_modules
+from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.mapping import Mapping
+from ..model.platform import Platform
+from ..model.profile import Profile
+from ..model.system import System
+from ..model.times import Times, times_of
+from ..networks.quantization.quantize import Loss
+from ..passes.moving import calibrated
+from ..search.throughput import greedy
+from ..search.throughput.accelerate import on_gpu
+from ..search.throughput.problem import Problem
+from ..targets.pins import pinned
+from . import store
+from .check import Report, Valid, prepare
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished build. `fresh` is false when the directory already held exactly this."""
+
+    directory: Path
+    digest: str
+    mapping: Mapping
+    profile: Profile | None
+    diagnostics: tuple[Diagnostic, ...]
+    fresh: bool
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+
+
+def build(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    force: bool = False,
+    report: Report | None = None,
+) -> Built:
+    """From a text to a directory with a running program. Raises Faults.
+
+    Without a stored profile the application is measured for a moment first, and the profile is stored beside the text.
+    """
+    from .measure import measure
+
+    valid = prepare(path, platform=platform, report=report).require()
+    require_buildable(valid)
+    directory = Path(output) if output is not None else Path("build") / valid.system.stem
+    try:  # before anything is measured
+        refuse_foreign(directory, force)
+    except CannotWrite as error:
+        raise Faults([error.diagnostic]) from error
+    impossible = pinned(valid.system.apps, valid.platform, valid.system.pins)[1]
+    if impossible:
+        raise Faults(impossible)
+    profile, warnings = store.read_profile(valid)
+    extra = [*warnings, *without_gpu(valid)]
+    if profile is None:
+        profile = measure(valid, report=report)
+        extra += store.save_profile(valid, profile)
+    times = times_of(valid.system, valid.platform, profile)
+    extra += times.warnings(valid.tasks)
+    mapping = place(valid, times)
+    extra += _unhonoured(valid.system, valid.platform, mapping)
+    cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
+    means = firing_means(valid, times, mapping)
+    for app in valid.system.apps:
+        extra += measured_too_slow(app, valid.repetition[app.name], means, cores)
+    deployed = plan(valid, times, mapping)
+    extra += _compiled_kernels(valid)
+    files = emit(deployed)
+    fresh = write_program(deployed, directory, force=force)
+    return Built(directory, digest(files), mapping, profile, (*valid.diagnostics, *extra), fresh, valid.losses)
+
+
+# -- what stands in the way --------------------------------------------------------------------------------------------
+def require_buildable(valid: Valid) -> None:
+    """Every task has code and every port a type. Raises Faults."""
+    if not valid.system.apps:
+        help_text = "add `app Name { ... }`"
+        raise Faults([Diagnostic("F215", "there is no app to build", None, help=help_text)])
+    faults = [*missing(valid.system), *without_gpu(valid)]
+    if has_errors(faults):
+        raise Faults([*valid.diagnostics, *faults])
+
+
+def without_gpu(valid: Valid) -> list[Diagnostic]:
+    """Tasks that need a GPU, on a platform that has none: as errors, or warnings where a reference stands in."""
+    platform = valid.platform
+    if any(pool.kind == "gpu" for pool in platform.pools):
+        return []
+    found = {}
+    for task in valid.tasks.values():
+        if task.network is not None or not task.implementations or task.implementation_on("cpu") is not None:
+            continue
+        message = f"`{task.definition}` has code for a GPU only, and `{platform.name}` has none"
+        if task.reference is None:
+            help_text = 'add `reference python "file.py:function"`, or build for another `--platform`'
+            found[task.definition] = Diagnostic("F503", message, task.span, help=help_text)
+        else:
+            found[task.definition] = Diagnostic(
+                "F610", f"{message}: it runs as its reference", task.span, severity="warning"
+            )
+    return list(found.values())
+
+
+def _unhonoured(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
+    """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
+    found = {}
+    kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
+    for task in (t for a in system.apps for t in a.tasks):
+        halves = platform.tensorrt and kinds[mapping.of(task.name)[0]] != "cpu"
+        if task.network is not None and task.network.precision == "fp16" and not halves:
+            message = f"`{task.definition}` runs in the precision of its file: only TensorRT computes in fp16"
+            found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
+    return tuple(found.values())
+
+
+def _compiled_kernels(valid: Valid) -> list[Diagnostic]:
+    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Faults.
+
+    Returns warnings about what could not be compiled here.
+    """
+    targets = {pool.compute for pool in valid.platform.pools if pool.compute is not None}
+    codes = {i.path: i for t in valid.tasks.values() for i in t.implementations if i.language == "cuda"}
+    found = [cuda_faults(Path(path), code.file, compute) for path, code in codes.items() for compute in sorted(targets)]
+    broken = [f for f in found if f is not None]
+    if has_errors(broken):
+        raise Faults(broken)
+    return broken
+
+
+# -- from times to a program -------------------------------------------------------------------------------------------
+def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> dict[str, float]:
+    """Mean time of one firing in ns by task, on the processors of a mapping, else on a CPU, as far as it is known.
+
+    Stages that nobody measured take what the stored mapping predicts.
+    """
+    found = times.means(() if mapping is None else mapping.placements, valid.platform)
+    for network in valid.mapping.networks if valid.mapping is not None else ():
+        for number, stage in enumerate(network.stages, 1):
+            name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
+            found.setdefault(name, stage.predicted_ns)
+    return found
+
+
+def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
+    """Where every task runs: as pinned or stored, else by a quick rule. Raises Faults."""
+    apps, platform = valid.system.apps, valid.platform
+    pins, faults = pinned(apps, platform, valid.system.pins)
+    if faults:
+        raise Faults(faults)
+    known = firing_means(valid, times)
+    means = {
+        name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, 1.0)}
+        for name, of in times.of.items()
+    }
+    problem = Problem(apps, platform, valid.repetition, means, pins)
+    if not problem.cpus:
+        message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
+        raise Faults([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
+    problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
+    found = greedy.search(problem, seed=seed, progress=report)
+    return found if valid.mapping is None else replace(valid.mapping, placements=found.placements)
+
+
+def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
+    """The deployment of a mapping. Raises Faults."""
+    means = firing_means(valid, times, mapping)
+    system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
+    try:
+        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules)
+    except TooLong as error:
+        raise too_long(valid.system, error) from error
+
+
+def too_long(system: System, error: TooLong) -> Faults:
+    """The error that an iteration has too many firings for a program."""
+    help_text = "make the rates smaller: a program lists the firings of one iteration"
+    return Faults([Diagnostic("F213", str(error), system.apps[0].span, help=help_text)])
+
+
+def write_program(deployed: Deployed, directory: Path, *, force: bool = False) -> bool:
+    """Write a program and compile its C code; false if the directory already held exactly this. Raises Faults."""
+    try:
+        return write(emit(deployed), directory, deployed.c_tasks, force=force)
+    except CannotWrite as error:
+        raise Faults([error.diagnostic]) from error

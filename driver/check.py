@@ -1,0 +1,190 @@
+"""From a path to a valid system: load, stage, check.
+
+In: a text and the name of a platform. Out: `Checked`, with everything that can be found out without running anything,
+or, by `require`, `Valid`: what all later stages take, and never have to ask about again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..analysis.dataflow.check import check as check_app
+from ..analysis.dataflow.repetition import repetition
+from ..dsl.load import Loaded, load
+from ..model.application import Application, Task
+from ..model.collecting import no_garbage_collection
+from ..model.diagnostic import Diagnostic, Faults, has_errors, in_order
+from ..model.mapping import Mapping
+from ..model.platform import Platform
+from ..model.system import System
+from ..model.times import times_of
+from ..model.verdict import AppVerdicts
+from ..passes import Staged, stage
+from ..passes.staged import BUILD_ONLY
+from ..passes.stored_mapping import carried_out
+from ..profiling.host import host_platform
+from ..targets.fitness import unlaunchable
+from ..targets.pins import pinned
+from . import store
+
+if TYPE_CHECKING:
+    from ..networks.quantization.quantize import Loss
+
+Report = Callable[[str], None]
+#: Diagnostics after which rates say nothing: arrows or ports are missing.
+NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
+#: Diagnostics that are verdicts of an analysis about a whole graph.
+VERDICT_CODES = ("F203", "F204", "F211", "F216")
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """A system without errors for a platform that is there.
+
+    `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
+    text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
+    iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
+    """
+
+    loaded: Loaded
+    system: System
+    platform: Platform
+    verdicts: dict[str, AppVerdicts]
+    diagnostics: tuple[Diagnostic, ...]
+    mapping: Mapping | None = None
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+
+    @property
+    def repetition(self) -> dict[str, dict[str, int]]:
+        """Firings of each task in one iteration, by app."""
+        return {name: v.repetition for name, v in self.verdicts.items()}
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """All tasks by name."""
+        return {t.name: t for a in self.system.apps for t in a.tasks}
+
+    def mapped(self, mapping: Mapping) -> Valid:
+        """The same with a mapping carried out. Raises Faults."""
+        system, faults = carried_out(self.system, self.platform, mapping)
+        if has_errors(faults):
+            raise Faults(faults)
+        before = {a.name: a for a in self.system.apps}
+        verdicts = {
+            a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
+            for a in system.apps
+        }
+        return replace(self, system=system, verdicts=verdicts, mapping=mapping)
+
+
+def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
+    """Verdicts of an app whose networks were cut: a cut keeps what holds, but there are other tasks."""
+    return replace(verdicts, repetition=repetition(app).vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A text with everything that could be found out without running anything.
+
+    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten.
+    """
+
+    loaded: Loaded
+    staged: Staged | None
+    verdicts: dict[str, AppVerdicts]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when there is no error (warnings are fine)."""
+        return not has_errors(self.diagnostics)
+
+    @property
+    def system(self) -> System:
+        """The system as far as it was rewritten."""
+        return self.loaded.system if self.staged is None else self.staged.system
+
+    @property
+    def platform(self) -> Platform | None:
+        """The platform that was asked for."""
+        return self.loaded.platform
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The stored mapping, where it was carried out."""
+        return None if self.staged is None else self.staged.mapping
+
+    def require(self, despite: Collection[str] = ()) -> Valid:
+        """What later stages take. Raises Faults for errors, but those `despite` which somebody goes on."""
+        broken = any(d.severity == "error" and d.code not in despite for d in self.diagnostics)
+        if broken or self.staged is None:
+            raise Faults(self.diagnostics)
+        staged = self.staged
+        return Valid(
+            self.loaded,
+            staged.system,
+            staged.platform,
+            self.verdicts,
+            self.diagnostics,
+            mapping=staged.mapping,
+            losses=staged.losses,
+        )
+
+
+def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> Checked:
+    """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
+
+    `platform` is `host`, a platform declared in the text, the name of a board that comes with flowc, or a .flow file
+    that declares one. A mapping that is stored beside the text counts like pins (unless not `mapped`), where the text
+    has none.
+    """
+    with no_garbage_collection():
+        return _checked(load(path, platform=platform, builtin=[host_platform()]), mapped)
+
+
+def prepare(path: str | Path, *, platform: str = "host", mapped: bool = True, report: Report | None = None) -> Checked:
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Faults."""
+    checked = check(path, platform=platform, mapped=mapped)
+    if not checked.ok or checked.staged is None or not checked.staged.unquantized:
+        return checked
+    from ..passes.precision import convert_network
+
+    for task in checked.staged.unquantized:
+        if report is not None:
+            report(f"converting {task.definition}")
+        convert_network(checked.system, task, checked.staged.platform.tensorrt)
+    return _checked(checked.loaded, mapped)
+
+
+def _checked(loaded: Loaded, mapped: bool) -> Checked:
+    diagnostics = list(loaded.diagnostics)
+    broken = has_errors(diagnostics)
+    staged = None
+    if loaded.platform is not None and not broken:
+        stored, told = store.read_mapping(loaded.system, loaded.platform) if mapped else (None, ())
+        staged = stage(loaded.system, loaded.platform, stored)
+        diagnostics += staged.diagnostics
+        if not has_errors(staged.diagnostics):
+            diagnostics += told
+    system = loaded.system if staged is None else staged.system
+    whole = not broken or not any(d.code in NOT_WHOLE for d in loaded.diagnostics)
+    times = times_of(system, loaded.platform) if loaded.platform is not None else None
+    verdicts = {}
+    for app in system.apps:
+        given = {} if times is None else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
+        verdicts[app.name], found = check_app(app, given)
+        # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
+        if whole:
+            diagnostics += found
+        elif has_errors(found):
+            diagnostics += [d for d in found if d.code in ("F203", "F204")]
+    if loaded.unknown_platform is not None:
+        diagnostics.append(loaded.unknown_platform)
+    if staged is not None and not has_errors(diagnostics):
+        diagnostics += unlaunchable(staged.system.apps, staged.platform)
+        wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
+        diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+    return Checked(loaded, staged, verdicts, in_order(diagnostics))

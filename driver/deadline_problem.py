@@ -1,0 +1,149 @@
+"""What is to be mapped together: worst cases per kind of processor, candidates of networks, periods.
+
+In: a valid system whose apps have periods, and its times. Out: a joint problem; or all the reasons why nothing can be
+decided, or no search is needed to see that it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+
+from ..analysis.timing.system import TimedChannel
+from ..model.application import Application, Task
+from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.platform import Platform
+from ..model.times import MARGIN, FiringTime, Times
+from ..networks.onnx.cuts import read_chain
+from ..networks.onnx.interface import NetworkFault
+from ..search.deadline.candidates import Kernels, front
+from ..search.deadline.problem import Item, JointProblem, Net, Team
+from ..targets.dla import barred_from_dla
+from ..targets.pins import pinned
+from .check import Valid
+
+
+def joint_problem(valid: Valid, times: Times) -> JointProblem:
+    """Times, candidates and periods of everything. Raises Faults that list every task without times."""
+    platform = valid.platform
+    pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
+    teams, items, nets, faults = [], [], [], []
+    for app in valid.system.apps:
+        if app.period_ns is None:
+            message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
+            faults.append(Diagnostic("F215", message, app.span, help="give every app a period, or none"))
+            continue
+        for task in app.tasks:
+            known = times.of[task.name]
+            firings = valid.repetition[app.name][task.name]
+            layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
+            if layered and task.name not in pins:
+                nets.append(_net(task, app.name, known, platform, firings))
+                continue
+            wanted = platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
+            if not known or (wanted is not None and wanted not in known):
+                faults.append(_untimed(task, wanted, platform))
+                continue
+            items.append(
+                Item(
+                    task.name,
+                    app.name,
+                    {kind: up(t.longest_ns) for kind, t in known.items()},
+                    firings,
+                    any(t.source == "estimated" for t in known.values()),
+                    {kind: t.curve for kind, t in known.items() if t.curve is not None},
+                )
+            )
+        teams.append(_team(app))
+    if faults:
+        raise Faults(faults)
+    where = {name: p.processors[0] for name, p in pins.items()}
+    return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
+
+
+def _team(app: Application) -> Team:
+    assert app.period_ns is not None
+    channels = tuple(
+        TimedChannel(
+            c.source,
+            c.destination,
+            app.task(c.source).port(c.source_port).rates,
+            app.task(c.destination).port(c.destination_port).rates,
+            c.delay,
+        )
+        for c in app.channels
+    )
+    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels)
+
+
+def up(time: Fraction) -> int:
+    return -(-time.numerator // time.denominator)
+
+
+def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
+    """Nothing can be said of a task without times on any processor, or on the `wanted` kind that it is pinned to."""
+    where = "any processor" if wanted is None else f"the {wanted}"
+    message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
+    help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
+    return Diagnostic("F509", message, task.span, "", (), help_text)
+
+
+def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platform, firings: int) -> Net:
+    entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
+    longest = max(entries.values(), key=lambda e: len(e.layers))
+    names = tuple(x.layer for x in longest.layers)
+    cuts = tuple(range(1, len(names)))
+    shares: dict[str, float] = {}
+    if task.network is not None and not task.network.model:
+        try:
+            chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
+            names = tuple(x.name for x in chain.layers)
+            shares = dict(zip(names, chain.shares(), strict=True))
+            cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))
+        except NetworkFault:
+            cuts = ()
+    times: dict[str, list[float]] = {}
+    barred = barred_from_dla(task, platform)
+    for kind, e in entries.items():
+        # A kind on which layers were not measured: the whole is shared out by multiplications.
+        layers = {x.layer: x.mean_ns for x in e.layers} or shares
+        total = sum(layers.values()) or 1.0
+        # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
+        factor = max(1.0, e.wcet_ns / total) * float(MARGIN if e.estimated else 1)
+        times[kind] = [inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names]
+    guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
+    curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
+    found = front(Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves), platform)
+    return Net(task.name, app, found.candidates, found.exact)
+
+
+def require_possible(problem: JointProblem) -> None:
+    """Faults that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
+    faults = []
+    for item in problem.items:
+        if not problem.places(item):
+            kinds = one_of(sorted(item.wcet_ns))
+            message = f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for {kinds} only"
+            faults.append(Diagnostic("F503", message, None, "", (), "add such a processor to the platform"))
+    for net in problem.nets:
+        if not net.candidates:
+            message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
+            faults.append(Diagnostic("F503", message, None, "", (), "give times of all layers on one kind at least"))
+    if faults:
+        raise Faults(faults)
+    for kind, processors in problem.of_kind.items():
+        share = sum(
+            Fraction(item.work(kind)) / problem.period[item.group]
+            for item in problem.items
+            if set(item.wcet_ns) == {kind} or problem.kind.get(problem.pins.get(item.name, "")) == kind
+        )
+        if share > len(processors):
+            message = (
+                f"work that only a {kind} can do needs {float(share):.2f} of them, and there are {len(processors)}"
+            )
+            help_text = "make periods longer, or give tasks code for other processors"
+            faults.append(Diagnostic("F509", message, None, "", (), help_text))
+    if faults:
+        raise Faults(faults)

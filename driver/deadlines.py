@@ -1,0 +1,328 @@
+"""The step that maps apps with periods together: from a checked text and its profile to places and response times.
+
+In: a text whose apps all have periods, and worst-case times per kind of processor. Out: where everything goes, the
+bound on every app's response time, and how far from the optimum that is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ..analysis.timing.program import timed_program
+from ..analysis.timing.response_time import Term, bounds, response_times
+from ..analysis.timing.simulate import Choices, simulate
+from ..analysis.timing.system import Refused, Time, TimedSystem, utilisation
+from ..codegen.deploy import missing
+from ..model.diagnostic import Diagnostic, Faults
+from ..model.mapping import Mapping
+from ..model.profile import Profile
+from ..model.times import MARGIN, Times, times_of, too_optimistic
+from ..model.workload import WorkloadCurve, workload
+from ..profiling.measure import WARM_UP, Seen, worst_case
+from ..report.gantt import Bar, Chart
+from ..search.deadline.answer import mapping_of
+from ..search.deadline.auto import Outcome
+from ..search.deadline.problem import JointProblem, Verdict, meets, slowed, timed, with_responses
+from ..search.registry import Search
+from .build import place, plan
+from .check import Report, Valid
+from .deadline_problem import joint_problem, require_possible
+from .measure import run_deployed
+
+#: Seconds for which a program runs at its own pace: so many frames of the slowest app, within limits.
+PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
+#: With a larger share of its time without a core, a run says more of others on the machine than of the program. It is
+#: run so often at most.
+DISTURBED, RUNS = 0.05, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The problem, the answer, and the same as a mapping.
+
+    `program` is the timing of what a build writes, where one can be built here, and `verdict` what holds for it (else
+    what the search found). `seen` is what it showed when it ran here at its own pace. `doubt`: why the bounds are not
+    those of the program. `diagnostics`: what its run showed that the text does not say.
+    """
+
+    problem: JointProblem
+    outcome: Outcome
+    mapping: Mapping
+    verdict: Verdict | None
+    program: TimedSystem | None = None
+    seen: Seen | None = None
+    doubt: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def disturbed(self) -> bool:
+        """Did others on the machine have the cores while it ran?"""
+        return self.seen is not None and self.seen.delayed > DISTURBED
+
+    @property
+    def system(self) -> TimedSystem | None:
+        """What the bounds are about: the program, or for boards that are not here, what it would be."""
+        if self.program is not None or self.outcome.assignment is None:
+            return self.program
+        return timed(self.problem, self.outcome.assignment)
+
+
+def wants_joint(valid: Valid) -> bool:
+    """Deadlines to be met: every app has a period."""
+    return bool(valid.system.apps) and all(a.period_ns is not None for a in valid.system.apps)
+
+
+def map_jointly(
+    valid: Valid,
+    profile: Profile | None,
+    times: Times,
+    search: Search,
+    *,
+    budget: float,
+    seed: int,
+    run_here: bool = True,
+    report: Report | None = None,
+) -> Joint:
+    """Search for the least maximum utilisation with which every app meets its deadline.
+
+    On this machine the program runs for a moment, unless not `run_here`. Raises Faults.
+    """
+    problem = joint_problem(valid, times)
+    require_possible(problem)
+    if report is not None:
+        counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
+        report(f"candidates: {counts}" if counts else "no networks")
+    outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
+    # The search supposes orders of its own; what is claimed has to be true of the program.
+    try:
+        return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
+    except Refused as refused:
+        return replace(found, doubt="; ".join(refused.faults))
+
+
+def _of_program(
+    valid: Valid,
+    profile: Profile | None,
+    times: Times,
+    joint: Joint,
+    seed: int,
+    *,
+    run_here: bool,
+    report: Report | None,
+) -> Joint:
+    """The answer with the bounds of the program, where one can be built here. Raises Refused.
+
+    Where others on the machine disturbed its run, and an app is late, it runs again: the run that was disturbed least
+    counts.
+    """
+    if joint.outcome.verdict is None:
+        return joint
+    best = joint
+    for _ in range(RUNS):
+        planned = program(valid, profile, joint, run_here=run_here, report=report)
+        if planned is None:
+            return joint
+        system, seen = planned
+        used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilisation(system)}
+        told = replace(with_responses(joint.problem, joint.outcome.verdict, response_times(system)), utilisation=used)
+        if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
+            mapping = mapping_of(joint.problem, joint.outcome, told, seed, seen)
+            said = () if seen is None else _exceeding(valid, times, seen)
+            best = replace(joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said)
+        if seen is None or seen.delayed <= DISTURBED or not told.late:
+            break
+        if report is not None:
+            report(f"others had the cores for {seen.delayed:.0%} of its time")
+    return best
+
+
+def program(
+    valid: Valid, profile: Profile | None, joint: Joint, *, run_here: bool = True, report: Report | None = None
+) -> tuple[TimedSystem, Seen | None] | None:
+    """The timing of the program that a build would write with this mapping; None where none can be built here.
+
+    On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add:
+    what that showed comes with it. Raises Faults when it fails, and Refused where no bounds are known for it.
+    """
+    found = joint.outcome.assignment
+    if found is None or missing(valid.system):
+        return None
+    try:
+        mapped = valid.mapped(joint.mapping)
+    except Faults:
+        return None
+    times: dict[str, Time | tuple[Time, ...]] = {}
+    curves: dict[str, WorkloadCurve] = {}
+    for item, processor in zip(joint.problem.items, found.items, strict=True):
+        kind = joint.problem.kind[processor]
+        times[item.name] = item.wcet_ns[kind]
+        if kind in item.curves:
+            curves[item.name] = item.curves[kind]
+    for net, choice in zip(joint.problem.nets, found.choice, strict=True):
+        steps = net.candidates[choice].steps
+        for k, step in enumerate(steps, 1):
+            name = net.name if len(steps) == 1 else f"{net.name}.stage{k}"
+            times[name] = tuple(step.kernels)
+            if step.curve is not None and step.kind == "cpu":
+                curves[name] = step.curve
+    known = times_of(mapped.system, mapped.platform, profile)
+    deployed = plan(mapped, known, place(mapped, known))
+    planned = timed_program(deployed.deployment, valid.platform, times, curves)
+    if valid.platform.name != "host" or not run_here:
+        return planned, None
+    longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
+    seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
+    if report is not None:
+        report(f"running it at its own pace for {seconds:.0f} s")
+    seen = run_deployed(mapped.system, deployed, seconds)
+    # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
+    for name, kept in seen.samples.items():
+        if _vouched(known, name):
+            continue
+        if name in curves:
+            curves[name] = workload(kept, worst_case(kept))
+        elif name in times:
+            given = times[name]
+            whole = sum(given) if isinstance(given, tuple) else given
+            times[name] = max(whole, worst_case(kept), *kept)
+    return timed_program(deployed.deployment, valid.platform, times, curves), seen
+
+
+def _vouched(times: Times, task: str) -> bool:
+    """Does the text say how long a task takes?"""
+    found = times.here(task) if task in times.of else None
+    return found is not None and found.from_text
+
+
+def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]:
+    """Warnings for tasks that took longer at their own pace than their text says; first firings are left out."""
+    found = []
+    for name, samples in seen.samples.items():
+        time = times.here(name) if name in valid.tasks else None
+        most = max(samples[int(len(samples) * WARM_UP) :], default=0)
+        if time is not None and time.from_text and most > time.longest_ns:
+            found.append(too_optimistic(valid.tasks[name], time, most))
+    return tuple(found)
+
+
+# -- what can be said of it --------------------------------------------------------------------------------------------
+def reasons(joint: Joint) -> list[str]:
+    """The busiest processor, the tightest group, and what would help where a deadline is missed."""
+    verdict, problem = joint.verdict, joint.problem
+    if verdict is None:
+        return ["nothing was found: make periods longer, or give the search more time with --budget"]
+    busiest = max(verdict.utilisation, key=lambda p: verdict.utilisation[p])
+    lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilisation[busiest]):.2%} of its time"]
+    for pool in verdict.engines:
+        lines.append(f"`{pool}` would hold more engines than it can: cut networks less often")
+    slack: dict[str, Fraction] = {}
+    for team in problem.teams:
+        response, due = verdict.response_ns[team.name], team.deadline_ns or team.period_ns
+        if response is None:
+            lines.append(f"`{team.name}` has no bound: too much can come before it on some processor")
+        else:
+            slack[team.name] = response / due
+    if len(slack) < len(problem.teams):
+        lines += _with_less_to_do(joint, busiest)
+    if slack:
+        tightest = max(slack, key=lambda name: slack[name])
+        team = next(t for t in problem.teams if t.name == tightest)
+        response, due = verdict.response_ns[tightest], team.deadline_ns or team.period_ns
+        assert response is not None
+        said = f"`{tightest}` is the tightest: {float(response) / 1e6:.2f} ms of {float(due) / 1e6:.2f} ms"
+        lines.append(said)
+        lines += _taken_apart(joint, tightest)
+        if response > due:
+            rival = "" if _alone(joint, tightest) > due else f", or a higher priority than {team.priority}"
+            lines.append(f"a deadline of {float(response) / 1e6:.2f} ms would be met{rival}")
+    lines += [
+        f"`{name}` rests on estimated times, which count {float(MARGIN - 1):.0%} more" for name in verdict.conditional
+    ]
+    return lines
+
+
+def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
+    """What would help where there is no bound: the response times of the same mapping at a lower rate."""
+    assert joint.outcome.assignment is not None
+    for factor in (2, 4, 8):
+        seldom = slowed(joint.problem, factor)
+        responses = response_times(timed(seldom, joint.outcome.assignment))
+        known = {name: ns for name, ns in responses.items() if ns is not None}
+        if len(known) == len(responses):
+            late = {t.name: known[t.name] for t in seldom.teams if not meets(t, known[t.name])}
+            if late:
+                said = " and ".join(f"`{name}` {float(ns) / 1e6:.2f} ms" for name, ns in late.items())
+                yield f"with {factor} times the periods, {said} would be needed: such deadlines and periods would help"
+            else:
+                yield f"with {factor} times the periods, every deadline would be met"
+            yield f"so would a faster `{busiest}`, or less to do on it"
+            return
+    yield f"longer periods would help, or a faster `{busiest}`"
+
+
+def _alone(joint: Joint, group: str) -> Fraction:
+    """The response time of a group if there was no other one."""
+    assert joint.system is not None
+    own = tuple(g for g in joint.system.groups if g.name == group)
+    workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {group})
+    if len(workers) < len([w for w in joint.system.workers if any(p.group == group for p in w.sequence)]):
+        workers = ()  # it shares an order with others: the order that it would have
+    return response_times(replace(joint.system, groups=own, workers=workers))[group] or Fraction(0)
+
+
+#: What the terms of a bound say of those who make it longer.
+_WORDS = {
+    "earlier": "runs before it on the same processor",
+    "higher": "preempts it",
+    "equal": "may come first",
+    "queue": "is ahead of it in queues",
+    "contention": "slows it down",
+}
+
+
+def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
+    """The terms of a group's bound: its own path, and what others add to it."""
+    system = joint.system
+    assert system is not None
+    home = {t.name: g.name for g in system.groups for t in g.tasks}
+    own: dict[str, Fraction] = {}
+    others: dict[tuple[str, str], list[Term]] = {}
+    for term in bounds(system).groups[group].terms:
+        if term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
+            own[term.who] = own.get(term.who, Fraction(0)) + term.total
+        else:
+            others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
+    said = ", ".join(f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items())
+    yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
+    for (name, what), terms in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
+        parts = ", ".join(
+            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}" for t in terms if t.times > 0
+        )
+        yield f"  `{name}` {what}: {float(sum(t.total for t in terms)) / 1e6:.2f} ms ({parts})"
+
+
+def simulated(joint: Joint) -> Chart | None:
+    """Some periods of the mapped system with worst-case times, as a chart; None where nothing was found."""
+    system = joint.system
+    if system is None:
+        return None
+    horizon = 3 * max(t.period_ns for t in joint.problem.teams)
+    seen = simulate(system, horizon, Choices(), random.Random(0), keep=True)
+    bars: list[Bar] = []
+    for s in sorted(seen.slices, key=lambda s: (s.processor, s.start)):
+        last = bars[-1] if bars else None
+        if last and (last.lane, last.task, last.iteration, last.end) == (
+            s.processor,
+            s.group,
+            s.iteration,
+            float(s.start),
+        ):
+            bars[-1] = replace(last, end=float(s.end))  # its next kernel, or its next task
+        elif s.end > s.start:
+            bars.append(Bar(s.processor, s.group, s.iteration, float(s.start), float(s.end)))
+    releases = tuple(float(k * t.period_ns) for t in joint.problem.teams[:1] for k in range(3))
+    return Chart(f"{joint.outcome.search}, worst-case times", joint.problem.processors, tuple(bars), releases, False)

@@ -1,0 +1,189 @@
+"""Times on a GPU and on DLAs, measured where they are: the program itself runs there, and reports what devices took.
+
+In: a valid system whose platform has such processors, and a machine that has them too. Out: profile entries, with the
+layers of networks that could be cut, where TensorRT runs them. For each kind one program is built in which that kind
+runs all that it can. A network that a DLA can run in part is measured with the GPU's help: the times of its layers on
+the DLA are what searches need.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..codegen.deploy import deploy, sequential
+from ..dsl.modules import local_modules
+from ..model.application import Network, Task
+from ..model.deployment import Deployment, EngineCode
+from ..model.diagnostic import Diagnostic, Faults
+from ..model.mapping import Mapping
+from ..model.profile import LayerTime, Profile, ProfileEntry
+from ..model.times import times_of
+from ..networks.onnx.cuts import Chain, read_chain
+from ..networks.onnx.interface import NetworkFault
+from ..networks.quantization.quantize import PAIR
+from ..profiling.engine_layers import EngineLayer, led_back
+from ..profiling.host import host_hash
+from ..profiling.identity import implementation_name, task_hashes
+from ..targets.dla import barred_from_dla
+from ..targets.fitness import unfit_for
+from .build import firing_means, write_program
+from .check import Report, Valid
+from .measure import may_be_cut, without_periods
+
+Layers = tuple[LayerTime, ...]
+
+#: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
+FEWEST, MOST = 30, 2000
+#: How a script of a program is started.
+COMMAND = [sys.executable]
+
+
+def has_gpu() -> bool:
+    """Is there a GPU that Python can use?"""
+    from ..runtime.cuda import CudaError, open_cuda
+
+    try:
+        open_cuda()
+    except CudaError:
+        return False
+    return True
+
+
+def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
+    """The profile with entries of the platform's GPU and DLAs. Raises Faults when a program fails."""
+    times = times_of(valid.system, valid.platform, profile)
+    frame_ns = sum(firing_means(valid, times).values()) or 1e6
+    frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))
+    found: list[ProfileEntry] = []
+    tasks = [t for a in valid.system.apps for t in a.tasks]
+    for kind in ("gpu", "dla"):
+        able = {t.name: t for t in tasks if _runs_on(t, kind, valid)}
+        if able:
+            if report is not None:
+                report(f"measuring {len(able)} tasks on a {kind}")
+            found += _measured(valid, able, kind, frames, report)
+    for task in tasks:
+        if _runs_in_part(task, valid):
+            if report is not None:
+                report(f"measuring what a dla can run of {task.name}")
+            try:
+                found += _measured(valid, {task.name: task}, "dla", frames, report)
+            except Faults as faults:  # not even with the GPU's help: there is always a way without the DLA
+                if report is not None:
+                    report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
+    known = {(e.processor, e.subject) for e in found}
+    return replace(profile, entries=(*(e for e in profile.entries if (e.processor, e.subject) not in known), *found))
+
+
+def _runs_on(task: Task, kind: str, valid: Valid) -> bool:
+    there = any(p.kind == kind for p in valid.platform.pools)
+    return there and bool(task.network or task.implementations) and unfit_for(task, kind, valid.platform) is None
+
+
+def _runs_in_part(task: Task, valid: Valid) -> bool:
+    """Could a DLA run some layers of a network, and a GPU the others?"""
+    platform = valid.platform
+    if task.network is None or not may_be_cut(task) or not {"gpu", "dla"} <= {p.kind for p in platform.pools}:
+        return False
+    if unfit_for(task, "dla", platform) is None or unfit_for(task, "dla", platform, fallback=True) is not None:
+        return False
+    barred = barred_from_dla(task, platform)
+    try:
+        return not all(barred(x.name) or x.operator in PAIR for x in _chain(task.network).layers)
+    except NetworkFault:
+        return False
+
+
+def _chain(network: Network) -> Chain:
+    return read_chain(Path(network.path), {t.name: t.type.shape for t in network.inputs})
+
+
+def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, report: Report | None) -> list[ProfileEntry]:
+    platform = valid.platform
+    place = next(p for pool in platform.pools if pool.kind == kind for p in pool.processors)
+    first = sequential(valid.system, platform)
+    gpu = next((p for pool in platform.pools if pool.kind == "gpu" for p in pool.processors), place)
+    only = {t.name for a in valid.system.apps for t in a.tasks if unfit_for(t, "cpu", platform) is not None}
+    where = {**dict.fromkeys(only, gpu), **dict.fromkeys(able, place)}
+    helped = {n for n, t in able.items() if unfit_for(t, kind, platform) is not None}
+    placed = (
+        replace(p, processors=(where.get(p.task, p.processors[0]),), fallback=p.task in helped)
+        for p in first.placements
+    )
+    mapping = Mapping(platform.name, tuple(placed), (), "none")
+    deployed = deploy(without_periods(valid.system), platform, mapping, valid.repetition, {}, local_modules)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "measured"
+        write_program(deployed, directory)
+        layers: dict[str, Layers] = {}
+        if (directory / "build_engines.py").exists():
+            if report is not None:
+                report("building TensorRT engines, which takes minutes")
+            _run(valid, directory, "build_engines.py")
+            try:
+                _run(valid, directory, "profile_engines.py", "--report", "layers.json")
+                reported = json.loads((directory / "layers.json").read_text())
+                layers = {n: _layers(t, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
+            except Faults as faults:  # the times of the whole are worth having without them
+                if report is not None:
+                    report(f"no times of layers: {faults.diagnostics[0].message}")
+        _run(valid, directory, "main.py", "--frames", str(frames), "--quiet", "--report", "report.json")
+        seen = json.loads((directory / "report.json").read_text())["tasks"]
+    digests = task_hashes(valid.system)
+    return [
+        _entry(task, digests[name], kind, seen[name], layers.get(name, ()))
+        for name, task in able.items()
+        if seen[name]["firings"] and (layers.get(name) or name not in helped)
+    ]
+
+
+def _layers(task: Task, kind: str, deployment: Deployment, reported: list[dict[str, Any]]) -> Layers:
+    """Times of a network's layers; nothing where it cannot be cut."""
+    code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
+    assert task.network is not None and isinstance(code, EngineCode)
+    try:
+        layers = _chain(task.network).layers
+    except NetworkFault:
+        return ()
+    plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
+    (own,) = (x["layers"] for x in reported if plan.items() <= x.items())
+    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in own]
+    return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
+
+
+def _nodes(network: Network) -> dict[str, list[str]]:
+    """The layers of each node, by the name that TensorRT knows it by."""
+    import onnx
+
+    found: dict[str, list[str]] = {}
+    for node in onnx.load(network.path, load_external_data=False).graph.node:
+        made = [t for t in node.output if t]
+        found.setdefault(node.name or f"node_of_{node.output[0]}", []).extend(made[:1])
+    return found
+
+
+def _run(valid: Valid, directory: Path, *command: str) -> None:
+    words = [*COMMAND, *command]
+    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = "\n".join(done.stderr.strip().splitlines()[-10:])
+        message = f"the application failed while it was measured\n{said}"
+        raise Faults([Diagnostic("F606", message, valid.system.apps[0].span)])
+
+
+def _entry(task: Task, digest: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
+    """WCET = max(largest seen, mean + 6 sigma), as on CPUs."""
+    mean, std, most = (round(1000 * seen[key]) for key in ("mean_us", "std_us", "max_us"))
+    name = implementation_name(task, kind)
+    beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
+    batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
+    return ProfileEntry(
+        kind, task.name, name, digest, host_hash(), int(seen["firings"]), mean, std, most, max(most, mean + 6 * std),
+        batch, precision, layers=layers, overhead_ns=beyond,
+    )  # fmt: skip

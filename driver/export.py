@@ -1,0 +1,47 @@
+"""An app for another tool: its graph with the times that `analyze` counts with, or its mapping.
+
+In: a text (or a network), the name of a format. Out: the name of the app and the text of a file. Which formats there
+are, and what writes them, is in `interop.registry`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..interop.registry import EXPORTERS, Exported, Source
+from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.times import times_of
+from . import store
+from .check import check
+from .networks import check_network
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The file's text, a name for it, and what could not be said in that format."""
+
+    name: str
+    text: str
+    suffix: str
+    warnings: tuple[Diagnostic, ...]
+
+
+def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host") -> Export:
+    """Write an app of a text, by default the only one, in another tool's format. Raises Faults."""
+    known = {e.name: e for e in EXPORTERS}
+    if format not in known:
+        raise Faults([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
+    exporter = known[format]
+    alone = Path(path).suffix == ".onnx"
+    if alone and not exporter.networks:
+        message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
+        raise Faults([Diagnostic("F704", message, None, help="give a .flow text")])
+    valid = (check_network(path) if alone else check(path, platform=platform)).require()
+    profile, stale = (None, ()) if alone else store.read_profile(valid)
+    times = times_of(valid.system, valid.platform, profile)
+    written: Exported = exporter.write(
+        Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, times), app
+    )
+    told = stale if exporter.timed else ()
+    return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))

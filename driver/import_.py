@@ -1,0 +1,100 @@
+"""Files of other tools become texts and networks: who reads them is found in `interop.registry`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ..interop.registry import IMPORTERS, Importer, Request
+from ..model.diagnostic import Diagnostic, Faults
+from ..model.files import replace_file
+from ..profiling.identity import task_hashes
+from . import store
+from .check import check
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What was written: `target` is what was asked for, `written` all files; `key` says what it is (text, network)."""
+
+    target: Path
+    written: tuple[Path, ...]
+    warnings: tuple[Diagnostic, ...]
+    key: str
+
+
+def importer_of(path: Path) -> Importer:
+    """Who reads a path. Raises Faults where it cannot be looked at."""
+    return next(i for i in IMPORTERS if i.recognizes(path))
+
+
+def foreign_options(request: Request) -> tuple[str, ...]:
+    """Options of a request that mean nothing to the format of its path."""
+    meant = importer_of(request.path).options
+    given = (f.name for f in fields(request) if f.name not in ("path", "target"))
+    return tuple(name for name in given if getattr(request, name) is not None and name not in meant)
+
+
+def import_(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    processor: str | None = None,
+    weights: str | Path | None = None,
+    times: str | Path | None = None,
+    force: bool = False,
+) -> Import:
+    """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
+
+    `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
+    Darknet, `times` a JSON file of worst cases for HOPES. Raises Faults; nothing is written then.
+    """
+    path = Path(path)
+    if not path.name:  # `.`, which has a name elsewhere
+        path = path.resolve()
+    importer = importer_of(path)
+    stem = path.name if os.path.isdir(path) else path.stem
+    target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
+    refuse(target, force)
+    request = Request(
+        path,
+        target,
+        processor=processor,
+        weights=None if weights is None else Path(weights),
+        times=None if times is None else Path(times),
+    )
+    imported = importer.read(request)
+    folder = target.parent
+    for name in imported.files:
+        refuse(folder / name, force)
+    written = [folder / name for name in imported.files]
+    for name, content in imported.files.items():
+        write(folder / name, content)
+    for name, content in imported.kept.items():
+        if not (folder / name).exists():  # --force must not destroy code that was filled in
+            write(folder / name, content)
+            written.append(folder / name)
+    if imported.profile is not None:
+        valid = check(target, platform=str(folder / imported.platform)).require()
+        place = store.profile_path(valid.system, valid.platform)
+        refuse(place, force)
+        write(place, imported.profile(task_hashes(valid.system)).to_json())
+        written.append(place)
+    return Import(target, tuple(written), imported.warnings, importer.key)
+
+
+def refuse(target: Path, force: bool) -> None:
+    """Files that exist are replaced only by `force`. Raises Faults."""
+    if os.path.exists(target) and not force:
+        help_text = "choose another --output, or say --force"
+        raise Faults([Diagnostic("F604", f"`{target}` exists", None, help=help_text)])
+
+
+def write(file: Path, content: str | bytes, *, follow: bool = False) -> None:
+    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Faults."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, content, follow=follow)
+    except OSError as error:
+        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error

@@ -1,0 +1,264 @@
+"""The step that searches: from a text and its profile to a mapping, with measured runs on this machine.
+
+Layers of networks are measured where the profile does not have them yet, and kept in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from ..analysis.dataflow.order import components
+from ..codegen.deploy import missing
+from ..model.application import Task
+from ..model.diagnostic import Diagnostic, Faults, listed, one_of
+from ..model.mapping import Mapping
+from ..model.platform import Platform
+from ..model.profile import Profile, ProfileEntry
+from ..model.times import FiringTime, Times, times_of
+from ..networks.onnx.cuts import read_chain
+from ..networks.onnx.interface import NetworkFault
+from ..search.registry import searches_for
+from ..search.throughput.accelerate import on_gpu
+from ..search.throughput.divisible import divisible, transfer_model
+from ..search.throughput.partition import Costs, Objective
+from ..search.throughput.problem import Divisible, Measurement, Problem
+from ..targets.dla import barred_from_dla
+from ..targets.pins import pinned
+from . import store
+from .build import place, plan, require_buildable
+from .check import Report, Valid, prepare
+from .deadlines import Joint, map_jointly, wants_joint
+from .measure import fixed_shapes, may_be_cut, measure, run_elsewhere, with_layers
+
+#: Bounds for one run of a program, in seconds, and frames that it should have.
+SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What `map` found, where it was stored, and what was noticed on the way."""
+
+    mapping: Mapping
+    path: Path | None
+    valid: Valid
+    diagnostics: tuple[Diagnostic, ...]
+    joint: Joint | None = None
+
+    @property
+    def late(self) -> bool:
+        """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        if self.joint is None:
+            return False
+        return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
+
+    A mapping for other rates or another board is not stored.
+    """
+
+    fps: Fraction | None = None
+    cores: int | None = None
+    profile: Path | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Does the mapping speak for the text as it is?"""
+        return self.fps is None and self.cores is None
+
+
+def find_mapping(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    search: str = "auto",
+    objective: Objective = "throughput",
+    budget: float = 60.0,
+    seed: int = 0,
+    what_if: WhatIf | None = None,
+    report: Report | None = None,
+) -> Mapped:
+    """Search for the best mapping of a text and store it beside it. Raises Faults.
+
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`,
+    configurations are run to decide; for other platforms the times of a profile decide. `search` is one of
+    `search.registry` for that kind of problem, `budget` the seconds it may take.
+    """
+    what_if = what_if or WhatIf()
+    valid = supposed(prepare(path, platform=platform, mapped=False, report=report).require(), what_if)
+    joint = wants_joint(valid)
+    known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
+    if search not in known:
+        why = "apps with periods are mapped together" if joint else "there are apps without a period"
+        message = f"`{search}` is no search for this text: {why}"
+        raise Faults([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
+    here = valid.platform.name == "host"
+    profile, warnings = (
+        store.read_profile(valid) if what_if.profile is None else (store.read_given_profile(what_if.profile), ())
+    )
+    if profile is None and not missing(valid.system) and what_if.profile is None:
+        profile = measure(valid, report=report)
+        warnings = (*warnings, *store.save_profile(valid, profile))
+    if profile is not None and here:
+        profile, unsaved = with_layers(valid, profile, report=report)
+        warnings = (*warnings, *unsaved)
+    times = times_of(valid.system, valid.platform, profile)
+    warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
+    if joint:
+        together = map_jointly(
+            valid,
+            profile,
+            times,
+            known[search],
+            budget=budget,
+            seed=seed,
+            run_here=what_if.profile is None,
+            report=report,
+        )
+        # The best there is, even if something is late; `check` would refuse more engines than fit.
+        fits = together.verdict is not None and not together.verdict.engines
+        keep = what_if.kept and bool(together.mapping.groups) and fits
+        stored = store.save_mapping(valid, together.mapping) if keep else None
+        told = (*valid.diagnostics, *warnings, *together.diagnostics)
+        return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
+    problem = problem_of(valid, times, profile)
+    _require(problem, objective)
+    runnable = here and not missing(valid.system)
+    if runnable:
+        require_buildable(valid)
+    found = known[search].run(
+        problem,
+        seed=seed,
+        budget=budget,
+        progress=report,
+        measure=_Runs(valid, profile) if runnable else None,
+        objective=objective,
+    )
+    stored = store.save_mapping(valid, found) if what_if.kept else None
+    return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def supposed(valid: Valid, what_if: WhatIf) -> Valid:
+    """The text with other periods or fewer cores."""
+    system, platform = valid.system, valid.platform
+    if what_if.fps is not None:
+        period = Fraction(10**9) / what_if.fps
+        system = replace(system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps))
+    if what_if.cores is not None:
+        pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
+        platform = replace(platform, pools=pools)
+    return replace(valid, system=system, platform=platform)
+
+
+def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:
+    """A warning for networks that stay off the accelerators of a platform because nobody measured them there."""
+    platform = valid.platform
+    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind != "cpu")
+    known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
+    known |= {p.task for p in valid.system.pins if p.platform == platform.name}
+    off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
+    if not kinds or not off:
+        return ()
+    message = f"no times of {listed(off)} on a {one_of(kinds)} of `{platform.name}` are known: only CPUs are considered"
+    help_text = "measure on the board with `flowc profile`, or pin networks with a `wcet`"
+    return (Diagnostic("F612", message, None, help=help_text, severity="warning"),)
+
+
+def _require(problem: Problem, objective: Objective) -> None:
+    if not problem.apps:
+        raise Faults([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
+    if not problem.cpus:
+        message = f"platform `{problem.platform.name}` has no cpu"
+        raise Faults([Diagnostic("F603", message, problem.platform.span, help="add `cpu core[4]`")])
+    silent = [n for n, d in problem.networks.items() if d.energy is None]
+    if objective == "energy" and (silent or not problem.networks):
+        what = f"of `{silent[0]}` on every kind of processor" if silent else "of a network"
+        message = f"the profile does not say the energy {what}"
+        help_text = "give `energy_nj` for its entries, or choose another --objective"
+        raise Faults([Diagnostic("F607", message, None, help=help_text)])
+
+
+# -- what is known -----------------------------------------------------------------------------------------------------
+def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
+    """What a search gets: mean times per kind of processor, and networks with their parts."""
+    apps, platform = valid.system.apps, valid.platform
+    pins = pinned(apps, platform, valid.system.pins)[0]
+    given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
+    kinds = {pool.kind for pool in platform.pools}
+    means: dict[str, dict[str, float]] = {}
+    networks: dict[str, Divisible] = {}
+    for app in apps:
+        cyclic = {name for component in components(app) for name in component}
+        for task in app.tasks:
+            known = times.of[task.name]
+            means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(task, kinds, times)
+            if task.network is not None and task.name not in (*pins, *cyclic) and task.name not in given:
+                networks[task.name] = _divisible(task, known, means[task.name], profile, platform)
+    held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
+    problem = Problem(
+        apps,
+        platform,
+        valid.repetition,
+        means,
+        pins,
+        networks,
+        held=held,
+        transfer=transfer_model(profile.transfers if profile else ()),
+        runtime_ns=(profile.firing_ns or 0.0) if profile else 0.0,
+    )
+    return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
+
+
+def _guessed(task: Task, kinds: set[str], times: Times) -> dict[str, float]:
+    """A time for what has none: it has to go somewhere."""
+    code = {i.kind for i in task.implementations} & kinds
+    return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, 1.0))
+
+
+def _divisible(
+    task: Task,
+    known: MappingABC[str, FiringTime],
+    means: dict[str, float],
+    profile: Profile | None,
+    platform: Platform,
+) -> Divisible:
+    whole = Divisible(
+        (task.name,),
+        Costs({k: [ns] for k, ns in means.items()}, dict.fromkeys(means, 0.0), (), lambda a, b, count: 0.0),
+    )
+    entries: dict[str, ProfileEntry] = {kind: t.entry for kind, t in known.items() if t.entry is not None}
+    if not entries or not may_be_cut(task) or profile is None:
+        return whole
+    assert task.network is not None
+    try:
+        barred = barred_from_dla(task, platform)
+        return divisible(read_chain(Path(task.network.path), fixed_shapes(task)), entries, profile.transfers, barred)
+    except NetworkFault:
+        return whole
+
+
+# -- measured runs -----------------------------------------------------------------------------------------------------
+class _Runs:
+    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Faults."""
+
+    def __init__(self, valid: Valid, profile: Profile | None) -> None:
+        self._valid, self._profile = valid, profile
+
+    def __call__(self, mapping: Mapping) -> Measurement:
+        valid = self._valid.mapped(mapping)
+        times = times_of(valid.system, valid.platform, self._profile)
+        expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
+        seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
+        deployed = plan(valid, times, place(valid, times))
+        seen = run_elsewhere(valid.system, deployed, seconds, strict=False, paced=False)
+        silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
+        if silent:
+            message = f"`{silent[0]}` finished no frame while it was measured"
+            help_text = "a source has to deliver at least one iteration"
+            raise Faults([Diagnostic("F606", message, None, help=help_text)])
+        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)

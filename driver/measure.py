@@ -1,0 +1,204 @@
+"""Measuring an application here: it is built for one core, run, and every task and layer gets its times.
+
+In: a valid system. Out: a profile. Nothing of it is kept but by `profile`, the verb, and where a search goes on for
+long (`with_layers`). Times on GPUs and DLAs are those of `devices`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..analysis.dataflow.order import TooLong
+from ..codegen.deploy import Deployed, deploy, sequential
+from ..dsl.modules import local_modules
+from ..model.application import Task
+from ..model.diagnostic import Diagnostic, Faults, listed
+from ..model.profile import LayerTime, Profile, ProfileEntry
+from ..model.system import System
+from ..networks.onnx.cuts import read_chain
+from ..networks.onnx.interface import NetworkFault
+from ..networks.quantization.quantize import Loss
+from ..profiling import machine
+from ..profiling.host import host_platform
+from ..profiling.identity import task_hashes
+from ..profiling.layers import layer_times
+from ..profiling.measure import MeasurementFailed, Seen, run_build
+from ..profiling.measure import profile as profile_of
+from . import store
+from .build import require_buildable, too_long, write_program
+from .check import Report, Valid, prepare
+
+#: Seconds that a build without a stored profile measures the application for, and seconds for layers of one network.
+SHORT, LAYERS = 1.5, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What was measured: `profile` speaks for the tasks of the text among `entries`.
+
+    `path` is where it is stored, None where that was not possible. `noise`: by so much equal work differs now.
+    """
+
+    profile: Profile
+    entries: tuple[ProfileEntry, ...]
+    path: Path | None
+    noise: float
+    losses: dict[str, tuple[Loss, ...]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def profile(
+    path: str | Path, *, platform: str = "host", seconds: float = 5.0, report: Report | None = None
+) -> Profiled:
+    """Measure every task and network of a text on this machine, and store the times beside it. Raises Faults.
+
+    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
+    """
+    from .devices import has_gpu, measure_devices
+
+    valid = prepare(path, platform=platform, report=report).require()
+    measured = measure(valid, seconds=seconds, report=report)
+    unsaved = store.save_profile(valid, measured)
+    on_board = any(pool.kind != "cpu" for pool in valid.platform.pools) and has_gpu()
+    if on_board:
+        measured = measure_devices(valid, measured, seconds, report)
+        unsaved = store.save_profile(valid, measured)
+    stored, _ = store.read_profile(valid)  # with the layers that are known
+    if valid.platform.name == "host" or on_board:
+        measured, _ = with_layers(valid, stored or measured, seconds, report)
+    tasks = task_hashes(valid.system)
+    own = tuple(e for e in measured.entries if e.subject in tasks)
+    place = None if unsaved else store.profile_path(valid.system, valid.platform)
+    return Profiled(measured, own, place, machine.noise(), valid.losses, unsaved)
+
+
+def measure(valid: Valid, *, seconds: float = SHORT, report: Report | None = None) -> Profile:
+    """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
+    require_buildable(valid)
+    _require_twins(valid)
+    if report is not None:
+        report(f"measuring {valid.system.stem} for {seconds:g} s")
+    host, plain = host_platform(), without_periods(valid.system)
+    try:
+        deployed = deploy(plain, host, sequential(plain, host), valid.repetition, {}, local_modules)
+    except TooLong as error:
+        raise too_long(valid.system, error) from error
+    seen = run_deployed(valid.system, deployed, seconds, strict=True)
+    tasks = [*valid.tasks.values()]
+    result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen)
+    if valid.platform.name != "host":
+        result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
+    silent = [t.name for t in tasks if not seen.samples.get(t.name)]
+    if silent:
+        message = f"the stream ended before {listed(silent)} fired once"
+        help_text = "a source has to deliver at least one iteration"
+        raise Faults([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
+    return result
+
+
+def without_periods(system: System) -> System:
+    """The same at full speed."""
+    return replace(system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in system.apps))
+
+
+def _require_twins(valid: Valid) -> None:
+    """Measuring here runs everything on a CPU. Raises Faults for what has code for a GPU only."""
+    faults = []
+    for task in valid.tasks.values():
+        if task.network is None and task.implementation_on("cpu") is None and task.reference is None:
+            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor tried here"
+            help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
+            faults.append(Diagnostic("F610", message, task.span, help=help_text))
+    if faults:
+        raise Faults(list(dict.fromkeys(faults)))
+
+
+def run_deployed(system: System, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
+    """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
+
+    Raises Faults when it fails.
+    """
+    return run_elsewhere(system, deployed, seconds, strict=strict, paced=not strict)
+
+
+def run_elsewhere(system: System, deployed: Deployed, seconds: float, *, strict: bool, paced: bool) -> Seen:
+    """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Faults when it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "measured"
+        write_program(deployed, directory)
+        try:
+            return run_build(directory, seconds, strict=strict, paced=paced)
+        except MeasurementFailed as failure:
+            places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
+            said = str(failure).replace(places[0], "").replace(places[1], "")
+            raise Faults([_failed(system, said)]) from failure
+
+
+def _failed(system: System, said: str) -> Diagnostic:
+    tasks = sorted((t for a in system.apps for t in a.tasks), key=lambda t: -len(t.name))
+    task = next((t for t in tasks if f"task {t.name} " in said), None)
+    return Diagnostic("F606", f"the application failed while it was measured\n{said}", task.span if task else None)
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+def with_layers(
+    valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The profile with the layers of every network that could be cut, and what firings and transfers cost here.
+
+    It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
+    measured again. Raises Faults; returns what could not be stored.
+    """
+    seconds = LAYERS if seconds is None else seconds
+    tasks = {name: t for name, t in valid.tasks.items() if may_be_cut(t)}
+    unsaved: set[Diagnostic] = set()
+    if profile.firing_ns is None:
+        if report is not None:
+            report("measuring what the runtime adds to firings and hand-overs")
+        costs = machine.runtime_costs()
+        profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        unsaved.update(store.save_profile(valid, profile))
+    for position, e in enumerate(profile.entries):
+        task = tasks.get(e.subject)
+        if task is None or e.processor != "cpu" or e.layers:
+            continue
+        known = {k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor}
+        layered = _layered(e, task, known.get(e.content_hash), seconds, report)
+        entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
+        profile = replace(profile, entries=entries)
+        unsaved.update(store.save_profile(valid, profile))
+    return profile, tuple(unsaved)
+
+
+def _layered(
+    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, report: Report | None
+) -> ProfileEntry:
+    assert task.network is not None
+    if same is not None:
+        return replace(e, layers=same.layers, overhead_ns=same.overhead_ns)
+    if report is not None:
+        report(f"measuring the layers of {task.name} for {seconds:g} s")
+    path = Path(task.network.path)
+    try:
+        chain = read_chain(path, fixed_shapes(task))
+        times = layer_times(path, chain, seconds)
+    except NetworkFault:  # nothing that could be cut; it runs as a whole
+        return e
+    except Exception as error:  # what ONNX Runtime raises has no common type
+        said = str(error).strip().splitlines()[0]
+        raise Faults([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
+    layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
+    return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
+
+
+def may_be_cut(task: Task) -> bool:
+    """Is it a network that searches may cut, so that times of its layers matter?"""
+    return task.network is not None and not task.network.model and task.network.batch == 1
+
+
+def fixed_shapes(task: Task) -> dict[str, tuple[int, ...]]:
+    """Shapes of the inputs of a network as its task fires it."""
+    assert task.network is not None
+    return {t.name: t.type.shape for t in task.network.inputs}

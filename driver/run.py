@@ -1,0 +1,162 @@
+"""Running what was built: the program itself, its harness, and the comparison of a twin with the reference.
+
+Children handle signals themselves: they are waited for, and what they decide is handed on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .build import Built, build
+from .check import Report
+
+#: What a run gets to know as soon as something is built, before anything starts.
+OnBuilt = Callable[[Built], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A finished run: its exit status, and its report as JSON text (None where it wrote none).
+
+    `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
+    """
+
+    built: Built
+    status: int
+    report: str | None = None
+    disagreed: str = ""
+
+
+def run(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    frames: int | None = None,
+    full_speed: bool = False,
+    strict: bool = False,
+    trace: str | Path | None = None,
+    twin: bool = False,
+    force: bool = False,
+    quiet: bool = False,
+    on_built: OnBuilt | None = None,
+    on_agreed: Callable[[], None] | None = None,
+    report: Report | None = None,
+) -> Ran:
+    """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Faults of the build.
+
+    `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` checks what tasks
+    return at every firing; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
+    DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
+    its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
+    """
+    built = build(path, output, platform=platform, force=force, report=report)
+    if on_built is not None:
+        on_built(built)
+    if twin:
+        if report is not None:
+            report("comparing the twin with the sequential reference")
+        said = _disagreement(built.directory)
+        if said:
+            return Ran(built, 1, disagreed=said)
+        if on_agreed is not None:
+            on_agreed()
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "report.json"
+        command = [sys.executable, str(built.directory.resolve() / "main.py")]
+        command += ["--frames", str(frames)] if frames is not None else []
+        command += ["--full-speed"] if full_speed else []
+        command += ["--strict"] if strict else []
+        command += ["--twin"] if twin else []
+        command += ["--trace", str(Path(trace).resolve())] if trace is not None else []
+        command += ["--report", str(written), "--quiet"] if quiet else []
+        status = _execute(command, silent=quiet)
+        there = quiet and written.is_file() and written.stat().st_size
+        return Ran(built, status, written.read_text() if there else None)
+
+
+def test(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    frames: int | None = None,
+    twin: bool = False,
+    force: bool = False,
+    quiet: bool = False,
+    on_built: OnBuilt | None = None,
+    report: Report | None = None,
+) -> Ran:
+    """Build if needed, then run the harness: the program against a sequential reference. Raises Faults of the build."""
+    built = build(path, output, platform=platform, force=force, report=report)
+    if on_built is not None:
+        on_built(built)
+    command = [sys.executable, "-X", "faulthandler", "-m", "unittest", "discover", "-s", "tests", "-v"]
+    environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
+    environment |= {"FLOWC_TWIN": "1"} if twin else {}
+    status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
+    return Ran(built, 1 if status not in (0, 130, 143) else status)
+
+
+def _disagreement(directory: Path) -> str:
+    """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
+    import subprocess
+
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+    done = subprocess.run(
+        command, cwd=directory, env=dict(os.environ, FLOWC_TWIN="1"), capture_output=True, text=True, check=False
+    )
+    return done.stderr or f"exit status {done.returncode}" if done.returncode else ""
+
+
+def _execute(
+    command: list[str], *, silent: bool, cwd: Path | None = None, environment: dict[str, str] | None = None
+) -> int:
+    """Run a program that handles signals itself: wait for it, and hand on what it decides."""
+    import signal
+    import subprocess
+
+    stdout = sys.stderr if silent else None
+    sys.stdout.flush()
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def hand_on(number: int, frame: object) -> None:
+        if child is None:
+            early.append(number)
+        else:
+            child.send_signal(number)
+
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
+        before[number] = signal.signal(number, hand_on)
+    try:
+        child = subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment, preexec_fn=_ends_with_me())
+        for missed in early:
+            child.send_signal(missed)
+        status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+def _ends_with_me() -> Callable[[], None]:
+    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
+    import ctypes
+    import signal
+
+    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
+    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != me:  # too late
+            os._exit(1)
+
+    return ask

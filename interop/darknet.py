@@ -1,0 +1,29 @@
+"""Darknet networks in: a .cfg with its .weights becomes an .onnx (`networks.darknet`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..model.diagnostic import Diagnostic, Faults
+from ..networks.darknet.convert import CfgFaults, is_darknet, read_darknet
+from ..networks.onnx.interface import NetworkFault
+from .registry import Imported, Request
+
+
+def is_network(path: Path) -> bool:
+    """Does a .cfg describe the layers of a network? Raises Faults where it cannot be read."""
+    try:
+        return is_darknet(path)
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
+
+
+def read(request: Request) -> Imported:
+    """The network with its weights, by default those beside the .cfg. Raises Faults."""
+    weights = request.weights or request.path.with_suffix(".weights")
+    try:
+        return Imported({request.target.name: read_darknet(request.path, weights).SerializeToString()})
+    except CfgFaults as faults:
+        raise Faults(faults.diagnostics) from faults
+    except NetworkFault as fault:
+        raise Faults([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault

@@ -1,0 +1,248 @@
+"""Which files a HOPES project has, how they are read, and where everything goes that is said about them.
+
+In: the folder that a user names. Out: a `Project` with paths that exist, the XML trees behind them, and a `Collector`
+for faults and warnings, so that one run tells all of them. Paths inside a project belong to the machine of its authors:
+files are looked for by their names, and nothing outside the project is opened. What the XML means is left to the other
+rooms.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from xml.parsers import expat
+
+from ...model.diagnostic import Diagnostic, Faults, Note
+from ...model.files import read_bytes
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element, parse
+
+#: This is no HOPES project; a HOPES project is faulty; HOPES says something that flowc does not.
+NOT_HOPES, FAULTY, LESS = "F720", "F721", "F722"
+#: HOPES writes this time where a processor cannot run something.
+CANNOT = 99999999
+_NS = {
+    "h": Fraction(3_600_000_000_000), "m": Fraction(60_000_000_000), "s": Fraction(1_000_000_000),
+    "ms": Fraction(1_000_000), "us": Fraction(1000), "ns": Fraction(1), "ps": Fraction(1, 1000),
+    "fs": Fraction(1, 1_000_000),
+}  # fmt: skip
+_LONGEST = 15
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+
+
+@dataclass(slots=True)
+class Collector:
+    """Faults and warnings of one project. What concerns many tasks alike is one warning at the first of them."""
+
+    faults: list[Diagnostic] = field(default_factory=list)
+    _warnings: list[Diagnostic] = field(default_factory=list)
+    _shared: dict[tuple[str, str], list[tuple[str, Span]]] = field(default_factory=dict)
+
+    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
+        """Something that makes the import impossible."""
+        self.faults.append(Diagnostic(FAULTY, message, span, "", tuple(notes), help_text))
+
+    def warn(self, message: str, span: Span, help_text: str = "") -> None:
+        """Something that the import leaves out or understands in its own way."""
+        self._warnings.append(Diagnostic(LESS, message, span, "", (), help_text, "warning"))
+
+    def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
+        """As `warn`, for things that are said of many: `message` follows their names."""
+        self._shared.setdefault((message, help_text), []).append((name, span))
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """All of them, in the order of the files."""
+        shared = [
+            Diagnostic(LESS, f"{listed((n for n, _ in who), 4)}: {message}", who[0][1], "", (), help_text, "warning")
+            for (message, help_text), who in self._shared.items()
+        ]
+        return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))
+
+    def attribute(self, node: Element, name: str) -> str | None:
+        """An attribute that has to be there; None after a fault."""
+        if name not in node.attributes:
+            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
+        return node.attributes.get(name)
+
+    def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:
+        """A whole number; None after a fault."""
+        if re.fullmatch("[0-9]+", text.strip()) is None or len(text.strip()) > _LONGEST:
+            self.fault(f"{of} is {shown(text)}, which is not a whole number", span)
+            return None
+        value = int(text)
+        if value < least:
+            self.fault(f"{of} is {value}: it has to be {least} at least", span)
+            return None
+        return value
+
+    def time_ns(self, text: str, unit: str, of: str, span: Span) -> Fraction | None:
+        """A time in ns; None after a fault, or after a warning where it is not said in time."""
+        value = self.whole(text, of, span)
+        if value is None:
+            return None
+        if unit in ("cycle", "count"):
+            self.warn(f"{of} is given in {unit}s: it is left out", span, "flowc knows times only")
+            return None
+        if unit not in _NS:
+            self.fault(f"{of} has the unit {shown(unit)}", span, f"there is {', '.join(_NS)}")
+            return None
+        return value * _NS[unit]
+
+    def stop(self) -> None:
+        """Raises Faults in the order of the files, if there are any."""
+        if self.faults:
+            raise Faults(sorted(self.faults, key=_place))
+
+
+def _place(d: Diagnostic) -> tuple[str, int, int]:
+    return (d.span.file, d.span.line, d.span.column) if d.span else ("", 0, 0)
+
+
+def start_of(path: Path) -> Span:
+    """The place to name where a whole file is meant."""
+    return Span(str(path), 1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the tool."""
+
+    name: str
+    graph: Path
+    files: Path
+    gui: Path | None
+
+    def named(self, said: str, near: Path) -> Path | None:
+        """The file that a path of the authors means: at that place below the project, else of that name in `near`."""
+        parts = _parts(said)
+        return self._first([self.files.joinpath(*parts), near / parts[-1]]) if parts else None
+
+    def below(self, said: str, near: Path) -> Path | None:
+        """The file at that place below the project, or below `near`."""
+        parts = _parts(said)
+        return self._first([self.files.joinpath(*parts), near.joinpath(*parts)]) if parts else None
+
+    def _first(self, candidates: Iterable[Path]) -> Path | None:
+        root = self.files.resolve()
+        return next((p for p in candidates if os.path.isfile(p) and p.resolve().is_relative_to(root)), None)
+
+    def beside(self, kind: str) -> list[Path]:
+        """The files `*_KIND.xml` of the project, the one that is called like it first."""
+        found = sorted(p for p in self.files.glob(f"*_{kind}.xml") if os.path.isfile(p))
+        return sorted(found, key=lambda p: p.name != f"{self.name}_{kind}.xml")
+
+
+def _parts(said: str) -> tuple[str, ...]:
+    """A path without its beginning; nothing where there is none, or it leads upwards."""
+    parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
+    return () if ".." in parts else parts
+
+
+def locate(folder: Path) -> Project:
+    """The project in a folder: that of a project, its `NAME.files`, or a `CICTask`. Raises Faults (F720)."""
+    if not os.path.exists(folder):
+        raise Faults([Diagnostic(NOT_HOPES, f"there is no `{folder}`", None)])
+    places = [folder / "CICTask", folder]
+    inside = []
+    if os.path.isdir(folder):
+        inside = sorted(
+            p for p in folder.iterdir() if p.suffix == ".files" and os.path.isfile(p / "CICTask" / "task.xml")
+        )
+    if len(inside) > 1:
+        names = listed(p.stem for p in inside)
+        help_text = f"import one of them, such as `{inside[0]}`"
+        raise Faults([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
+    places += [inside[0] / "CICTask"] if inside else []
+    places += [folder.with_name(f"{folder.name}.files") / "CICTask"]  # the file of the tool was named
+    cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
+    if cic is None:
+        help_text = "name the folder with `NAME.files`, or a `CICTask` folder with its task.xml"
+        message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
+        raise Faults([Diagnostic(NOT_HOPES, message, None, help=help_text)])
+    around = cic.parent
+    # A CICTask on its own: `CICTask/..` may be anything, and is no part of it.
+    files = around if around.suffix == ".files" or cic.name == "CICTask" else cic
+    gui = around.with_suffix("") if around.suffix == ".files" else None
+    name = around.stem if around.suffix == ".files" else around.resolve().name
+    return Project(name, cic / "task.xml", files, gui if gui is not None and os.path.isfile(gui) else None)
+
+
+def read_xml(path: Path, say: Collector, *roots: str) -> Element | None:
+    """The root element, which has to be one of `roots`; None after a fault."""
+    data = _bytes(path, say)
+    return None if data is None else _tree(str(path), data, say, roots)
+
+
+def _tree(path: str, data: bytes, say: Collector, roots: Sequence[str]) -> Element | None:
+    try:
+        root = parse(path, data, FAULTY)
+    except Faults as fault:
+        say.faults += fault.diagnostics
+        return None
+    if root.tag not in roots:
+        say.fault(f"the root of this XML is {shown(root.tag)}, not `{roots[0]}`", root.span)
+        return None
+    return root
+
+
+def read_text(path: Path, say: Collector) -> str | None:
+    """A file that is a text; None after a fault."""
+    data = _bytes(path, say)
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        say.fault("this file is not a text", start_of(path), "write it as UTF-8")
+        return None
+
+
+def _bytes(path: Path, say: Collector) -> bytes | None:
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        say.fault(f"`{path}` cannot be read: {error.strerror}", start_of(path))
+        return None
+
+
+def embedded(path: Path, say: Collector) -> Element | None:
+    """The architecture that the file of the tool holds as text inside `schematic`; None where there is none."""
+    data = _bytes(path, say)
+    if data is None or _tree(str(path), data, say, ("project",)) is None:
+        return None
+    for line, text in _schematics(data):
+        bare = _DECLARATION.sub(lambda found: "\n" * found.group().count("\n"), text)
+        if "<CIC_Architecture" in bare:
+            return _tree(str(path), ("\n" * (line - 1) + bare).encode(), say, ("CIC_Architecture",))
+    return None
+
+
+def _schematics(data: bytes) -> Iterator[tuple[int, str]]:
+    """The texts of all `schematic` elements with their first lines. The XML was parsed before: it has no entities."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = False
+    found: list[tuple[int, list[str]]] = []
+    inside = [False]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        inside[0] = tag == "schematic"
+
+    def end(tag: str) -> None:
+        inside[0] = False
+
+    def opened() -> None:
+        # What stands between the tag and `<![CDATA[` is no part of the text that counts.
+        if inside[0]:
+            found.append((parser.CurrentLineNumber, []))
+
+    def text(part: str) -> None:
+        if inside[0] and found:
+            found[-1][1].append(part)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartCdataSectionHandler, parser.CharacterDataHandler = opened, text
+    parser.Parse(data, True)
+    return ((line, "".join(parts)) for line, parts in found)

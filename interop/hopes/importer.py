@@ -1,0 +1,154 @@
+"""Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a mapping and times.
+
+In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks and networks without code, apps
+with period and priority, rates from sizes), the platform, the mapping of the authors, stubs for the code, and times,
+which become a `Profile` as soon as the content hashes of the tasks are known. All faults of a project are told at once.
+The rooms `hopes_*` read and write the parts; writing files and hashing tasks is left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.diagnostic import Diagnostic
+from ...model.mapping import Mapping as Placements
+from ...model.profile import Profile
+from .. import registry
+from ..content import content
+from ..names import shown
+from ..registry import Request
+from .files import Collector, Project, locate, start_of
+from .groups import flow_of
+from .mapping import Places, places_of, states_of
+from .networks import Costs, HopesNetwork, network_of, task_times
+from .pins import mapping_text, pins_of
+from .platform import Board, board_of
+from .tasks import Task, Way, every, graph_of
+from .text import Texts, texts_of
+from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
+
+__all__ = ["Imported", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`text` is the application; `files` are the other texts by their names, to stand beside it.
+
+    `stubs` is the name and the text of a file that is the user's as soon as it exists. `platform` is the name of the
+    board, and "" where the project has none; `mapping` is what its authors decided.
+    """
+
+    text: str
+    warnings: tuple[Diagnostic, ...]
+    files: Mapping[str, str]
+    stubs: tuple[str, str]
+    platform: str
+    mapping: Placements | None
+    times: tuple[TaskTimes, ...]
+    host: str
+
+    @property
+    def platform_file(self) -> str:
+        """The one of `files` that declares the platform; "" where there is none."""
+        return f"{self.platform}.flow" if self.platform else ""
+
+    def given(self, path: str, data: bytes) -> Given:
+        """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises Faults."""
+        return read_times(path, data, self.times)
+
+    def profile(self, hashes: Mapping[str, str], given: Given | None = None) -> Profile:
+        """The times as a profile of the platform; `hashes` are the content hashes of the tasks of the text.
+
+        `given` are further times: they come before those of HOPES, and a network has no layers on those kinds.
+        """
+        return profile_of(self.platform, self.host, self.times, hashes, given or {})
+
+
+def read(folder: Path, stem: str | None = None) -> Imported:
+    """Import the project in a folder; `stem` is that of the file that the text will be in.
+
+    Raises Faults with everything that is wrong.
+    """
+    project, say = locate(folder), Collector()
+    graph = graph_of(project, say)
+    tasks = every(graph) if graph is not None else {}
+    networks = dict(_networks(project, tasks, say))
+    board = board_of(project, (n.architecture for n in networks.values() if n.architecture is not None), say)
+    own = _own_times(project, tasks, say)
+    places = Places("", {}, {})
+    if graph is not None and board is not None:
+        check_types([*own.values(), *(costs for n in networks.values() for costs in n.times.values())], board, say)
+        places = places_of(project, tasks, networks, board, states_of(project, graph, say), say)
+    for path in project.beside("schedule"):
+        say.warn("schedules are not imported", start_of(path), "flowc computes its own")
+    say.stop()
+    assert graph is not None  # that would be a fault
+    flow = flow_of(graph, say)
+    say.stop()
+    name = stem or project.name
+    texts = texts_of(graph.name, flow, networks, _about(project, board), f"{name}_tasks.py")
+    stubs = f"{name}_tasks.py", texts.stubs
+    if board is None:
+        say.warn("there is no architecture: platform, mapping and times are not imported", start_of(project.graph))
+        return Imported(texts.application, say.warnings(), {}, stubs, "", None, (), "")
+    times = times_of(tasks, own, networks, board, texts.names, say)
+    files = {f"{board.name}.flow": board.text()}
+    mapping = _mapping(board, texts, places, networks) if places.file else None
+    if mapping is not None:
+        files |= _written(name, board, mapping, places)
+    host = f"times of the HOPES project {project.name}"
+    return Imported(texts.application, say.warnings(), files, stubs, board.name, mapping, times, host)
+
+
+def imported(request: Request) -> registry.Imported:
+    """The project of a request as texts, with its times as a profile. Raises Faults."""
+    found = read(request.path, request.target.stem)
+    given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
+    name, code = found.stubs
+    return registry.Imported(
+        {request.target.name: found.text, **found.files},
+        found.warnings,
+        {name: code},
+        found.platform_file,
+        (lambda hashes: found.profile(hashes, given)) if found.platform else None,
+    )
+
+
+def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> Iterator[tuple[Way, HopesNetwork]]:
+    """The networks of all external tasks; files that several of them name are read once."""
+    known: dict[tuple[tuple[str, str], ...], HopesNetwork | None] = {}
+    for way, task in tasks.items():
+        if task.kind == "network":
+            files = tuple(sorted(task.network.items()))
+            if files not in known:
+                known[files] = network_of(task, project, say)
+            network = known[files]
+            if network is not None:
+                yield way, network
+
+
+def _own_times(project: Project, tasks: Mapping[Way, Task], say: Collector) -> dict[str, Costs]:
+    """What a profile of the project says of its own tasks, by their full names."""
+    files = project.beside("profile")
+    return task_times(files[0], ["_".join(way) for way in tasks], say) if files else {}
+
+
+def _about(project: Project, board: Board | None) -> Iterator[str]:
+    yield f"Imported from the HOPES project {shown(project.name)}."
+    if board is not None:
+        yield f"Its platform is in {board.name}.flow: `--platform {board.name}.flow`."
+
+
+def _mapping(board: Board, texts: Texts, places: Places, networks: Mapping[Way, HopesNetwork]) -> Placements:
+    placements, plans = pins_of(texts.names, places, networks, board)
+    why = (f"the mapping of the authors, from {Path(places.file).name}",)
+    return Placements(board.name, placements, (), "hopes", plans, why=why)
+
+
+def _written(stem: str, board: Board, mapping: Placements, places: Places) -> dict[str, str]:
+    """The mapping in words, and as data for a comparison: it is no mapping that a search has stored."""
+    use = (f"{stem}.flow", f"{board.name}.flow")
+    text = mapping_text(board, mapping.placements, mapping.networks, use, Path(places.file).name)
+    return {f"{stem}.{board.name}.flow": text, f"{stem}.{board.name}.authors.json": mapping.to_json({})}

@@ -1,0 +1,218 @@
+"""The mapping that the authors of a HOPES project made: which task, and which layer of a network, runs where.
+
+In: `NAME_mapping.xml` of the project, the mapping files of its networks, and the states of its control tasks. Out: the
+processors of each task and each layer in the names of the platform. The set of a state that runs something counts;
+`Default` is a placeholder where there are others. Pins and plans are left to `hopes_text`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...model.diagnostic import did_you_mean, one_of
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element
+from .files import Collector, Project, read_xml
+from .networks import HopesNetwork
+from .platform import Board
+from .tasks import Graph, Task, Way
+
+_PLACEHOLDER = "Default"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Processors by task, and by layer for networks; `file` is where they were said, "" for nowhere."""
+
+    file: str
+    tasks: Mapping[Way, tuple[str, ...]]
+    layers: Mapping[Way, Mapping[str, str]]
+
+
+def states_of(project: Project, graph: Graph, say: Collector) -> tuple[str, ...]:
+    """The states of control tasks that run something; what they switch is not imported."""
+    active: list[str] = []
+    for control in (t for t in graph.tasks.values() if t.kind == "control"):
+        path = project.graph.parent / f"{control.name}.xml"
+        root = read_xml(path, say, "fsms") if os.path.isfile(path) else None
+        states = [s for s in root.below() if s.tag == "state"] if root is not None else []
+        for state in states:
+            applications = [a for a in state.below() if a.tag == "application"]
+            for a in applications:
+                name = a.attributes.get("name", "")
+                if name not in graph.tasks:
+                    say.fault(f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks))
+            if applications:
+                active.append(state.attributes.get("name", ""))
+        if root is not None and states:
+            names = listed(s.attributes.get("name", "") for s in states)
+            message = f"the scenarios of {shown(control.name)} are not imported: {names}"
+            say.warn(message, root.span, "all apps run all the time")
+    return tuple(dict.fromkeys(active))
+
+
+def places_of(
+    project: Project, tasks: Mapping[Way, Task], networks: Mapping[Way, HopesNetwork], board: Board,
+    states: tuple[str, ...], say: Collector,
+) -> Places:  # fmt: skip
+    """Where the authors run everything; tasks that they do not speak of are left out."""
+    found = _Places(tasks, networks, board, states, say)
+    files = project.beside("mapping")
+    for path in files[:1]:
+        root = read_xml(path, say, "CIC_Mapping")
+        if root is not None:
+            found.project(root)
+    for path in files[1:]:
+        say.warn(f"`{path.name}` is not imported: the mapping is in `{files[0].name}`", Span(str(path), 1, 1, 1, 1))
+    for way, network in networks.items():
+        if network.mapping is not None:
+            found.network(way, network, network.mapping)
+    if not files and not found.layers:
+        return Places("", {}, {})
+    if files:
+        missing = [way for way, task in tasks.items() if task.kind == "task" and way not in found.tasks]
+        if missing:
+            message = f"{listed(('_'.join(w) for w in missing), 4)}: the mapping says nothing of this"
+            say.warn(message, Span(str(files[0]), 1, 1, 1, 1), "the search places it")
+    name = str(files[0]) if files else str(next(n.mapping for n in networks.values() if n.mapping))
+    return Places(name, found.tasks, found.layers)
+
+
+@dataclass(slots=True)
+class _Places:
+    known: Mapping[Way, Task]
+    networks: Mapping[Way, HopesNetwork]
+    board: Board
+    states: tuple[str, ...]
+    say: Collector
+    tasks: dict[Way, tuple[str, ...]] = field(default_factory=dict)
+    layers: dict[Way, dict[str, str]] = field(default_factory=dict)
+    _seen: dict[Way, Span] = field(default_factory=dict)
+
+    # -- the project's own -------------------------------------------------------------------------------------------
+    def project(self, root: Element) -> None:
+        names = {"_".join(way): way for way in self.known}
+        for node in root.all("task"):
+            way = self._way(node, names)
+            if way is None:
+                continue
+            task = self.known[way]
+            places = self._processors(node, task.stateful and task.kind == "task")
+            if task.kind == "network":
+                what = "the place of an external task itself is not imported: its layers have their own"
+                self.say.warn_together(task.name, what, node.span)
+            elif task.kind == "task" and places:
+                self.tasks[way] = places
+        for node in root.all("externalTask"):
+            way = self._way(node, names)
+            if way is not None and way in self.networks:
+                prefix = f"{node.attributes['name']}_"
+                self.layers[way] = dict(self._layers(way, self.networks[way], node.all("childTask"), prefix))
+            elif way is not None and self.known[way].kind != "network":
+                self.say.fault(f"{shown(node.attributes['name'])} is no external task", node.span)
+        for node in root.all("library", "multicast"):
+            self.say.warn_together(node.tag, "mappings of libraries and multicast groups are not imported", node.span)
+
+    def _way(self, node: Element, names: Mapping[str, Way]) -> Way | None:
+        name = self.say.attribute(node, "name")
+        if name is None:
+            return None
+        # What is inside a composite without a graph is not known, and that was said.
+        unknown = ["_".join(way) for way, task in self.known.items() if task.kind == "graph" and task.graph is None]
+        if name not in names and not any(name.startswith(f"{prefix}_") for prefix in unknown):
+            self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
+        return names.get(name)
+
+    # -- networks ----------------------------------------------------------------------------------------------------
+    def network(self, way: Way, network: HopesNetwork, path: Path) -> None:
+        """The mapping file of a network; that of the project comes first."""
+        root = read_xml(path, self.say, "CIC_Mapping")
+        if root is None:
+            return
+        own = dict(self._layers(way, network, root.all("task"), ""))
+        if way not in self.layers:
+            self.layers[way] = own
+        elif own != self.layers[way]:
+            layer = next(n for n in network.everything if own.get(n) != self.layers[way].get(n))
+            message = f"layer {shown(layer)} of {shown('_'.join(way))} has another place in the mapping of the project"
+            self.say.warn(message, root.span, "that of the project is taken")
+
+    def _layers(
+        self, way: Way, network: HopesNetwork, nodes: Iterable[Element], prefix: str
+    ) -> Iterator[tuple[str, str]]:
+        known = network.everything
+        missing = dict.fromkeys(known)
+        last: Span | None = None
+        for node in nodes:
+            said = self.say.attribute(node, "name")
+            if said is None:
+                continue
+            name, last = said.removeprefix(prefix), node.span
+            if name not in known:
+                help_text = did_you_mean(name, known)
+                self.say.fault(f"{shown(network.name)} has no layer {shown(name)}", node.span, help_text)
+                continue
+            missing.pop(name, None)
+            for place in self._processors(node, True)[:1]:
+                self._able(network, name, place, node.span)
+                yield name, place
+        if missing and last is not None:
+            self.say.fault(f"the mapping of {shown('_'.join(way))} says nothing of {listed(missing)}", last)
+
+    def _able(self, network: HopesNetwork, layer: str, place: str, span: Span) -> None:
+        pool = self.board.pool_of(place)
+        costs = network.times.get(layer)
+        if costs is not None and pool.kind not in {self.board.kind_of(t) for t in costs}:
+            what = f"a layer stands on {shown(pool.name)}, where {shown(network.name)} cannot run it by its profile"
+            self.say.warn_together(layer, what, span)
+
+    # -- processors --------------------------------------------------------------------------------------------------
+    def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
+        """The processors of the set that counts; one, where firings cannot be shared."""
+        holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
+        sets = [(device, s) for device, holder in holders for s in holder.all("mappingSet")]
+        chosen = self._chosen(node, [s.attributes.get("name", "") for _, s in sets])
+        found: list[str] = []
+        for device, s in sets:
+            if s.attributes.get("name", "") == chosen:
+                found += filter(None, (self._processor(device, p) for p in s.all("processor")))
+        if len(found) > 1 and single:
+            what = "several processors for a task that keeps state: the first is taken"
+            self.say.warn_together(node.attributes.get("name", "?"), what, node.span)
+        return tuple(dict.fromkeys(found[:1] if single else found))
+
+    def _chosen(self, node: Element, names: list[str]) -> str:
+        if not names:
+            self.say.fault("this mapping has no set", node.span, 'write `<mappingSet name="Default">`')
+            return ""
+        wanted = [s for s in self.states if s in names] or [n for n in names if n != _PLACEHOLDER] or names
+        if len(set(wanted)) > 1:
+            what = f"of several mappings, {shown(wanted[0])} is taken"
+            self.say.warn_together(node.attributes.get("name", "?"), what, node.span)
+        return wanted[0]
+
+    def _processor(self, device: str, node: Element) -> str | None:
+        name, text = self.say.attribute(node, "pool"), self.say.attribute(node, "localId")
+        if name is None or text is None:
+            return None
+        number = self.say.whole(text, "the localId", node.span)
+        pool = self.board.pool(name, device) or self.board.pool(name)
+        if pool is None:
+            there = [p.element for p in self.board.pools]
+            help_text = did_you_mean(name, there) or f"there is {one_of(there)}"
+            self.say.fault(f"there is no processor {shown(name)}", node.span, help_text)
+            return None
+        if number is None:
+            return None
+        if number >= pool.count:
+            self.say.fault(f"{shown(name)} has {pool.count} processors, and no number {number}", node.span)
+            return None
+        if not pool.kind:
+            what = "the place of a task on a processor that is left out"
+            self.say.warn_together(pool.element, what, node.span)
+            return None
+        return pool.processor(number)

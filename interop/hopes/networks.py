@@ -1,0 +1,268 @@
+"""External tasks of HOPES: the layers of a network, and what each takes on every type of processor.
+
+In: the files that an external task names, a `.prototxt` with the layers and a CIC profile with their times; and the
+profile of a project's own tasks. Out: a `HopesNetwork` with its layers in order, and times in ns by type of processor;
+a type that cannot run a layer is left out. Which kind of processor a type is, is left to `hopes_platform`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+from ...model.diagnostic import did_you_mean
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element
+from .files import CANNOT, Collector, Project, read_text, read_xml, start_of
+from .tasks import Task
+
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<text>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\s{}:"'\#]+)|(?P<sign>[{}:])|(?P<bad>.)"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """ns of one firing: what HOPES calls the value, and the bound `Maximum` where it is said."""
+
+    value: Fraction
+    worst: Fraction
+    span: Span | None = None
+
+
+#: By type of processor, as HOPES calls it.
+Costs = dict[str, Cost]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer, with those it reads."""
+
+    name: str
+    reads: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class HopesNetwork:
+    """`name` is that of the network's file; `pre` and `post` are the layers around `layers`, None where there is none.
+
+    `times` has an entry for each of them that was profiled; `mapping` is the file with the authors' own mapping.
+    """
+
+    name: str
+    pre: str | None
+    layers: tuple[str, ...]
+    post: str | None
+    times: Mapping[str, Costs]
+    profile: Path | None
+    mapping: Path | None
+    architecture: Path | None
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """All layers from front to back."""
+        return (*filter(None, [self.pre]), *self.layers, *filter(None, [self.post]))
+
+
+def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | None:
+    """The network of an external task; None after a fault."""
+    near = project.graph.parent
+    files: dict[str, Path | None] = {}
+    for key in ("networkFile", "profileFile", "mappingFile", "architectureFile"):
+        said = task.network.get(key, "")
+        files[key] = project.named(said, near) if said else None
+        if said and files[key] is None:
+            message = f"the {key} of {shown(task.name)} is missing: there is no {shown(said)}"
+            say.fault(message, task.span, f"put it into `{near}`")
+    if not task.network.get("networkFile"):
+        say.fault(f"{shown(task.name)} is external, but names no networkFile", task.span)
+    path = files["networkFile"]
+    if path is None:
+        return None
+    layers = _layers(path, say)
+    if layers is None:
+        return None
+    names = [layer.name for layer in layers]
+    profile = files["profileFile"]
+    times = dict(_profile(profile, names, say)) if profile is not None else {}
+    pre = names.pop(0) if names and names[0].lower() == "pre" else None
+    post = names.pop() if names and names[-1].lower() == "post" else None
+    if not names:
+        say.fault("this network has no layers", start_of(path))
+        return None
+    return HopesNetwork(
+        path.stem, pre, tuple(names), post, times, profile, files["mappingFile"], files["architectureFile"]
+    )
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+def _layers(path: Path, say: Collector) -> list[Layer] | None:
+    """The layers of a prototxt in its order; None after a fault."""
+    text = read_text(path, say)
+    if text is None:
+        return None
+    try:
+        fields = _fields(list(_tokens(str(path), text)))
+    except _Unreadable as fault:
+        say.fault(fault.message, fault.span)
+        return None
+    layers: list[Layer] = []
+    tops: dict[str, str] = {}
+    for key, value, span in fields:
+        if key not in ("layer", "layers") or isinstance(value, str):
+            continue
+        said = {k: v for k, v, _ in value if isinstance(v, str)}
+        if "name" not in said:
+            say.fault("this layer has no name", span)
+            continue
+        bottoms = [(v, at) for k, v, at in value if k == "bottom" and isinstance(v, str)]
+        for bottom, at in bottoms:
+            if bottom not in tops:
+                help_text = did_you_mean(bottom, tops) or "layers stand in the order in which they run"
+                say.fault(
+                    f"layer {shown(said['name'])} reads {shown(bottom)}, which no layer above makes", at, help_text
+                )
+        if any(said["name"] == layer.name for layer in layers):
+            say.fault(f"two layers are called {shown(said['name'])}", span)
+            continue
+        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
+        layers.append(Layer(said["name"], reads, span))
+        tops.update((v, said["name"]) for k, v, _ in value if k == "top" and isinstance(v, str))
+    if not layers:
+        say.fault("this network has no layers", start_of(path), 'write `layer { name: "..." }`')
+        return None
+    skips = [b for a, b in pairwise(layers) if b.reads != (a.name,)]
+    if skips:
+        message = f"this network is no chain: {listed(s.name for s in skips)} read other layers than the one before"
+        say.warn(message, skips[0].span, "only the times of layers are imported, not what crosses between them")
+    return layers
+
+
+Field = tuple[str, "str | list[Field]", Span]
+
+
+class _Unreadable(Exception):
+    def __init__(self, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.message, self.span = message, span
+
+
+def _tokens(path: str, text: str) -> Iterable[tuple[str, str, Span]]:
+    line, start = 1, 0
+    for match in _TOKEN.finditer(text):
+        column = match.start() - start + 1
+        span = Span(path, line, column, line, column + len(match.group()))
+        kind = match.lastgroup
+        if kind == "bad":
+            raise _Unreadable(f"{shown(match.group())} does not belong here", span)
+        if kind is not None:
+            yield kind, match.group().strip("\"'") if kind == "text" else match.group(), span
+        breaks = match.group().count("\n")
+        if breaks:
+            line, start = line + breaks, match.start() + match.group().rindex("\n") + 1
+
+
+def _fields(tokens: list[tuple[str, str, Span]]) -> list[Field]:
+    """`key: value` and `key { ... }` of a prototxt, nested."""
+    stack: list[list[Field]] = [[]]
+    opened: list[tuple[str, Span]] = []
+    position = 0
+    while position < len(tokens):
+        kind, text, span = tokens[position]
+        after = tokens[position + 1][:2] if position + 1 < len(tokens) else ("end", "")
+        if (kind, text) == ("sign", "}") and opened:
+            fields = stack.pop()
+            key, at = opened.pop()
+            stack[-1].append((key, fields, at))
+            position += 1
+        elif kind == "word" and after == ("sign", "{"):
+            opened.append((text, span))
+            stack.append([])
+            position += 2
+        elif kind == "word" and after == ("sign", ":") and position + 2 < len(tokens):
+            of, value, _ = tokens[position + 2]
+            if of == "sign" and value == "{":
+                opened.append((text, span))
+                stack.append([])
+            elif of == "sign":
+                raise _Unreadable(f"{shown(text)} has no value", span)
+            else:
+                stack[-1].append((text, value, span))
+            position += 3
+        else:
+            raise _Unreadable(f"{shown(text)} does not belong here", span)
+    if opened:
+        raise _Unreadable(f"{shown(opened[-1][0])} is not closed", opened[-1][1])
+    return stack[0]
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+def _profile(path: Path, layers: list[str], say: Collector) -> Iterable[tuple[str, Costs]]:
+    """The times of layers that there are; others, and layers without any, are faults."""
+    root = read_xml(path, say, "CIC_Profile")
+    if root is None:
+        return
+    seen: set[str] = set()
+    for node, name, costs in _tasks(root, say):
+        if name not in layers:
+            say.fault(f"there is no layer {shown(name)} in the network", node.span, did_you_mean(name, layers))
+        seen.add(name)
+        yield name, costs
+    missing = [name for name in layers if name not in seen]
+    if missing:
+        say.fault(f"the profile has no times of {listed(missing)}", root.span)
+
+
+def task_times(path: Path, known: Iterable[str], say: Collector) -> dict[str, Costs]:
+    """The profile of a project's own tasks, by their full names."""
+    root = read_xml(path, say, "CIC_Profile")
+    names = set(known)
+    found: dict[str, Costs] = {}
+    for node, name, costs in _tasks(root, say) if root is not None else ():
+        if name not in names:
+            say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
+        found[name] = costs
+    return found
+
+
+def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]]:
+    for node in root.all("task"):
+        name = say.attribute(node, "name")
+        if name is not None:
+            yield node, name, _costs(node, name, say)
+    for node in root.all("library", "comm", "migration"):
+        what = "times of communication, migration and libraries in a profile are not imported"
+        say.warn_together(node.tag, what, node.span)
+
+
+def _costs(node: Element, name: str, say: Collector) -> Costs:
+    modes = list(node.all("mode"))
+    mode = next((m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else node)
+    if len(modes) > 1:
+        chosen = shown(mode.attributes.get("name", ""))
+        say.warn_together(name, f"of several modes in a profile, {chosen} is taken", mode.span)
+    costs: Costs = {}
+    for p in mode.all("profile"):
+        kind = say.attribute(p, "processorType")
+        of = f"the time of {shown(name)}"
+        text = say.attribute(p, "value")
+        if kind is None or text is None:
+            continue
+        if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
+            continue
+        value = say.time_ns(text, p.attributes.get("unit", "us"), of, p.span)
+        if value is None:
+            continue
+        bounds = [
+            say.time_ns(b.attributes.get("value", ""), b.attributes.get("unit", "us"), of, b.span)
+            for b in p.all("bound")
+            if b.attributes.get("type") == "Maximum"
+        ]
+        costs[kind] = Cost(value, max([value, *(b for b in bounds if b is not None)]), p.span)
+    return costs

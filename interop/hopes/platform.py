@@ -1,0 +1,182 @@
+"""The architecture of a HOPES project as a platform: pools, kinds, frequencies, schedulers.
+
+In: the file of the tool, which holds the architecture as a text, or an `architecture.xml`. Out: a `Board` that finds
+processors under the names that other files give them (`i7` where the architecture says `i7_0`), and its text. What
+runs where is left to `hopes_mapping`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.diagnostic import did_you_mean, one_of
+from ...model.span import Span
+from ..names import identifiers, shown
+from ..xml_tree import Element
+from .files import Collector, Project, embedded, read_xml
+
+#: A GPU or a DLA is a "virtual" processor of HOPES; its kind shows in a name only.
+_KINDS = (("gpu", ("cuda", "gpu")), ("dla", ("dla",)), ("cpu", ("cpu", "i7", "arm", "carmel", "denver", "cortex")))
+_NUMBERED = re.compile(r"(.+?)_\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class HopesPool:
+    """`name` is that of the text, `element` and `type` those of HOPES. `kind` is "" where flowc knows none."""
+
+    name: str
+    kind: str
+    count: int
+    mhz: tuple[int, ...]
+    element: str
+    type: str
+    device: str
+    span: Span
+
+    def processor(self, number: int) -> str:
+        """The name of one of its processors in the text."""
+        return f"{self.name}[{number}]" if self.count > 1 else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """`file` is where it was read."""
+
+    name: str
+    pools: tuple[HopesPool, ...]
+    device: str
+    file: str
+
+    def pool(self, name: str, device: str = "") -> HopesPool | None:
+        """The pool of that name, with or without the number that the tool adds."""
+        own = [p for p in self.pools if device in ("", p.device)]
+        exact = [p for p in own if p.element == name]
+        return next(iter([*exact, *(p for p in own if _bare(p.element) == _bare(name))]), None)
+
+    def kind_of(self, type_name: str) -> str | None:
+        """The kind of a type of processor; "" for one that flowc does not know, None where there is no such type."""
+        exact = [p for p in self.pools if p.type == type_name]
+        found = next(iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None)
+        return None if found is None else found.kind
+
+    def pool_of(self, processor: str) -> HopesPool:
+        """The pool of a processor of the text. Raises StopIteration."""
+        return next(p for p in self.pools if p.name == processor.partition("[")[0])
+
+    def text(self) -> str:
+        """The platform in the language."""
+        lines = [f"/// Imported from {shown(Path(self.file).name)} (HOPES): device {shown(self.device)}."]
+        lines += [f"platform {self.name} {{"]
+        for pool in (p for p in self.pools if p.kind):
+            count = f"[{pool.count}]" if pool.count > 1 else ""
+            scheduler = "fixed_priority" if pool.kind == "cpu" else "fifo"
+            frequencies = f" frequencies [{', '.join(map(str, pool.mhz))}] MHz" if pool.mhz else ""
+            lines.append(f"    {pool.kind} {pool.name}{count} scheduler {scheduler}{frequencies}")
+        if any(p.kind == "dla" for p in self.pools):
+            lines.append(
+                "    // HOPES does not say how many engines fit into a DLA; for a Xavier add `engines 4 total`."
+            )
+        return "\n".join([*lines, "}"]) + "\n"
+
+
+def _bare(name: str) -> str:
+    found = _NUMBERED.fullmatch(name)
+    return found.group(1) if found else name
+
+
+def board_of(project: Project, others: Iterable[Path], say: Collector) -> Board | None:
+    """The board of a project; `others` are the architectures that external tasks name. None where there is none.
+
+    The file of the tool comes first: it has the frequencies, and is what the authors see. All have to agree on pools.
+    """
+    beside = project.graph.parent / "architecture.xml"
+    files = dict.fromkeys([*([beside] if os.path.isfile(beside) else []), *project.beside("architecture"), *others])
+    boards = []
+    root = embedded(project.gui, say) if project.gui is not None else None
+    if root is not None and project.gui is not None:
+        boards.append(_board(root, str(project.gui), say))
+    for path in files:
+        root = read_xml(path, say, "CIC_Architecture")
+        if root is not None:
+            boards.append(_board(root, str(path), say, quiet=bool(boards)))
+    if not boards:
+        return None
+    first = boards[0]
+    for other in boards[1:]:
+        for pool in other.pools:
+            known = first.pool(pool.element)
+            if known is None or known.count != pool.count:
+                has = "has none of that name" if known is None else f"has {known.count}"
+                message = f"here are {pool.count} processors {shown(pool.element)}, but `{Path(first.file).name}` {has}"
+                say.fault(message, pool.span, "both describe the same board")
+    return first
+
+
+def _board(root: Element, file: str, say: Collector, quiet: bool = False) -> Board:
+    """A board; `quiet` leaves warnings to the file that counts."""
+    types = {t.attributes.get("name", ""): t for group in root.all("elementTypes") for t in group.all("elementType")}
+    devices = [d for group in root.all("devices") for d in group.all("device")]
+    found: list[tuple[Element, Element, str]] = []
+    for holder, device in [(d, d.attributes.get("name", "")) for d in devices] or [(root, "")]:
+        for e in (e for group in holder.all("elements") for e in group.all("element")):
+            kind = types.get(e.attributes.get("type", ""))
+            if kind is None:
+                text = shown(e.attributes.get("type", ""))
+                say.fault(f"there is no elementType {text}", e.span, did_you_mean(e.attributes.get("type", ""), types))
+            elif kind.attributes.get("category") == "processor":
+                found.append((e, kind, device))
+            elif not quiet:
+                say.warn_together(e.attributes.get("name", "?"), "memories are not imported", e.span)
+    bare = [_bare(e.attributes.get("name", "")) for e, _, _ in found]
+    names = identifiers(
+        (e.attributes.get("name", "") if bare.count(b) > 1 else b for (e, _, _), b in zip(found, bare, strict=True)),
+        "pool",
+    )
+    pools = [p for made in zip(names, found, strict=True) if (p := _pool(made[0], *made[1], say)) is not None]
+    first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
+    if not quiet:
+        _beyond(devices, pools, say)
+    name = identifiers([first.lower().removeprefix("jetson_")], "board")[0]
+    return Board(name, tuple(pools), first, file)
+
+
+def _pool(name: str, element: Element, kind: Element, device: str, say: Collector) -> HopesPool | None:
+    element_name = say.attribute(element, "name")
+    count = say.whole(element.attributes.get("poolSize", "1"), "the size of this pool", element.span, 1)
+    clocks = [c for c in kind.all("clockType") if "clock" in c.attributes]
+    mhz = [say.whole(c.attributes["clock"], "a clock", c.span, 1) for c in clocks]
+    if element_name is None or count is None:
+        return None
+    known = tuple(sorted(m for m in mhz if m is not None))
+    type_name = kind.attributes.get("name", "")
+    return HopesPool(name, _kind(kind, element_name), count, known, element_name, type_name, device, element.span)
+
+
+def _kind(kind: Element, element: str) -> str:
+    said = kind.attributes.get("subcategory", "").lower()
+    if said in ("cpu", "gpu", "dla"):
+        return said
+    names = " ".join([kind.attributes.get("model", ""), kind.attributes.get("name", ""), element]).lower()
+    return next((k for k, words in _KINDS if any(w in names for w in words)), "")
+
+
+def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector) -> None:
+    """What flowc has no word for."""
+    for pool in (p for p in pools if not p.kind):
+        help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
+        say.warn(f"{shown(pool.element)} is left out: its kind is not known", pool.span, help_text)
+    for device in devices:
+        scheduler = device.attributes.get("scheduler", "fifo")
+        if scheduler != "fifo":
+            message = f"scheduler {shown(scheduler)} of this device becomes fixed_priority"
+            say.warn(message, device.span, "flowc's programs run under SCHED_FIFO")
+        parts = [p.tag for group in device.children if group.tag != "elements" for p in group.children]
+        if parts:
+            say.warn(f"{one_of(dict.fromkeys(parts))} of a device is not imported", device.span)
+    if len(devices) > 1:
+        message = "several devices become one platform: what their connection costs is not known"
+        say.warn(message, devices[1].span, "give transfers in the profile")

@@ -1,0 +1,336 @@
+"""The graphs of a HOPES project (`task.xml`, one for each level) to tasks, ports and channels, with every fault.
+
+In: a project. Out: a `Graph` as the files say it, with the graphs of its composites inside, and warnings about what
+they say beyond that. Which rates follow from sizes, what is an app and what everything is called is left to
+`hopes_groups` and `hopes_text`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from ...model.diagnostic import Note, did_you_mean, one_of
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element
+from .files import Collector, Project, read_xml
+
+Direction = Literal["in", "out"]
+#: The names of a task and of the composites around it, from outside to inside.
+Way = tuple[str, ...]
+#: The tool writes 1 us where nobody gave a time.
+PLACEHOLDER_NS = Fraction(1000)
+_MOST_LEVELS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A firing moves `rate` samples of `size` bytes."""
+
+    name: str
+    direction: Direction
+    rate: int
+    size: int
+    span: Span
+
+    @property
+    def bytes(self) -> int:
+        """Of one firing."""
+        return self.rate * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`network` names the files of an external task by their attributes, `graph` is what a composite holds.
+
+    `inside` leads from a port of a composite to (task, port) in it. Times are None where they are placeholders.
+    """
+
+    name: str
+    kind: Literal["task", "network", "graph", "control"]
+    ports: dict[tuple[Direction, str], Port]
+    span: Span
+    code: str = ""
+    language: str = ""
+    stateful: bool = True
+    time_driven: bool = False
+    period_ns: Fraction | None = None
+    deadline_ns: Fraction | None = None
+    priority: int = 0
+    network: dict[str, str] = field(default_factory=dict)
+    graph: Graph | None = None
+    inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Ends are (task, port); `initial` is the number of bytes at the start."""
+
+    source: tuple[str, str]
+    destination: tuple[str, str]
+    initial: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One level; `tasks` by name, in the order of the file."""
+
+    name: str
+    tasks: dict[str, Task]
+    channels: tuple[Channel, ...]
+    span: Span
+
+
+def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
+    """The tasks of all levels, each composite before what is in it."""
+    found: dict[Way, Task] = {}
+    for name, task in graph.tasks.items():
+        found[*level, name] = task
+        if task.graph is not None:
+            found |= every(task.graph, (*level, name))
+    return found
+
+
+def graph_of(project: Project, say: Collector) -> Graph | None:
+    """The top level with everything below it; None after a fault that leaves nothing to read."""
+    return _level(project, project.graph, say, ())
+
+
+def _level(project: Project, path: Path, say: Collector, above: tuple[Path, ...]) -> Graph | None:
+    root = read_xml(path, say, "cic_manual")
+    return None if root is None else _Level(project, path, say, above).read(root)
+
+
+#: What flowc has no word for, and what to do about it.
+_LIBRARIES = "libraries are not imported: what tasks share through them is not seen"
+_LISTS = {
+    "library_list": ("library", "name"),
+    "taskLibraryConnection_list": ("taskLibraryConnection", "masterTask"),
+    "libraryLibraryConnection_list": ("libraryLibraryConnection", "masterLibrary"),
+}
+
+
+class _Level:
+    """Reads one file; collects faults and goes on."""
+
+    def __init__(self, project: Project, path: Path, say: Collector, above: tuple[Path, ...]) -> None:
+        self._project, self._path, self._say, self._above = project, path, say, above
+        self._tasks: dict[str, Task] = {}
+        #: Tasks with a fault of their own, so that channels to them are not reported too.
+        self._broken: set[str] = set()
+
+    def read(self, root: Element) -> Graph:
+        for group in root.all("task_list"):
+            for node in group.all("task"):
+                self._task(node)
+        if not self._tasks and not self._broken:
+            self._say.fault("this graph has no tasks", root.span)
+        channels = [self._channel(node) for group in root.all("channel_list") for node in group.all("channel")]
+        for tag, (item, key) in _LISTS.items():
+            for node in (n for group in root.all(tag) for n in group.all(item)):
+                self._say.warn_together(node.attributes.get(key, item), _LIBRARIES, node.span)
+        for node in (n for group in root.all("multicast_group_list") for n in group.children):
+            self._say.warn("multicast groups are not imported", node.span, "connect the tasks with arrows")
+        for node in (n for group in root.all("taskGroupList") for n in group.children):
+            self._say.warn("groups of tasks are not imported", node.span, "an app is what is connected")
+        name = root.attributes.get("name") or self._project.name
+        return Graph(name, self._tasks, tuple(c for c in channels if c is not None), root.span)
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+    def _task(self, node: Element) -> None:
+        name = self._say.attribute(node, "name")
+        if name is None:
+            return
+        earlier = self._tasks.get(name)
+        if earlier is not None:
+            self._say.fault(f"two tasks are called {shown(name)}", node.span, "", [Note("the first one", earlier.span)])
+            return
+        before = len(self._say.faults)
+        said = {
+            p.attributes["name"]: (p.attributes.get("value", ""), p.span)
+            for config in node.all("config")
+            for p in config.all("parameter")
+            if "name" in p.attributes
+        }
+        values = {key: value for key, (value, _) in said.items()}
+        composite = values.get("HasSubGraph") == "Yes"
+        control = node.attributes.get("type") == "Control"
+        external = node.attributes.get("type") == "External"
+        kind: Literal["task", "network", "graph", "control"] = "task"
+        if control or external or composite:
+            kind = "control" if control else "network" if external else "graph"
+        ports = dict(self._ports(node, name))
+        time_driven = values.get("RunCondition") == "time-driven"
+        period = self._time(said, "Period", name, node)
+        graph = self._inside(name, said, node) if kind == "graph" else None
+        task = Task(
+            name, kind, ports, node.span,
+            code=values.get("CICFile", ""),
+            language=values.get("Language", ""),
+            stateful=values.get("HasInternalStates") != "No",
+            time_driven=time_driven,
+            period_ns=period if time_driven or period != PLACEHOLDER_NS else None,
+            deadline_ns=_meant(self._time(said, "Deadline", name, node)),
+            priority=self._priority(said, name, node),
+            network={key: value for key, value in values.items() if key.endswith("File") and key != "CICFile"},
+            graph=graph,
+            inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
+        )  # fmt: skip
+        self._beyond(node, task, values)
+        if len(self._say.faults) > before:
+            self._broken.add(name)
+        self._tasks[name] = task
+
+    def _time(self, said: dict[str, tuple[str, Span]], key: str, name: str, node: Element) -> Fraction | None:
+        if key not in said:
+            return None
+        text, span = said[key]
+        unit, _ = said.get(f"{key}Unit", ("us", node.span))
+        return self._say.time_ns(text, unit, f"the {key.lower()} of {shown(name)}", span)
+
+    def _priority(self, said: dict[str, tuple[str, Span]], name: str, node: Element) -> int:
+        text, span = said.get("Priority", ("0", node.span))
+        return self._say.whole(text, f"the priority of {shown(name)}", span) or 0
+
+    def _ports(self, node: Element, task: str) -> list[tuple[tuple[Direction, str], Port]]:
+        found: dict[tuple[Direction, str], Port] = {}
+        lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
+        for tag, way in lists:
+            for port in (p for group in node.all(tag) for p in group.all("port")):
+                name = self._say.attribute(port, "name")
+                if name is None:
+                    continue
+                if (way, name) in found:
+                    note = Note("the first one", found[way, name].span)
+                    self._say.fault(f"{shown(task)} has two ports {shown(name)}", port.span, "", [note])
+                    continue
+                of = f"port {shown(f'{task}.{name}')}"
+                text = self._say.attribute(port, "sample_size")
+                size = None if text is None else self._say.whole(text, f"the sample size of {of}", port.span, 1)
+                rate = self._rate(port, of)
+                self._unusual(port, of)
+                # A fault is enough; the port stays, so that channels find it.
+                found[way, name] = Port(name, way, rate or 1, size or 1, port.span)
+        for group in node.all("multicast_port_list"):
+            for port in group.children:
+                self._say.warn_together(task, "multicast ports are not imported", port.span, "connect with arrows")
+        return list(found.items())
+
+    def _rate(self, port: Element, of: str) -> int | None:
+        rates = list(port.all("rate"))
+        if not rates:
+            return 1
+        chosen = next((r for r in rates if r.attributes.get("mode") == "Default"), rates[0])
+        if len({r.attributes.get("rate") for r in rates}) > 1:
+            mode = shown(chosen.attributes.get("mode", ""))
+            help_text = "flowc has one set of rates; a task that changes its rates needs one app for each mode"
+            self._say.warn(f"{of} has other rates in other modes: those of {mode} are taken", port.span, help_text)
+        text = self._say.attribute(chosen, "rate")
+        return None if text is None else self._say.whole(text, f"the rate of {of}", chosen.span, 1)
+
+    def _unusual(self, port: Element, of: str) -> None:
+        if port.attributes.get("sample_rate", "Fixed") != "Fixed":
+            self._say.warn(f"{of} has a rate that varies: the one that stands here is taken", port.span)
+        kind = port.attributes.get("type", "fifo")
+        if kind != "fifo":
+            self._say.warn(f"{of} is of type {shown(kind)}: it is read as a FIFO", port.span)
+
+    def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
+        """What a task says that flowc has no word for."""
+        say, name, span = self._say, task.name, task.span
+        if task.kind in ("task", "network") and task.language:
+            say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
+        if values.get("HasMTM") == "Yes":
+            say.warn_together(name, "modes of a task (MTM) are not imported", span, "import one mode, or make apps")
+        if values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes":
+            help_text = "the profile says where a task can run"
+            say.warn_together(name, "hardware dependencies are not imported", span, help_text)
+        if values.get("LoopType", "NONE") not in ("NONE", ""):
+            what = f"a loop ({values['LoopType']}, {values.get('LoopCount', '?')} times) is read as one firing"
+            say.warn_together(name, what, span, "say repetitions with rates")
+        if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
+            say.warn_together(name, "fault tolerance is not imported", span)
+        if any(p for group in node.all("libraryPort_list") for p in group.children):
+            say.warn_together(name, _LIBRARIES, span)
+
+    # -- composites --------------------------------------------------------------------------------------------------
+    def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element) -> Graph | None:
+        text, span = said.get("CICFile", ("", node.span))
+        path = self._project.below(text, self._path.parent.parent)
+        if path is None:
+            help_text = "the path is relative to the folder of the project"
+            self._say.fault(f"the graph of {shown(name)} is missing: there is no {shown(text)}", span, help_text)
+            return None
+        opened = (*self._above, self._path.resolve())
+        if path.resolve() in opened or len(opened) > _MOST_LEVELS:
+            self._say.fault(f"the graph of {shown(name)} contains itself", span)
+            return None
+        return _level(self._project, path, self._say, opened)
+
+    def _maps(
+        self, node: Element, name: str, ports: dict[tuple[Direction, str], Port], graph: Graph
+    ) -> list[tuple[tuple[Direction, str], tuple[str, str]]]:
+        found: dict[tuple[Direction, str], tuple[str, str]] = {}
+        wrong: set[tuple[Direction, str]] = set()
+        for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
+            said = [
+                self._say.attribute(m, key) for key in ("macroNodePort", "direction", "insideTask", "insideTaskPort")
+            ]
+            if None in said:
+                continue
+            outer, way_text, task, port = (text or "" for text in said)
+            way: Direction = "in" if way_text.lower() in ("in", "input") else "out"
+            if (way, outer) not in ports:
+                self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
+            elif self._end(graph.tasks, task, port, way, m.span):
+                found[way, outer] = task, port
+            else:
+                wrong.add((way, outer))
+            if m.attributes.get("portType", "") not in ("", "normal"):
+                self._say.warn(f"a {m.attributes['portType']} port map is read as a normal one", m.span)
+        for way, outer in ports:
+            if (way, outer) not in found and (way, outer) not in wrong:
+                help_text = "add a `portMap` that leads to a task inside"
+                self._say.fault(f"port {shown(f'{name}.{outer}')} leads nowhere", ports[way, outer].span, help_text)
+        return list(found.items())
+
+    # -- channels ----------------------------------------------------------------------------------------------------
+    def _channel(self, node: Element) -> Channel | None:
+        said = [self._say.attribute(node, key) for key in ("src_task", "src_port", "dst_task", "dst_port")]
+        size = self._say.whole(node.attributes.get("init_size", "0"), "the initial data of this channel", node.span)
+        unit = self._say.whole(node.attributes.get("sampleSize", "1"), "the sample size of this channel", node.span)
+        if None in said:
+            return None
+        source, out, destination, into = (text or "" for text in said)
+        good = [
+            self._end(self._tasks, source, out, "out", node.span),
+            self._end(self._tasks, destination, into, "in", node.span),
+        ]
+        if not all(good):
+            return None
+        return Channel((source, out), (destination, into), (size or 0) * (unit or 1), node.span)
+
+    def _end(self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span) -> bool:
+        """Is there such a port? If not, that is a fault."""
+        if task not in tasks:
+            if task not in self._broken:
+                self._say.fault(f"there is no task {shown(task)}", span, did_you_mean(task, tasks))
+            return False
+        ports = tasks[task].ports
+        if (way, port) in ports:
+            return True
+        self._missing_port(task, port, way, {p for d, p in ports if d == way}, span)
+        return False
+
+    def _missing_port(self, task: str, port: str, way: Direction, there: set[str], span: Span) -> None:
+        what = "input" if way == "in" else "output"
+        help_text = did_you_mean(port, there) or (f"there is {one_of(sorted(there))}" if there else "")
+        self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
+
+
+def _meant(deadline: Fraction | None) -> Fraction | None:
+    return None if deadline == PLACEHOLDER_NS else deadline

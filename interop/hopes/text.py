@@ -1,0 +1,361 @@
+"""An imported HOPES project as texts: the application, and stubs for its code.
+
+In: the dataflow of a project with its networks. Out: `Texts`, laid out as `flowc fmt` does. Copies of a
+composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and tasks that move the same data one `task`; a
+network is an abstract task between `Pre` and `Post`, since HOPES knows the times of its layers, but not the layers.
+The mapping of the authors is left to `hopes_pins`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from ..names import KEYWORDS, capitalised, identifiers, listed, shown
+from .groups import Flow, Group
+from .networks import HopesNetwork
+from .tasks import Direction, Task, Way
+
+Role = Literal["", "pre", "post"]
+#: A task of the text: a task of HOPES, or one of the parts of an external one.
+Part = tuple[Way, Role]
+#: A port as it is written: name, tokens and rate (0 bytes where nobody knows them).
+Written = tuple[Direction, str, int, int]
+#: A task stays on one line up to here.
+WIDEST = 110
+_NUMBERED = re.compile(r"(.*?)_?(\d+)")
+#: `in` and `out` are words of the language.
+_PORTS = {"in": "input", "out": "output"}
+_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What makes two tasks or two composites the same; `content` is everything else than the name."""
+
+    kind: Literal["task", "network", "graph"]
+    wanted: str
+    content: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """`names` has the full name of each task of the text by its part."""
+
+    application: str
+    stubs: str
+    names: Mapping[Part, str]
+
+
+def texts_of(name: str, flow: Flow, networks: Mapping[Way, HopesNetwork], about: Iterable[str], stubs: str) -> Texts:
+    """The application, and stubs for a file that is called `stubs`."""
+    return _Texts(name, flow, networks).texts(about, stubs)
+
+
+@dataclass(slots=True)
+class _Texts:
+    project: str
+    flow: Flow
+    networks: Mapping[Way, HopesNetwork]
+    #: Names of instances and boundaries on each level.
+    instances: dict[Part, str] = field(default_factory=dict)
+    declarations: dict[Part, Declaration] = field(default_factory=dict)
+    ports: dict[tuple[Part, Direction, str], str] = field(default_factory=dict)
+    names: dict[Declaration, str] = field(default_factory=dict)
+    apps: list[str] = field(default_factory=list)
+
+    def texts(self, about: Iterable[str], stubs: str) -> Texts:
+        self._name_ports()
+        for way in sorted(self.flow.tasks, key=lambda w: -len(w)):  # from inside to outside
+            self._declare(way)
+        for group in self.flow.groups:
+            for part, instance in self._instances([(n,) for n in group.tasks], _suffix(group.tasks)):
+                self.instances[part] = instance
+        self._name_declarations()
+        lines = [*(f"// {line}" for line in about), ""]
+        lines += self._tasks(stubs)
+        lines += self._graphs()
+        for app, group in zip(self.apps, self.flow.groups, strict=True):
+            lines += self._app(app, group)
+        full = {part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)}
+        return Texts("\n".join(lines).rstrip() + "\n", self._stubs(), full)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+    def _parts(self, way: Way) -> list[Part]:
+        network = self.networks.get(way)
+        if network is None:
+            return [(way, "")]
+        first: list[Part] = [(way, "pre")] if network.pre else []
+        last: list[Part] = [(way, "post")] if network.post else []
+        return [*first, (way, ""), *last]
+
+    def _full(self, part: Part) -> str:
+        way, _ = part
+        app = next(a for a, g in zip(self.apps, self.flow.groups, strict=True) if way[0] in g.tasks)
+        around = [self.instances[way[: n + 1], ""] for n in range(len(way) - 1)]
+        return ".".join([app, *around, self.instances[part]])
+
+    def _used(self, way: Way) -> list[tuple[Direction, str]]:
+        return [(d, p) for d, p in self.flow.tasks[way].ports if (way, d, p) in self.flow.tokens]
+
+    def _name_ports(self) -> None:
+        """Different from each other in a task, and no words that one could not write in an arrow."""
+        for way in self.flow.tasks:
+            used = self._used(way)
+            made = identifiers((_PORTS.get(p, p) for _, p in used), "port", {*KEYWORDS, *keyword.kwlist})
+            for (direction, port), name in zip(used, made, strict=True):
+                self.ports[(way, ""), direction, port] = name
+
+    def _instances(self, ways: list[Way], suffix: str = "") -> Iterator[tuple[Part, str]]:
+        """The instances of one level, without what the names of all of them begin or end with."""
+        numbered = [found.group() if (found := re.match(r".*?\d_", w[-1])) else "" for w in ways]
+        start = len(numbered[0]) if len(ways) > 1 and len(set(numbered)) == 1 else 0
+        parts = [part for way in ways for part in self._parts(way)]
+        wanted = [(w[-1][start:].removesuffix(suffix), role) for w, role in parts]
+        taken = {self.ports[(w[:-1], ""), d, p] for w in ways[:1] if len(w) > 1 for d, p in self._used(w[:-1])}
+        made = identifiers((f"{n}_{r}" if r else n for n, r in wanted), "task", {*KEYWORDS, *taken})
+        return zip(parts, made, strict=True)
+
+    def _written(self, way: Way, wanted: Direction | None = None) -> list[Written]:
+        found = []
+        for direction, port in self._used(way):
+            token = self.flow.tokens[way, direction, port]
+            if wanted in (None, direction):
+                found.append((direction, self.ports[(way, ""), direction, port], token.bytes, token.rate))
+        return found
+
+    def _declare(self, way: Way) -> None:
+        task = self.flow.tasks[way]
+        if task.kind == "control":
+            return
+        if task.graph is not None:
+            self._declare_graph(way)
+        elif way in self.networks:
+            self._declare_network(way, task)
+        else:
+            self.declarations[way, ""] = Declaration("task", task.name, (tuple(self._written(way)), task.stateful))
+
+    def _declare_graph(self, way: Way) -> None:
+        inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
+        for part, instance in self._instances(inside):
+            self.instances[part] = instance
+            if part[0] not in self.networks and self.flow.tasks[part[0]].graph is None:
+                # Copies of a task carry the number of their composite.
+                old = self.declarations[part]
+                self.declarations[part] = Declaration(old.kind, instance, old.content)
+        parts = tuple((self.instances[p], self.declarations[p]) for w in inside for p in self._parts(w))
+        content = (tuple(self._written(way)), parts, tuple(self._arrows(way)))
+        self.declarations[way, ""] = Declaration("graph", _bare(way[-1]), content)
+
+    def _declare_network(self, way: Way, task: Task) -> None:
+        """`pre` has the inputs of the external task and `post` its outputs; what passes between them has no size."""
+        network = self.networks[way]
+        given, taken = self._written(way, "in"), self._written(way, "out")
+        data: Written = ("out", "data", 0, 1)
+        result: Written = ("out", "result", 0, 1)
+        if network.pre:
+            content: tuple[object, ...] = ((*given, data), task.stateful)
+            self.declarations[way, "pre"] = Declaration("task", f"{network.name}_pre", content)
+            given = [("in", "data", 0, 1)]
+        if network.post:
+            content = ((("in", "result", 0, 1), *taken), task.stateful)
+            self.declarations[way, "post"] = Declaration("task", f"{network.name}_post", content)
+            taken = [result]
+        self.declarations[way, ""] = Declaration("network", network.name, ((*given, *taken), network.layers))
+
+    def _name_declarations(self) -> None:
+        """Apps first, so that they are called like the project."""
+        groups = self.flow.groups
+        wanted = [
+            capitalised(self.project, "app") + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app"))
+            for g in groups
+        ]
+        if len(groups) == 1:
+            wanted = [capitalised(self.project, "app")]
+        uses = Counter(self.declarations.values())
+        kept = list(
+            dict.fromkeys(
+                self.declarations[p] for w in self.flow.tasks for p in self._parts(w) if p in self.declarations
+            )
+        )
+        for way in self.flow.tasks:  # a composite without copies keeps its number
+            declaration = self.declarations.get((way, ""))
+            if declaration is not None and declaration.kind == "graph" and uses[declaration] == 1:
+                self.names[declaration] = way[-1]
+        others = [capitalised(self.names.get(d, d.wanted), "task") for d in kept]
+        made = identifiers([*wanted, *others], "task")
+        self.apps = made[: len(groups)]
+        self.names.update(zip(kept, made[len(groups) :], strict=True))
+
+    # -- the application ---------------------------------------------------------------------------------------------
+    def _by_declaration(self, *kinds: str) -> list[tuple[Declaration, list[Part]]]:
+        found: dict[Declaration, list[Part]] = {}
+        for way in self.flow.tasks:
+            for part in self._parts(way):
+                declaration = self.declarations.get(part)
+                if declaration is not None and declaration.kind in kinds:
+                    found.setdefault(declaration, []).append(part)
+        return list(found.items())
+
+    def _tasks(self, stubs: str) -> list[str]:
+        lines = [
+            "// Tasks have no code yet: HOPES has it in its own form. Fill in the stubs and name them, as in",
+            f'// `python "{stubs}:NAME"`. Of the data HOPES says the size only: give the ports real types.',
+        ]
+        for declaration, parts in self._by_declaration("task"):
+            lines += [f"/// {self._origin(parts)}", _block("task", self.names[declaration], self._items(declaration))]
+        networks = self._by_declaration("network")
+        if networks:
+            lines += [
+                "",
+                "// Networks: HOPES knows how long each layer takes (see the profile), and not what it computes.",
+                '// With an ONNX file, write `network NAME from "FILE.onnx"` instead.',
+            ]
+        for declaration, parts in networks:
+            network = self.networks[parts[0][0]]
+            lines.append(
+                f"/// {len(network.layers)} layers, {shown(network.layers[0])} to {shown(network.layers[-1])}."
+            )
+            lines.append(_block("task", self.names[declaration], self._items(declaration)))
+        return [*lines, ""]
+
+    def _origin(self, parts: list[Part]) -> str:
+        """Where the code of a task is."""
+        tasks = [self.flow.tasks[way] for way, _ in parts]
+        first = tasks[0]
+        rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+        role = {"pre": "What comes before the layers of ", "post": "What follows the layers of ", "": ""}[parts[0][1]]
+        return f"{role}{shown(first.name)}{rest}: {first.language or 'code'} in {shown(first.code)}."
+
+    def _items(self, declaration: Declaration) -> list[str]:
+        ports, last = declaration.content
+        assert isinstance(ports, tuple)
+        items = []
+        for way, name, size, rate in ports:
+            type_name = f": uint8[{size}]" if size else ""
+            items.append(f"{way} {name}{type_name}" + (f" rate {rate}" if rate > 1 else ""))
+        return [*items, "stateless"] if declaration.kind == "network" or last is False else items
+
+    def _graphs(self) -> list[str]:
+        """Composites, those inside others first."""
+        lines: list[str] = []
+        for declaration, parts in sorted(self._by_declaration("graph"), key=lambda found: -len(found[1][0][0])):
+            way, _ = parts[0]
+            boundary = [f"    {d} {name}: uint8[{size}]" for d, name, size, _ in self._written(way)]
+            inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
+            names = listed((self.flow.tasks[w].name for w, _ in parts), 8)
+            lines += [f"/// {names} of HOPES.", f"graph {self.names[declaration]} {{", *boundary]
+            lines += [*self._body(inside, self._arrows(way)), "}", ""]
+        return lines
+
+    def _app(self, app: str, group: Group) -> list[str]:
+        period = [f"period {_time(group.period_ns)}"] if group.period_ns else []
+        deadline = [f"deadline {_time(group.deadline_ns)}"] if group.deadline_ns else []
+        lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
+        lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
+        arrows = [a for n in group.tasks for a in self._arrows((), n)]
+        return [*lines, *self._body([(n,) for n in group.tasks], arrows), "}", ""]
+
+    def _body(self, ways: list[Way], arrows: Iterable[str]) -> list[str]:
+        parts = [p for way in ways for p in self._parts(way)]
+        lines = _chains(arrows)
+        instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
+        return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
+
+    # -- arrows ------------------------------------------------------------------------------------------------------
+    def _arrows(self, level: Way, only: str = "") -> Iterator[str]:
+        """The channels of a level, of those from the task `only` if it is given; boundaries and parts of networks."""
+        if level:
+            yield from self._boundary(level, "in")
+        for way in (w for w in self.flow.tasks if w[:-1] == level and only in ("", w[-1])):
+            for (_, first), (_, second) in zip(self._parts(way), self._parts(way)[1:], strict=False):
+                yield f"{self._end(way, first, 'out', '')} -> {self._end(way, second, 'in', '')}"
+        for channel, delay in self.flow.channels.get(level, ()):
+            (source, out), (destination, into) = channel.source, channel.destination
+            if only in ("", source):
+                initial = f"delay {delay} -> " if delay else ""
+                start = self._end((*level, source), "post", "out", out)
+                yield f"{start} -> {initial}{self._end((*level, destination), 'pre', 'in', into)}"
+        if level:
+            yield from self._boundary(level, "out")
+
+    def _boundary(self, level: Way, direction: Direction) -> Iterator[str]:
+        inside = self.flow.tasks[level].inside
+        for way, port in self._used(level):
+            if way == direction:
+                task, inner = inside[way, port]
+                outside = self.ports[(level, ""), way, port]
+                end = self._end((*level, task), "pre" if way == "in" else "post", way, inner)
+                yield f"{outside} -> {end}" if way == "in" else f"{end} -> {outside}"
+
+    def _end(self, way: Way, role: Role, direction: Direction, port: str) -> str:
+        """An end of an arrow; its port is named where there are several. An external task begins and ends elsewhere."""
+        part: Part = (way, role if (way, role) in self._parts(way) else "")
+        instance = self.instances[part]
+        own = [p for d, p in self._used(way) if d == direction]
+        return f"{instance}.{self.ports[(way, ''), direction, port]}" if port and len(own) > 1 else instance
+
+    # -- stubs -------------------------------------------------------------------------------------------------------
+    def _stubs(self) -> str:
+        lines = [
+            f'"""Stubs for the tasks of {self.project}, imported from HOPES: its code stays to be carried over.',
+            "",
+            "Inputs are arrays of bytes (`numpy.uint8`); a firing returns an array for each output. What a class keeps",
+            'between firings belongs to one instance."""',
+        ]
+        for declaration, parts in self._by_declaration("task"):
+            name = self.names[declaration]
+            items = self._items(declaration)
+            ports = [i.split()[1].rstrip(":") for i in items if i.startswith("in ")]
+            returns = [i.removeprefix("out ") for i in items if i.startswith("out ")]
+            said = [self._origin(parts)] + ([f"Returns {', '.join(returns)}."] if returns else [])
+            stop = f'raise NotImplementedError("{name} is a stub")'
+            if declaration.content[-1] is False:
+                lines += ["", "", f"def {name}({', '.join(ports)}):", f'    """{" ".join(said)}"""', f"    {stop}"]
+            else:
+                lines += ["", "", f"class {name}:", f'    """{" ".join(said)}"""', ""]
+                lines += [f"    def __call__({', '.join(['self', *ports])}):", f"        {stop}"]
+        return "\n".join(lines) + "\n"
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+def _block(kind: str, name: str, items: list[str]) -> str:
+    line = f"{kind} {name} {{ {'   '.join(items)} }}" if items else f"{kind} {name} {{ }}"
+    return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
+
+
+def _chains(arrows: Iterable[str]) -> list[str]:
+    """Arrows in a row on one line: where a single one ends, and a single one goes on."""
+    found = list(arrows)
+    starts = Counter(a.partition(" -> ")[0] for a in found)
+    ends = Counter(a.rpartition(" -> ")[2] for a in found)
+    for joint in [e for e in ends if ends[e] == starts[e] == 1]:
+        first = next(c for c in found if c.rpartition(" -> ")[2] == joint)
+        then = next(c for c in found if c.partition(" -> ")[0] == joint)
+        joined = f"{first} -> {then.partition(' -> ')[2]}"
+        if first != then and len(joined) <= WIDEST:  # they are the same where a cycle closes
+            found[found.index(first)] = joined
+            found.remove(then)
+    return found
+
+
+def _bare(name: str) -> str:
+    found = _NUMBERED.fullmatch(name)
+    return found.group(1) if found and found.group(1) else name
+
+
+def _suffix(names: tuple[str, ...]) -> str:
+    """The number that all these names end with, with its `_`."""
+    ends = {m.group() if (m := re.search(r"_?\d+$", name)) else "" for name in names}
+    return ends.pop() if len(ends) == 1 else ""
+
+
+def _time(ns: Fraction) -> str:
+    unit, factor = next((u, f) for u, f in _UNITS if (ns / f).denominator == 1 or u == "ns")
+    value = ns / factor
+    return f"{value.numerator} {unit}" if value.denominator == 1 else f"{value.numerator} / {value.denominator} {unit}"

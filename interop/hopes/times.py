@@ -1,0 +1,210 @@
+"""The times of a HOPES project as entries of a profile, and further times that the user gives.
+
+In: what profiles say by type of processor, and the names that tasks got. Out: a `TaskTimes` for each task that has any,
+by kind of processor; the sum of a network's layers is the time of what can run there. Entries need the content hashes
+of the tasks, which only the caller has. A column that is another one times a constant is marked as estimated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import PurePath
+from statistics import median
+
+from ...model.diagnostic import Diagnostic, Faults, did_you_mean, one_of
+from ...model.json_reader import parse
+from ...model.platform import KINDS
+from ...model.profile import LayerTime, Profile, ProfileEntry
+from ...model.span import Span
+from ..names import shown
+from .files import CANNOT, FAULTY, Collector, start_of
+from .networks import Cost, Costs, HopesNetwork
+from .platform import Board
+from .tasks import Task, Way
+from .text import Part
+
+#: Further times in ns: by the name of a task, and by kind of processor.
+Given = Mapping[str, Mapping[str, int]]
+#: Of fewer layers than these nothing can be said about how two columns go together.
+_FEWEST = 8
+#: So many of them have one ratio where a column was computed from the other.
+_SCALED = 0.75
+#: Who asks for one time of a task takes the last entry: a DLA often runs a part of a network only.
+_ORDER = ("dla", "gpu", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """Of one task of the text; `names` are those that a file with further times may use, the fullest first.
+
+    `costs` are by kind of processor, `layers` of a network as well, in its order. `file` is where they were said.
+    """
+
+    task: str
+    names: tuple[str, ...]
+    file: str
+    costs: Mapping[str, Cost]
+    layers: Mapping[str, tuple[tuple[str, Cost], ...]]
+    estimated: frozenset[str] = frozenset()
+
+    def entries(self, content_hash: str, given: Given) -> Iterator[ProfileEntry]:
+        """An entry for each kind of processor that can run the task, or layers of it."""
+        further = next((given[n] for n in self.names if n in given), {})
+        for kind in (k for k in _ORDER if k in further or k in self.costs):
+            more = kind in further
+            cost = Cost(Fraction(further[kind]), Fraction(further[kind])) if more else self.costs[kind]
+            mean, worst = round(cost.value), round(cost.worst)
+            layers = () if more else tuple(LayerTime(n, float(c.value)) for n, c in self.layers.get(kind, ()))
+            said = "given" if more else f"hopes {self.file}"
+            estimated = kind in self.estimated and not more
+            yield ProfileEntry(
+                kind, self.task, said, content_hash, "", 0, mean, 0, worst, worst, estimated=estimated, layers=layers
+            )
+
+
+def profile_of(
+    platform: str, host: str, times: tuple[TaskTimes, ...], hashes: Mapping[str, str], given: Given
+) -> Profile:
+    """The profile of a platform; `hashes` are the content hashes of tasks."""
+    return Profile(platform, host, tuple(e for t in times for e in t.entries(hashes[t.task], given)))
+
+
+def check_types(costs: Iterable[Costs], board: Board, say: Collector) -> None:
+    """Types of processors that the board does not have are faults, each told once."""
+    seen: set[str] = set()
+    for type_name, cost in (pair for found in costs for pair in found.items()):
+        if type_name not in seen and board.kind_of(type_name) is None and cost.span is not None:
+            there = [p.type for p in board.pools]
+            help_text = did_you_mean(type_name, there) or f"there is {one_of(there)}"
+            say.fault(f"there is no type of processor {shown(type_name)}", cost.span, help_text)
+        seen.add(type_name)
+
+
+def times_of(
+    tasks: Mapping[Way, Task], own: Mapping[str, Costs], networks: Mapping[Way, HopesNetwork], board: Board,
+    names: Mapping[Part, str], say: Collector,
+) -> tuple[TaskTimes, ...]:  # fmt: skip
+    """The times of all tasks, in the order of their names in the text; `own` are those of the project's profile.
+
+    Tasks without any times are there as well: the user may give them.
+    """
+    found = []
+    for way, task in ((w, t) for w, t in tasks.items() if t.kind in ("task", "network")):
+        full = "_".join(way)
+        network = networks.get(way)
+        if network is None:
+            bare = re.sub(r"^.*?\d_", "", way[-1]) if len(way) > 1 else way[-1]
+            costs = own.get(full, {})
+            found.append(_plain(names[way, ""], (full, way[-1], bare), costs, board))
+            continue
+        parts: tuple[tuple[Part, str | None], ...] = (((way, "pre"), network.pre), ((way, "post"), network.post))
+        for part, layer in parts:
+            if layer is not None:
+                known = (f"{full}_{layer}", f"{way[-1]}_{layer}")
+                found.append(_plain(names[part], known, network.times.get(layer, {}), board))
+        found.append(_network(names[way, ""], (full, task.name), network, board, say))
+    return tuple(sorted(found, key=lambda t: t.task))
+
+
+def _plain(name: str, others: tuple[str, ...], costs: Costs, board: Board) -> TaskTimes:
+    file = next((PurePath(c.span.file).name for c in costs.values() if c.span is not None), "")
+    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, _by_kind(costs, board), {})
+
+
+def _by_kind(costs: Costs, board: Board) -> dict[str, Cost]:
+    """Types of processors become kinds; of several types of one kind the slowest counts."""
+    found: dict[str, Cost] = {}
+    for type_name, cost in costs.items():
+        kind = board.kind_of(type_name)
+        if kind:
+            found[kind] = max(found.get(kind, cost), cost, key=lambda c: c.worst)
+    return found
+
+
+def _network(name: str, others: tuple[str, ...], network: HopesNetwork, board: Board, say: Collector) -> TaskTimes:
+    layers: dict[str, list[tuple[str, Cost]]] = {}
+    nowhere = []
+    for layer in network.layers:
+        costs = _by_kind(network.times.get(layer, {}), board)
+        for kind, cost in costs.items():
+            layers.setdefault(kind, []).append((layer, cost))
+        if not costs:
+            nowhere.append(layer)
+    sums = {
+        kind: Cost(sum((c.value for _, c in found), Fraction(0)), sum((c.worst for _, c in found), Fraction(0)))
+        for kind, found in layers.items()
+    }
+    estimated = set()
+    profile = network.profile
+    if profile is not None:
+        for layer in nowhere:
+            message = f"a layer of {shown(network.name)} can run nowhere by its profile"
+            say.warn_together(layer, message, start_of(profile))
+        ratio = _ratio(dict(layers.get("gpu", ())), dict(layers.get("dla", ())))
+        if ratio is not None:
+            estimated.add("dla")
+            message = (
+                f"the times of {shown(network.name)} on a DLA look computed: about {ratio:.2f} times those on a GPU"
+            )
+            say.warn(message, start_of(profile), "they are marked as estimated")
+    fixed = {kind: tuple(found) for kind, found in layers.items()}
+    file = profile.name if profile is not None else ""
+    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, frozenset(estimated))
+
+
+def _ratio(gpu: Mapping[str, Cost], dla: Mapping[str, Cost]) -> float | None:
+    """The one ratio of both columns, if most layers have it as far as whole microseconds show."""
+    pairs = [(float(gpu[n].value), float(dla[n].value)) for n in dla if n in gpu and gpu[n].value]
+    if len(pairs) < _FEWEST:
+        return None
+    ratio = median(slow / fast for fast, slow in pairs)
+    alike = sum(abs(slow - ratio * fast) <= max(1500.0, 0.01 * slow) for fast, slow in pairs)
+    return ratio if alike >= _SCALED * len(pairs) else None
+
+
+# -- further times -----------------------------------------------------------------------------------------------------
+def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str, dict[str, int]]:
+    """Times in a JSON file, `{"TASK": {"cpu": MICROSECONDS, "gpu": ...}}`, in ns.
+
+    A kind that is missing cannot run the task. Names are those of `TaskTimes`; a text called `comment` may stand among
+    them. Raises Faults.
+    """
+
+    def fault(message: str, at: str = "", help_text: str = "") -> Diagnostic:
+        lines = data.decode(errors="replace").splitlines()
+        line = next((n for n, text in enumerate(lines, 1) if at and json.dumps(at) in text), 1)
+        return Diagnostic(FAULTY, message, Span(path, line, 1, line, 1), help=help_text)
+
+    form = 'write {"TASK": {"cpu": 1200, "gpu": 300}}, in microseconds'
+    try:
+        document = parse(data)
+    except ValueError as error:
+        raise Faults([fault(f"this is {error}")]) from error
+    if not isinstance(document, dict):
+        raise Faults([fault("this holds no times of tasks", help_text=form)])
+    known = {name for t in times for name in t.names}
+    faults: list[Diagnostic] = []
+    found: dict[str, dict[str, int]] = {}
+    for name, kinds in document.items():
+        if name == "comment":
+            continue
+        if name not in known:
+            faults.append(fault(f"there is no task {shown(name)}", name, did_you_mean(name, known)))
+        if not isinstance(kinds, dict):
+            faults.append(fault(f"{shown(name)} has no times by kind of processor", name, form))
+            continue
+        for kind, value in kinds.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if kind not in KINDS:
+                faults.append(fault(f"{shown(kind)} is no kind of processor", name, f"there is {one_of(KINDS)}"))
+            elif not number or not 0 < value < CANNOT:
+                faults.append(fault(f"the time of {shown(name)} on {kind} is no number of microseconds", name, form))
+            else:
+                found.setdefault(name, {})[kind] = round(value * 1000)
+    if faults:
+        raise Faults(faults)
+    return found

@@ -1,0 +1,433 @@
+"""Configurations of JEDI as numbers, and numbers as configurations; the files themselves are left to `libconfig`.
+
+In: the bytes of a file. Out: its instances, with everything that is wrong with them or means little here. And back:
+instances to the text of a file that JEDI reads. JEDI wants every number as a text in quotes, lists as texts with commas
+and without spaces, and it counts: `device_num` and `instance_num` say how many entries are read. What layers are called
+is left to `jedi_networks`, texts of flowc to `jedi` and `jedi_write`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ...model.diagnostic import Diagnostic, Faults, closest, did_you_mean, one_of
+from ...model.span import Span
+from ..names import listed, shown
+from .libconfig import Broken, Group, Items, Scalar, Setting, Value, parse, quoted, written
+
+GPU, DLA = "GPU", "DLA"
+#: As a core: a copy of the stage on each of the two DLAs, which take frames in turn.
+BOTH = 2
+DATA_TYPES = {"FP32": "fp32", "FP16": "fp16", "INT8": "int8"}
+#: The last cut point of an ONNX network in JEDI's own samples: beyond any layer.
+BEYOND = 100000
+#: Streams of a stage for which the file names none.
+STREAMS = 2
+#: `model_type` as JEDI registers it and as its description calls it: does it read ONNX files?
+MODELS = {"TkdnnModel": False, "OnnxModel": True, "tkDNNApplication": False, "ONNXApplication": True}
+DARKNET_PATH, ONNX_PATHS = "cfg_path", ("onnx_file_path", "onnx_path")
+_COUNTS = ("batch", "pre_thread_num", "post_thread_num", "buffer_num")
+_LISTS = ("cut_points", "streams", "devices", "dla_cores")
+#: What an instance says in numbers; everything else is carried along as it is written.
+OWN = frozenset({"device_num", *_COUNTS, *_LISTS, "data_type"})
+_NUMBER = re.compile(r"[+-]?\d{1,9}")
+
+
+class NotJedi(Faults):
+    """A file that has nothing of a configuration of JEDI: it may be of another tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class JediStage:
+    """`core` is the number of a DLA, or `BOTH`; `streams` are those of both copies together.
+
+    `last` is the number of the last layer, `span` its place in a file.
+    """
+
+    device: str
+    core: int
+    streams: int
+    last: int
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One network with what surrounds it.
+
+    `precision` is empty where the file does not say one for all stages. `network` is the path of its file as the
+    configuration says it, empty without one; `onnx`: JEDI reads an ONNX file and counts TensorRT's layers. `others` are
+    all other settings, by name as libconfig writes their values. `span` is the place in a file, `network_span` that of
+    the path.
+    """
+
+    name: str
+    stages: tuple[JediStage, ...]
+    batch: int
+    pre: int
+    post: int
+    buffers: int
+    precision: str
+    onnx: bool
+    network: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+    span: Span | None = field(default=None, compare=False)
+    network_span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The instances that JEDI would run, and what is said about the others."""
+
+    instances: tuple[Instance, ...]
+    warnings: tuple[Diagnostic, ...]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+def text_of(instances: Sequence[tuple[Instance, Sequence[str]]], remarks: Iterable[str]) -> str:
+    """The file; `remarks` are comments at its top, and with each instance come some of its own."""
+    lines = [*(f"# {line}" for line in remarks), "configs = {", f"    instance_num = {quoted(str(len(instances)))};"]
+    lines.append("    instances = (")
+    for position, (instance, own) in enumerate(instances):
+        lines += ["        {", *(f"            # {line}" for line in own)]
+        lines += [f"            {name} = {value};" for name, value in settings_of(instance)]
+        lines.append("        }" + ("," if position + 1 < len(instances) else ""))
+    return "\n".join([*lines, "    );", "};", ""])
+
+
+def settings_of(instance: Instance) -> list[tuple[str, str]]:
+    """All settings of an instance, by name as libconfig writes their values: those that are carried along first."""
+    stages = instance.stages
+    lists = {
+        "cut_points": (s.last for s in stages),
+        "streams": (s.streams for s in stages),
+        "devices": (s.device for s in stages),
+        "dla_cores": (s.core for s in stages),
+    }
+    said = {"device_num": len(stages), "batch": instance.batch, "pre_thread_num": instance.pre}
+    said |= {"post_thread_num": instance.post, "buffer_num": instance.buffers}
+    texts = {name: str(number) for name, number in said.items()}
+    texts |= {name: ",".join(map(str, entries)) for name, entries in lists.items()}
+    data_types = {word: name for name, word in DATA_TYPES.items()}
+    if instance.precision:
+        texts["data_type"] = data_types[instance.precision]
+    return [*instance.others, *((name, quoted(text)) for name, text in texts.items())]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+def read(path: str, data: bytes) -> Configuration:
+    """The instances of a file. Raises Faults (F705, F706) with everything that is wrong; NotJedi where nothing fits."""
+    parsed = parse(path, data, "F705")
+    configs = parsed.root.get("configs") if parsed.root is not None else None
+    inside = configs.value if configs is not None else None
+    if parsed.root is None:
+        raise (Faults if b"instances" in data else NotJedi)(parsed.faults)
+    if isinstance(inside, Broken):
+        raise Faults(parsed.faults)
+    instances = inside.get("instances") if isinstance(inside, Group) else None
+    if not isinstance(inside, Group) or instances is None:
+        raise NotJedi([*parsed.faults, _no_instances(parsed.root, inside)])
+    reader = _Reader(list(parsed.faults))
+    reader.unread(s for s in (*parsed.root.settings, *inside.settings) if s.name not in _FRAME)
+    found = reader.instances(inside, instances)
+    if reader.faults:
+        raise Faults(sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+    return Configuration(tuple(found), tuple(reader.warnings))
+
+
+_FRAME = ("configs", "instances", "instance_num")
+
+
+def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
+    there = inside.settings if isinstance(inside, Group) else root.settings
+    names = listed(s.name for s in there) or "nothing"
+    wanted, where = ("instances", "`configs` has") if isinstance(inside, Group) else ("configs", "it has")
+    span = inside.span if isinstance(inside, Group) else root.span
+    help_text = did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has") if there else ""
+    message = f"there is no `{wanted}` in this configuration: {where} {names}"
+    return Diagnostic("F705", message, span, "", (), help_text or "JEDI reads `configs = { ... instances = ( ... ) }`")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Collects the faults and warnings of a file."""
+
+    faults: list[Diagnostic]
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, message: str, span: Span, help: str = "") -> None:
+        """Something that JEDI could not run, or that means nothing."""
+        self.faults.append(Diagnostic("F706", message, span, "", (), help))
+
+    def warn(self, message: str, span: Span, help: str) -> None:
+        """Something that flowc does not say, or not quite."""
+        self.warnings.append(Diagnostic("F707", message, span, "", (), help, "warning"))
+
+    def unread(self, settings: Iterable[Setting]) -> None:
+        """Settings outside of instances, which JEDI does not read."""
+        left = [s for s in settings if not isinstance(s.value, Broken)]
+        if left:
+            self.warn(f"{listed(s.name for s in left)}: not read", left[0].span, "JEDI reads what stands in instances")
+
+    def instances(self, configs: Group, setting: Setting) -> list[Instance]:
+        """As many as JEDI would run."""
+        value = setting.value
+        if isinstance(value, Broken):
+            return []
+        if not isinstance(value, Items) or value.array or not value.items:
+            self.fault("`instances` is no list of groups", setting.span, "write `instances = ( { ... }, { ... } );`")
+            return []
+        count = self._count(configs, setting, len(value.items))
+        if count is not None and count < len(value.items):
+            said = f"`instance_num` is {count}: of {len(value.items)} instances JEDI runs {count}"
+            self.warn(f"{said}, and so much is imported", value.items[count].span, "set `instance_num` to change that")
+        found = []
+        for number, item in enumerate(value.items[:count], 1):
+            if isinstance(item, Group):
+                instance = _Fields(self, item, number).instance()
+                found += [instance] if instance is not None else []
+            elif not isinstance(item, Broken):
+                self.fault(f"instance {number} is no group", item.span, "an instance is `{ name = value; ... }`")
+        return found
+
+    def _count(self, configs: Group, instances: Setting, there: int) -> int | None:
+        setting = configs.get("instance_num")
+        if setting is None:
+            help_text = f'add `instance_num = "{there}";`: without it JEDI runs nothing'
+            self.fault("`configs` has no `instance_num`", instances.span, help_text)
+            return None
+        number = self.number(setting)
+        if number is not None and number > there:
+            instances_there = _number(there, "instance", "instances")
+            self.fault(f"`instance_num` is {number}, and the file has {instances_there}", setting.value.span)
+        return number
+
+    def number(self, setting: Setting) -> int | None:
+        """A whole number from 1 on; None after a fault."""
+        value = setting.value
+        if isinstance(value, Broken):
+            return None
+        if isinstance(value, Scalar) and isinstance(value.value, (int, str)) and not isinstance(value.value, bool):
+            return self.whole(str(value.value), f"`{setting.name}`", value.span, 1)
+        self.fault(f"`{setting.name}` is no number", setting.span, f'write `{setting.name} = "1";`')
+        return None
+
+    def whole(self, text: str, what: str, span: Span, least: int) -> int | None:
+        """A number that is not below `least`; None after a fault."""
+        text = text.strip()  # of separators, too, that `int` does not take
+        if not _NUMBER.fullmatch(text):
+            self.fault(f"{what} is {shown(text)}, which is no whole number", span)
+        elif int(text) < least:
+            self.fault(f"{what} is {int(text)}, and has to be {least} or more", span)
+        else:
+            return int(text)
+        return None
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One of the entries of a list that is written with commas."""
+
+    text: str
+    span: Span
+
+
+@dataclass(slots=True)
+class _Fields:
+    """One instance while it is read."""
+
+    reader: _Reader
+    group: Group
+    number: int
+    missing: list[str] = field(default_factory=list)
+
+    def instance(self) -> Instance | None:
+        """None after a fault."""
+        before = len(self.reader.faults)
+        name, (onnx, path) = self._text("network_name"), self._network()
+        network = self.group.get(path)
+        counts = {name: self._number(name) for name in _COUNTS}
+        stages = self._stages()
+        precision, kept = self._precision(len(stages))
+        self._tell_missing()
+        whole = {name: number for name, number in counts.items() if number is not None}
+        if len(whole) < len(counts) or not stages or len(self.reader.faults) > before:
+            return None
+        others = [
+            (s.name, written(s.value))
+            for s in self.group.settings
+            if not isinstance(s.value, Broken) and (s.name not in OWN or (kept and s.name == "data_type"))
+        ]
+        return Instance(
+            name,
+            tuple(stages),
+            whole["batch"],
+            whole["pre_thread_num"],
+            whole["post_thread_num"],
+            whole["buffer_num"],
+            precision,
+            onnx,
+            self._text(path),
+            tuple(others),
+            self.group.span,
+            network.value.span if network is not None else self.group.span,
+        )
+
+    # -- single settings -----------------------------------------------------------------------------------------------
+    def _text(self, name: str) -> str:
+        """A text that may be missing, without spaces around it; JEDI reads the first word of it."""
+        setting = self.group.get(name)
+        if setting is None or isinstance(setting.value, Broken):
+            return ""
+        if isinstance(setting.value, Scalar) and isinstance(setting.value.value, str):
+            return setting.value.value.strip()
+        self.reader.fault(f"`{name}` is no text", setting.span, f'write `{name} = "...";`')
+        return ""
+
+    def _number(self, name: str) -> int | None:
+        setting = self.group.get(name)
+        if setting is None:
+            self.missing.append(name)
+            return None
+        return self.reader.number(setting)
+
+    def _entries(self, name: str) -> list[_Entry] | None:
+        """The entries of a list; None where it is missing or faulty."""
+        setting = self.group.get(name)
+        if setting is None or isinstance(setting.value, Broken):
+            return None
+        value = setting.value
+        if isinstance(value, Scalar) and type(value.value) is int:
+            return [_Entry(str(value.value), value.span)]
+        if not isinstance(value, Scalar) or not isinstance(value.value, str):
+            self.reader.fault(f"`{name}` is no text", setting.span, f'JEDI reads lists as texts: `{name} = "1,2,3";`')
+            return None
+        found = []
+        for piece in re.finditer(r"[^,]+|(?<=,)(?=,)|^(?=,)", value.value):
+            text = piece[0].strip()
+            start = piece.start() + len(piece[0]) - len(piece[0].lstrip())
+            found.append(_Entry(text, value.part(start, start + max(len(text), 1))))
+        while found and not found[-1].text:  # a comma at the end
+            found.pop()
+        return found
+
+    def _network(self) -> tuple[bool, str]:
+        """Does JEDI read an ONNX file, and which setting names the file that it reads?"""
+        kind = self._text("model_type")
+        onnx_path = next((name for name in ONNX_PATHS if self._text(name)), "")
+        darknet_path = DARKNET_PATH if self._text(DARKNET_PATH) else ""
+        onnx = MODELS.get(kind, bool(onnx_path) and not darknet_path)
+        return onnx, onnx_path if onnx else darknet_path
+
+    def _precision(self, count: int) -> tuple[str, bool]:
+        """The precision, and whether `data_type` says more than that."""
+        setting = self.group.get("data_type")
+        entries = self._entries("data_type")
+        if setting is None:
+            help_text = 'add `data_type = "FP16";` or `precision fp16` to the network: without it FP32 is meant here'
+            self.reader.warn(f"instance {self.number} does not say its `data_type`", self.group.span, help_text)
+        if setting is None or entries is None:
+            return "", False
+        for entry in entries:
+            if entry.text not in DATA_TYPES:
+                help_text = did_you_mean(entry.text, DATA_TYPES) or f"JEDI knows {one_of(DATA_TYPES)}"
+                self.reader.fault(f"{shown(entry.text)} is no data type", entry.span, help_text)
+        if not entries:
+            self.reader.fault("`data_type` is empty", setting.span, f"JEDI knows {one_of(DATA_TYPES)}")
+            return "", False
+        # Stages without an entry of their own have the type of the first.
+        types = {e.text for e in entries[: max(count, 1)]}
+        if len(types) > 1:
+            message = f"the stages of instance {self.number} differ in their data type: {listed(sorted(types))}"
+            help_text = "a network of flowc has one precision: none is written, and JEDI's line goes along"
+            self.reader.warn(message, setting.span, help_text)
+            return "", True
+        return DATA_TYPES.get(entries[0].text, ""), False
+
+    def _tell_missing(self) -> None:
+        if not self.missing:
+            return
+        there = [s.name for s in self.group.settings if s.name not in OWN]
+        message = f"instance {self.number} has no {listed(self.missing)}"
+        meant = next(((name, close) for name in self.missing if (close := closest(name, there))), None)
+        help_text = f'add `{self.missing[0]} = "...";`'
+        if meant is not None:
+            help_text = f"is `{meant[1]}` meant to be `{meant[0]}`?"
+        self.reader.fault(message, self.group.span, help_text)
+
+    # -- stages --------------------------------------------------------------------------------------------------------
+    def _stages(self) -> list[JediStage]:
+        """Empty after a fault."""
+        before = len(self.reader.faults)
+        count = self._number("device_num")
+        lists = {name: self._entries(name) for name in _LISTS}
+        needed = ["devices", "cut_points"]
+        if any(e.text == DLA for e in lists["devices"] or ()):
+            needed.append("dla_cores")
+        self.missing += [name for name in needed if self.group.get(name) is None]
+        for name in needed:
+            if count is not None and lists[name] is not None:
+                self._check_length(name, len(lists[name] or ()), count)
+        devices, cuts, cores, streams = (
+            (lists[n] or [])[:count] for n in ("devices", "cut_points", "dla_cores", "streams")
+        )
+        kinds = [self._device(e) for e in devices]
+        lasts = [self.reader.whole(e.text, "a cut point", e.span, 0) for e in cuts]
+        self._check_order(lasts, cuts)
+        on = [self._core(k, kind, cores) for k, kind in enumerate(kinds)]
+        shares = [self._streams(k, core, streams) for k, core in enumerate(on)]
+        if count is None or any(lists[name] is None for name in needed) or len(self.reader.faults) > before:
+            return []
+        return [
+            JediStage(kind or "", core or 0, n or 0, last or 0, entry.span)
+            for kind, core, n, last, entry in zip(kinds, on, shares, lasts, cuts, strict=True)
+        ]
+
+    def _check_length(self, name: str, there: int, count: int) -> None:
+        setting = self.group.get(name)
+        assert setting is not None
+        stages = f"`device_num` is {count}"
+        if there < count:
+            help_text = {"cut_points": "each stage has one: the number of its last layer, also the last stage"}
+            message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
+            self.reader.fault(message, setting.value.span, help_text.get(name, "each stage has one"))
+        elif there > count and name != "dla_cores":
+            message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
+            self.reader.warn(message, setting.value.span, "JEDI reads no more")
+
+    def _device(self, entry: _Entry) -> str | None:
+        if entry.text in (GPU, DLA):
+            return entry.text
+        help_text = did_you_mean(entry.text, (GPU, DLA)) or f"JEDI runs stages on {one_of((GPU, DLA))}"
+        self.reader.fault(f"{shown(entry.text)} is no device", entry.span, help_text)
+        return None
+
+    def _check_order(self, lasts: Sequence[int | None], cuts: Sequence[_Entry]) -> None:
+        known = [(last, entry) for last, entry in zip(lasts, cuts, strict=False) if last is not None]
+        for (a, _), (b, entry) in pairwise(known):
+            if b <= a:
+                message = f"cut point {b} does not come after {a}"
+                self.reader.fault(message, entry.span, "cut points rise: each is the last layer of its stage")
+
+    def _core(self, k: int, kind: str | None, entries: Sequence[_Entry]) -> int | None:
+        if kind != DLA or k >= len(entries):
+            return 0
+        core = self.reader.whole(entries[k].text, "a DLA core", entries[k].span, 0)
+        return None if core is None else min(core, BOTH)
+
+    def _streams(self, k: int, core: int | None, entries: Sequence[_Entry]) -> int | None:
+        """Of all copies together; an odd number over two DLAs cannot be said here."""
+        if k >= len(entries):
+            return STREAMS
+        streams = self.reader.whole(entries[k].text, "a number of streams", entries[k].span, 1)
+        if streams is not None and core == BOTH and streams % 2:
+            written_as = "one stream: JEDI uses DLA 0 alone" if streams == 1 else f"{streams // 2} streams on each"
+            self.reader.warn(f"{streams} over two DLAs cannot be halved", entries[k].span, f"imported as {written_as}")
+        return streams

@@ -1,0 +1,313 @@
+"""Configurations of JEDI (cap-lab's framework for Jetson boards) to `.flow` texts; the way back is `jedi_write`.
+
+In: the bytes of a file, and where the text will stand, since networks are looked for there. Out: a text in which each
+instance is an app with a network, and a mapping that says with pins what JEDI says with numbers; and warnings about
+what cannot be said or is not known. JEDI's C++ code becomes abstract tasks, settings without a meaning here become
+`jedi:` lines in front of the app, from which `jedi_write` takes them. Reading the numbers is left to `jedi_file`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.diagnostic import Diagnostic, Faults
+from ...model.mapping import NetworkPlan, StagePlan, in_words
+from ...model.span import Span
+from ...networks.onnx.interface import Border
+from .. import registry
+from ..content import content
+from ..names import capitalised, identifiers, shown
+from ..registry import Exported, Request, Source
+from . import file as jedi_file
+from .file import BOTH, GPU, Instance, NotJedi
+from .networks import Known, look
+from .writer import KEPT, write
+
+__all__ = ["Imported", "NotJedi", "read", "write"]
+#: A task stays on one line up to here.
+WIDEST = 110
+#: JEDI's board, as far as its files depend on it: which processors there are, and how fast they can be.
+BOARD = """\
+/// NVIDIA Jetson AGX Xavier.
+platform xavier {
+    cpu carmel[8] frequencies [1190.4, 1728, 2265.6] MHz
+    gpu volta frequencies [675.75, 905.25, 1377] MHz
+    dla nvdla[2] engines 4 total
+}
+"""
+_GPU, _DLAS = "volta", ("nvdla[0]", "nvdla[1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`text` is the .flow source."""
+
+    text: str
+    warnings: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the parts of an instance are called in the text."""
+
+    app: str
+    source: str
+    pre: str
+    post: str
+    sink: str
+    network: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """A port of the network: its name, the tensor, and its type with the colon in front, as far as it is known."""
+
+    name: str
+    tensor: str
+    type: str
+
+
+def read(path: str, data: bytes, target: Path) -> Imported:
+    """Import a configuration. `path` is where it stands and what messages show, `target` where the text will be.
+
+    Raises Faults with everything that is wrong; NotJedi where the file has nothing of a configuration.
+    """
+    configuration = jedi_file.read(path, data)
+    names = _names(configuration.instances, Path(path).stem)
+    warnings = list(configuration.warnings)
+    faults: list[Diagnostic] = []
+    apps, pins = [], []
+    for number, (instance, name) in enumerate(zip(configuration.instances, names, strict=True), 1):
+        known = look(instance, instance.name or name.app.lower(), Path(path), target)
+        found = _App(Path(path).name, target.parent, number, instance, name, known)
+        faults += found.faults()
+        warnings += found.warnings()
+        apps.append(found.text())
+        pins.append(found.pin())
+    if faults:
+        raise Faults(faults)
+    mapping = "\n".join(["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""])
+    return Imported("\n".join([*apps, BOARD, mapping]), tuple(warnings))
+
+
+def _names(instances: Sequence[Instance], stem: str) -> list[_Names]:
+    """All different; apps first, so that these are called like JEDI's networks."""
+    apps = identifiers([capitalised(i.name or stem, "app") for i in instances], "app")
+    parts = [f"{app}{part}" for app in apps for part in ("Source", "Pre", "Post", "Sink", "Net")]
+    others = identifiers([*apps, *parts], "app")[len(apps) :]
+    return [_Names(app, *others[5 * k : 5 * k + 5]) for k, app in enumerate(apps)]
+
+
+@dataclass(frozen=True, slots=True)
+class _App:
+    """One instance as a part of the text, which will stand in `folder`."""
+
+    file: str
+    folder: Path
+    number: int
+    instance: Instance
+    names: _Names
+    known: Known
+
+    # -- what is said ------------------------------------------------------------------------------------------------
+    def faults(self) -> list[Diagnostic]:
+        """Cut points that the network does not have."""
+        layers = self.known.layers
+        if layers is None:
+            return []
+        last = len(layers) - 1
+        return [
+            Diagnostic(
+                "F706",
+                f"there is nothing after layer {stage.last}: the layers of `{self.known.file}` are 0 to {last}",
+                stage.span,
+                help="every stage needs a layer",
+            )
+            for stage in self.instance.stages[:-1]
+            if stage.last >= last
+        ]
+
+    def warnings(self) -> list[Diagnostic]:
+        """What is missing, or means less than in JEDI."""
+        instance, known, stages = self.instance, self.known, self.instance.stages
+        found = []
+
+        def warn(message: str, help_text: str, span: Span | None = instance.span) -> None:
+            found.append(Diagnostic("F707", f"instance {self.number}: {message}", span, "", (), help_text, "warning"))
+
+        reason, help_text = known.missing
+        if reason:
+            warn(reason, help_text, instance.network_span)
+        cuts = [str(s.last) for s in stages[:-1]]
+        if cuts and known.layers is None:
+            what = f"the names of layers {' and '.join(cuts)}" if len(cuts) > 1 else f"the name of layer {cuts[0]}"
+            help_text = f"it follows from `{known.file}`"
+            if instance.onnx:
+                help_text = "JEDI counts the layers that TensorRT makes, and prints them: put names into the mapping"
+            warn(f"{what} {'are' if len(cuts) > 1 else 'is'} not known: nothing is pinned", help_text, stages[0].span)
+        last, end = stages[-1].last, len(known.layers or ()) - 1
+        if last < end:
+            help_text = f"in flowc the last stage goes to the end of the network, layer {end}"
+            warn(f"JEDI stops after layer {last} of `{known.file}`", help_text, stages[-1].span)
+        if self._batch_left_out and known.first_dimensions != {instance.batch}:
+            help_text = f"`{known.file}` takes one input at a time; `batch` needs an open first dimension"
+            warn(f"batch {instance.batch} is left out", help_text)
+        if instance.precision == "int8" and not any(self.folder.glob(self._calibration)):
+            help_text = f"write some as `{self._calibration}`; JEDI's own table is one of TensorRT's"
+            warn("there are no inputs yet to calibrate 8 bits with", help_text)
+        return found
+
+    @property
+    def _calibration(self) -> str:
+        """Where inputs for calibration are looked for: beside the text, as files of numpy."""
+        return f"calibration/{self.names.app}/*.{'npy' if len(self.known.inputs or ()) <= 1 else 'npz'}"
+
+    @property
+    def _batch_left_out(self) -> bool:
+        """Does the text not say the batch? Only networks with an open first dimension can be grouped."""
+        return self.instance.batch > 1 and not self.known.open_batch
+
+    # -- the text ----------------------------------------------------------------------------------------------------
+    def text(self) -> str:
+        """Tasks, network and app."""
+        n, inputs, outputs = self.names, *self._ports()
+        batch = self.instance.batch if self.known.open_batch else 1
+        frame = identifiers([*(p.name for p in inputs), "frame"], "port")[-1]
+        result = identifiers([*(p.name for p in outputs), "result"], "port")[-1]
+        given = [f"out {p.name}{p.type}" for p in inputs] or ["out data"]
+        taken = [f"in {p.name}{p.type}" for p in outputs] or ["in data"]
+        code = dict(self.instance.others).get("app_type", '"YoloApplication"')
+        code = json.loads(code).strip() if _plain(code) else ""
+        lines = [
+            f"// {code or 'JEDI'} is C++ code: give these tasks code of their own,"
+            ' such as `python "FILE.py:NAME"`, and ports a type.',
+            _task(n.source, [f"out {frame}" + (f" rate {batch}" if batch > 1 else "")]),
+            _task(n.pre, [f"in {frame}", *given, "stateless"]),
+            _task(n.post, [*taken, f"out {result}", "stateless"]),
+            _task(n.sink, [f"in {result}"]),
+            self._network(inputs, outputs),
+            "",
+            f"/// Imported from {shown(self.file)} (JEDI), instance {self.number}.",
+            *(f"/// {KEPT} {name} = {value}" for name, value in self._kept()),
+            f"app {n.app} {{",
+            *(f"    {part}: {getattr(n, of)}" for part, of in _PARTS),
+            "",
+            *(f"    {line}" for line in _arrows(inputs, outputs)),
+            "}",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _kept(self) -> list[tuple[str, str]]:
+        """Settings that `jedi_write` takes back."""
+        kept = list(self.instance.others)
+        if self._batch_left_out:
+            kept.append(("batch", f'"{self.instance.batch}"'))
+        if self.instance.onnx:  # only TensorRT knows what these numbers count
+            kept.append(("cut_points", f'"{",".join(str(s.last) for s in self.instance.stages)}"'))
+        return kept
+
+    def _ports(self) -> tuple[list[_Port], list[_Port]]:
+        """The ports of the network, named so that arrows can name them; none where they are not known."""
+        inputs, outputs = self.known.inputs or (), self.known.outputs or ()
+        names = identifiers([b.name for b in (*inputs, *outputs)], "port")
+        made = [_Port(n, b.name, self._type(b)) for n, b in zip(names, (*inputs, *outputs), strict=True)]
+        return made[: len(inputs)], made[len(inputs) :]
+
+    def _type(self, border: Border) -> str:
+        """The type of a token: an open first dimension is 1 in it."""
+        dims = [1 if k == 0 and not isinstance(d, int) else d for k, d in enumerate(border.dims)]
+        if not all(isinstance(d, int) for d in dims):
+            return ""
+        return f": {border.dtype}[{', '.join(map(str, dims))}]" if dims else f": {border.dtype}"
+
+    def _network(self, inputs: Sequence[_Port], outputs: Sequence[_Port]) -> str:
+        instance, known = self.instance, self.known
+        items = []
+        if any(p.name != p.tensor for p in (*inputs, *outputs)):
+            items += [f"in {p.name} from {_text(p.tensor)}" for p in inputs]
+            items += [f"out {p.name} from {_text(p.tensor)}" for p in outputs]
+        items += [f"precision {instance.precision}"] if instance.precision not in ("", "fp32") else []
+        items += [f"calibrate {_text(self._calibration)}"] if instance.precision == "int8" else []
+        items += [f"batch {instance.batch}"] if known.open_batch else []
+        head = f"network {self.names.network} from {_text(known.file)}"
+        return _block(head, items) if items else head
+
+    def pin(self) -> list[str]:
+        """The lines of the mapping; comments where the names of layers are not known."""
+        layers, stages = self.known.layers, self.instance.stages
+        nameless = layers is None and len(stages) > 1
+        names = [f"layer {s.last}" if layers is None else layers[min(s.last, len(layers) - 1)] for s in stages[:-1]]
+        plan = NetworkPlan(
+            f"{self.names.app}.net",
+            tuple(_stage(s.device, s.core, s.streams, until) for s, until in zip(stages, [*names, None], strict=True)),
+            self.instance.buffers,
+            self.instance.pre,
+            self.instance.post,
+        )
+        line = f"{plan.task} -> {in_words(plan)}"
+        if not nameless:
+            return [line]
+        return ["// The names of these layers are not known here, only JEDI's numbers: put them in.", f"// {line}"]
+
+
+_PARTS = (("source", "source"), ("pre", "pre"), ("net", "network"), ("post", "post"), ("sink", "sink"))
+
+
+def _stage(device: str, core: int, streams: int, until: str | None) -> StagePlan:
+    """JEDI counts the streams of both copies, a pin those of each."""
+    if device == GPU:
+        return StagePlan((_GPU,), until, streams)
+    if core < BOTH or streams == 1:  # of two copies, a single stream uses the first
+        return StagePlan((_DLAS[core % BOTH],), until, streams)
+    return StagePlan(_DLAS, until, streams // 2)
+
+
+def _arrows(inputs: Sequence[_Port], outputs: Sequence[_Port]) -> list[str]:
+    """One chain, unless the network has several inputs or outputs."""
+    if len(inputs) <= 1 and len(outputs) <= 1:
+        return ["source -> pre -> net -> post -> sink"]
+    lines = [] if len(inputs) <= 1 else ["source -> pre", *(f"pre.{p.name} -> net.{p.name}" for p in inputs)]
+    lines += ["source -> pre -> net"] if not lines else []
+    if len(outputs) <= 1:
+        return [*lines, "net -> post -> sink"]
+    return [*lines, *(f"net.{p.name} -> post.{p.name}" for p in outputs), "post -> sink"]
+
+
+def _task(name: str, items: Sequence[str]) -> str:
+    return _block(f"task {name}", items)
+
+
+def _block(head: str, items: Sequence[str]) -> str:
+    line = f"{head} {{ {'   '.join(items)} }}"
+    return line if len(line) <= WIDEST else "\n    ".join([f"{head} {{", *items]) + "\n}"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _plain(value: str) -> bool:
+    """Is a value of libconfig a text that JSON reads as well?"""
+    return value.startswith('"') and value.isprintable() and "\\" not in value
+
+
+def imported(request: Request) -> registry.Imported:
+    """The file of a request as a text. Raises Faults."""
+    try:
+        found = read(str(request.path), content(request.path, "F705"), request.target)
+    except NotJedi as fault:  # tools that are no relatives name their files .cfg, too
+        message = f"`{request.path}` is no Darknet network: it does not begin with [net]"
+        network = Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")
+        raise Faults([network, *fault.diagnostics]) from fault
+    return registry.Imported({request.target.name: found.text}, found.warnings)
+
+
+def exported(source: Source, wanted: str | None) -> Exported:
+    """The apps of a system, or one of them, with its mapping. Raises Faults."""
+    # Networks are cut in what was staged; JEDI is told where the whole is cut.
+    found = write(source.whole, source.platform, source.mapping, wanted)
+    return Exported(found.name, found.text, found.warnings)

@@ -1,0 +1,436 @@
+"""Files of libconfig (`name = value;`, groups in braces, lists in parentheses), safely: bytes to settings and back.
+
+In: the bytes of a file. Out: its settings, each with its place, and everything that is wrong with the file: a setting
+that cannot be read becomes `Broken` and hides no other. No other file is opened (`@include` is refused), nesting and
+size are limited. What settings mean is left to the formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedToken
+
+from ...model.diagnostic import Diagnostic, Note
+from ...model.span import Span
+from ..names import shown
+
+#: Brackets inside each other; configurations need about four.
+DEEPEST = 32
+#: Bytes of a file; configurations have a few thousand.
+LARGEST = 1 << 18
+#: Syntax faults of one file that are told.
+MOST = 10
+
+# BROKEN is what no other terminal matches. The parser takes it for a value, so that a faulty setting can be replaced by
+# `name = BROKEN` and everything behind it be read.
+_GRAMMAR = r"""
+start: setting*
+setting: NAME EQUALS value [SEMICOLON | COMMA]
+?value: scalar | array | items | group
+scalar: BOOLEAN | NUMBER | STRING+ | BROKEN
+array: LSQB [scalar (COMMA scalar)* [COMMA]] RSQB
+items: LPAR [value (COMMA value)* [COMMA]] RPAR
+group: LBRACE setting* RBRACE
+
+NAME: /[A-Za-z*][-A-Za-z0-9_*]*/
+BOOLEAN.2: /(?i:true|false)(?![-A-Za-z0-9_*])/
+NUMBER: /0[Xx][0-9A-Fa-f]+L{0,2}|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?L{0,2}/
+STRING: /"(?:[^"\\]|\\.)*"/s
+EQUALS: "=" | ":"
+SEMICOLON: ";"
+COMMA: ","
+LSQB: "["
+RSQB: "]"
+LPAR: "("
+RPAR: ")"
+LBRACE: "{"
+RBRACE: "}"
+BROKEN.-10: /@include|./s
+%ignore /\s+/
+%ignore /(?:#|\/\/)[^\n]*/
+%ignore /\/\*(?s:.)*?\*\//
+"""
+_OPENING = {"LSQB": "RSQB", "LPAR": "RPAR", "LBRACE": "RBRACE"}
+_CLOSING = frozenset(_OPENING.values())
+_CLOSED_BY = {"[": "]", "(": ")", "{": "}"}
+_WHOLE = re.compile(r"[-+]?\d+")
+_ESCAPE = re.compile(rb"\\([xX][0-9A-Fa-f]{2}|.)", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"f": b"\f", b"\\": b"\\", b'"': b'"'}
+#: What may follow, in the order a reader would think of it.
+_WORDS = {
+    "EQUALS": "`=`",
+    "NAME": "a setting such as `name = value`",
+    "STRING": "a text in quotes, a number, true or false",
+    "LBRACE": "`{`",
+    "LPAR": "`(`",
+    "LSQB": "`[`",
+    "COMMA": "`,`",
+    "SEMICOLON": "`;`",
+    "RBRACE": "`}`",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text, number or truth value. `plain`: a text without escapes and on one line, so that its parts have places."""
+
+    value: bool | int | float | str
+    span: Span
+    plain: bool = False
+
+    def part(self, start: int, end: int) -> Span:
+        """The place of some characters of a text; of all of it if it is not plain."""
+        if not self.plain:
+            return self.span
+        first = self.span.column + 1
+        return Span(self.span.file, self.span.line, first + start, self.span.line, first + end)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list in parentheses, or an `array` (in brackets) of scalars of one type."""
+
+    items: tuple[Value, ...]
+    array: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Settings in braces; a name occurs once. `span` is the opening brace."""
+
+    settings: tuple[Setting, ...]
+    span: Span
+
+    def get(self, name: str) -> Setting | None:
+        """The setting of that name."""
+        return next((s for s in self.settings if s.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A value that could not be read: its fault is told."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`span` is the name."""
+
+    name: str
+    value: Value
+    span: Span
+
+
+Value = Scalar | Items | Group | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """`root` is None where even the brackets do not fit together, so that nothing is known of what follows."""
+
+    root: Group | None
+    faults: tuple[Diagnostic, ...]
+
+
+def parse(path: str, data: bytes, code: str) -> Parsed:
+    """Read a file. `path` is what places show; faults have `code`."""
+    start = Span(path, 1, 1, 1, 1)
+    if len(data) > LARGEST:
+        message = f"this file has {len(data)} bytes, and a configuration at most {LARGEST}"
+        return Parsed(None, (Diagnostic(code, message, start),))
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return Parsed(None, (Diagnostic(code, "this is not a text", start, "", (), "a configuration is UTF-8 text"),))
+    return _Reader(path, code, list(_lark().lex(text))).read()
+
+
+def written(value: Value) -> str:
+    """A value as libconfig writes it, on one line."""
+    match value:
+        case Scalar():
+            return _scalar(value.value)
+        case Items():
+            inside = ", ".join(map(written, value.items))
+            return f"[{inside}]" if value.array else f"({inside})"
+        case Group():
+            return " ".join(["{", *(f"{s.name} = {written(s.value)};" for s in value.settings), "}"])
+        case Broken():
+            raise ValueError("a faulty setting has no value")
+
+
+def quoted(text: str) -> str:
+    """A text as libconfig writes it, on one line."""
+    return '"' + "".join(map(_character, text)) + '"'
+
+
+def _scalar(value: bool | int | float | str) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value}L" if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else repr(value)
+
+
+def _character(c: str) -> str:
+    if c in '"\\':
+        return f"\\{c}"
+    named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
+    return named.get(c) or (c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+@lru_cache(maxsize=1)
+def _lark() -> Lark:
+    return Lark(_GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=False)
+
+
+@dataclass(slots=True)
+class _Place:
+    """A bracket that is open: its token (None for the file), and where its last setting begins."""
+
+    token: Token | None
+    setting: int | None = None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Parses the tokens of one file, as often as settings turn out to be faulty."""
+
+    path: str
+    code: str
+    tokens: list[Token]
+    faults: list[Diagnostic] = field(default_factory=list)
+
+    def read(self) -> Parsed:
+        """The settings, with everything that is wrong."""
+        while len(self.faults) < MOST:
+            parser = _lark().parse_interactive()
+            places = [_Place(None)]
+            for i, token in enumerate(self.tokens):
+                if token.type in _OPENING and len(places) > DEEPEST:
+                    self._fault(f"more than {DEEPEST} brackets inside each other", token)
+                    return self._given_up()
+                # An empty one stands for a value that is told already.
+                if (token.type == "BROKEN" and token) or not _fed(parser, token):
+                    whole = self._refuse(i, places, parser)
+                    break
+                _follow(i, token, places)
+            else:
+                if places[-1].token is not None:
+                    opened = places[-1].token
+                    self._fault(f"this `{opened}` is never closed", opened, f"add `{_CLOSED_BY[str(opened)]}`")
+                    return self._given_up()
+                tree = _fed(parser, Token("$END", ""))
+                if tree:
+                    return Parsed(_Builder(self).transform(tree[0]), self._sorted())
+                whole = self._refuse(len(self.tokens), places, parser)
+            if not whole:
+                break
+        return self._given_up()
+
+    def _given_up(self) -> Parsed:
+        return Parsed(None, self._sorted())
+
+    def _sorted(self) -> tuple[Diagnostic, ...]:
+        return tuple(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+
+    def span(self, token: Token) -> Span:
+        """Where a token stands."""
+        line, column = token.line or 1, token.column or 1
+        return Span(self.path, line, column, token.end_line or line, token.end_column or column)
+
+    def _fault(self, message: str, at: Token, help: str = "", label: str = "", notes: tuple[Note, ...] = ()) -> None:
+        self.faults.append(Diagnostic(self.code, message, self.span(at), label, notes, help))
+
+    def refuse(self, message: str, span: Span, help: str = "", notes: Iterable[Note] = ()) -> None:
+        """Note a fault of a value."""
+        self.faults.append(Diagnostic(self.code, message, span, "", tuple(notes), help))
+
+    def _refuse(self, at: int, places: Sequence[_Place], parser: Any) -> bool:
+        """Note what is wrong at a token, and put something else in its place; False where that is not possible."""
+        if at == len(self.tokens):
+            last = self.tokens[-1]
+            self._fault(f"the file ends after {shown(last)}", last, f"expected {_expected(parser)}")
+            return self._replace(at, places)
+        token = self.tokens[at]
+        follows = self.tokens[at + 1] if at + 1 < len(self.tokens) else None
+        if token.type == "BROKEN":
+            return self._refuse_character(at, token, follows, places)
+        before = self.tokens[at - 1] if at else None
+        help_text = f"expected {_expected(parser)}"
+        if before is not None and before.type == "EQUALS" and token.type == "NAME" and not _assigned(self.tokens, at):
+            help_text = f"texts stand in quotes: {quoted(str(token))}"
+        elif before is not None and before.type == "STRING" and before.line != before.end_line:
+            help_text = f"the text in front of it begins in line {before.line}: is a quote missing there?"
+        label = f"after {shown(before)}" if before else ""
+        opened = places[-1].token
+        notes = (Note("opened here", self.span(opened)),) if opened is not None and token.type in _CLOSING else ()
+        self._fault(f"{shown(token)} does not fit here", token, help_text, label, notes)
+        closes_another = token.type in _CLOSING and (opened is None or token.type != _OPENING[opened.type])
+        return not closes_another and self._replace(at, places)
+
+    def _refuse_character(self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]) -> bool:
+        """As `_refuse`, at what means nothing in these files."""
+        if token == "@include":
+            self._fault("`@include` is not followed", token, "put the text of that file here")
+            named = follows is not None and follows.type == "STRING"
+            del self.tokens[at : at + (2 if named else 1)]
+            return True
+        if token == '"':
+            self._fault("this text is never closed", token, 'add a `"`')
+            return False
+        if token == "/" and follows == "*" and follows.start_pos == token.end_pos:
+            self._fault("this comment is never closed", token, "add `*/`")
+            return False
+        self._fault(f"{shown(token)} means nothing here", token, "texts stand in quotes")
+        return self._replace(at, places)
+
+    def _replace(self, at: int, places: Sequence[_Place]) -> bool:
+        """Make the setting that a token belongs to a faulty one; False where it belongs to none, or that is done."""
+        start = places[-1].setting
+        if start is None or (start + 3 == at and not self.tokens[start + 2]):
+            return False
+        end, depth = at, 0
+        while end < len(self.tokens):
+            kind = self.tokens[end].type
+            if depth == 0 and (kind in _CLOSING or _assigned(self.tokens, end)):
+                break
+            depth += (kind in _OPENING) - (kind in _CLOSING)
+            end += 1
+            if depth == 0 and kind == "SEMICOLON":
+                break
+        name = self.tokens[start]
+        stand_ins = [Token.new_borrow_pos(kind, "", name) for kind in ("EQUALS", "BROKEN")]
+        self.tokens[start:end] = [name, *stand_ins]
+        return True
+
+
+def _assigned(tokens: Sequence[Token], at: int) -> bool:
+    """Does a setting begin here?"""
+    return tokens[at].type == "NAME" and at + 1 < len(tokens) and tokens[at + 1].type == "EQUALS"
+
+
+def _follow(i: int, token: Token, places: list[_Place]) -> None:
+    """Keep track of open brackets and of the settings in them."""
+    if token.type in _OPENING:
+        places.append(_Place(token))
+    elif token.type in _CLOSING:
+        places.pop()
+    elif token.type == "NAME":
+        places[-1].setting = i
+
+
+def _fed(parser: Any, token: Token) -> tuple[Any, ...]:
+    """What the parser gives for a token, nothing where it does not fit; lark does not type this."""
+    try:
+        return (parser.feed_token(token),)
+    except UnexpectedToken:
+        return ()
+
+
+def _expected(parser: Any) -> str:
+    """What the parser accepts, in words."""
+    accepted = parser.accepts()
+    words = [word for kind, word in _WORDS.items() if kind in accepted]
+    words += ["the end of the file"] if "$END" in accepted else []
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+class _Builder(Transformer[Token, Any]):
+    """The parse tree, which is no deeper than the brackets, to settings."""
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def start(self, settings: list[Setting]) -> Group:
+        return Group(self._once(settings), Span(self._reader.path, 1, 1, 1, 1))
+
+    def setting(self, parts: list[Any]) -> Setting:
+        name, _, value, *_ = parts
+        return Setting(str(name), value, self._reader.span(name))
+
+    def group(self, parts: list[Any]) -> Group:
+        return Group(self._once(parts[1:-1]), self._reader.span(parts[0]))
+
+    def items(self, parts: list[Any]) -> Items:
+        return self._items(parts, False)
+
+    def array(self, parts: list[Any]) -> Items:
+        items = self._items(parts, True)
+        known = [i for i in items.items if isinstance(i, Scalar)]
+        other = next((i for i in known if type(i.value) is not type(known[0].value)), None)
+        if other is not None:
+            self._reader.refuse("the entries of an array have one type", other.span, "lists of any values stand in ()")
+        return items
+
+    def scalar(self, tokens: list[Token]) -> Value:
+        first = tokens[0]
+        span = self._reader.span(first)
+        match first.type:
+            case "BROKEN":
+                return Broken(span)
+            case "BOOLEAN":
+                return Scalar(first.lower() == "true", span)
+            case "NUMBER":
+                return self._number(str(first), span)
+            case _:
+                plain = len(tokens) == 1 and "\\" not in first and "\n" not in first
+                return Scalar("".join(map(_unquoted, tokens)), span.to(self._reader.span(tokens[-1])), plain)
+
+    def _number(self, text: str, span: Span) -> Value:
+        """Whole numbers have 64 bits at most, and others an end."""
+        bare = text.rstrip("L")
+        if len(bare) > 40:
+            self._reader.refuse("this number is too long", span)
+            return Broken(span)
+        if bare[:2].lower() == "0x":
+            whole: int | None = int(bare, 16)
+        else:
+            whole = int(bare) if _WHOLE.fullmatch(bare) else None
+        if whole is not None and not -(1 << 63) <= whole < 1 << 64:
+            self._reader.refuse("this number has more than 64 bits", span)
+            return Broken(span)
+        if whole is not None:
+            return Scalar(whole, span)
+        if text != bare or not isfinite(float(bare)):
+            self._reader.refuse(f"`{text}` is no number", span)
+            return Broken(span)
+        return Scalar(float(bare), span)
+
+    def _items(self, parts: Sequence[Any], array: bool) -> Items:
+        opening, *inside, _ = parts
+        return Items(tuple(p for p in inside if not isinstance(p, Token)), array, self._reader.span(opening))
+
+    def _once(self, settings: Iterable[Setting]) -> tuple[Setting, ...]:
+        seen: dict[str, Setting] = {}
+        for s in settings:
+            first = seen.setdefault(s.name, s)
+            if first is not s:
+                notes = (Note("the first one", first.span),)
+                self._reader.refuse(f"`{s.name}` is set twice", s.span, "remove one", notes)
+        return tuple(seen.values())
+
+
+def _unquoted(token: Token) -> str:
+    """The text of a token; `\\x` names a byte, and a backslash in front of anything else stands for itself."""
+
+    def plain(found: re.Match[bytes]) -> bytes:
+        what = found[1]
+        return bytes([int(what[1:], 16)]) if len(what) > 1 else _ESCAPED.get(what, found[0])
+
+    return _ESCAPE.sub(plain, token[1:-1].encode()).decode(errors="replace")

@@ -1,0 +1,119 @@
+"""What is known here of the network of a JEDI instance: its file, what it takes and gives, and its layers by number.
+
+In: an instance, and the folders of its configuration and of the text that is to be written. Out: facts, as many as the
+files give that are there, and why others are missing. JEDI's paths belong to the board, so that files are looked for by
+their names as well. For tkDNN, layers are those that `flowc import` writes into an ONNX file, or those of the Darknet
+`.cfg` itself, which needs no weights for that; layers of TensorRT are known to TensorRT only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from ...model.json_reader import parse, read
+from ...networks.darknet import convert as darknet
+from ...networks.darknet.cfg import read_sections
+from ...networks.darknet.net import INPUT
+from ...networks.onnx.interface import Border, NetworkFault, read_network
+from .file import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """`file` is the ONNX file as the text names it; `there` tells whether it is.
+
+    `inputs` and `outputs` are None where they are not known, `layers` (tensors by tkDNN's numbers) as well. `missing`
+    is a reason and what to do, both empty where nothing is missing.
+    """
+
+    file: str
+    there: bool
+    inputs: tuple[Border, ...] | None = None
+    outputs: tuple[Border, ...] | None = None
+    layers: tuple[str, ...] | None = None
+    missing: tuple[str, str] = ("", "")
+
+    @property
+    def open_batch(self) -> bool:
+        """Is the first dimension of an input left open?"""
+        return any(b.dims and not isinstance(b.dims[0], int) for b in self.inputs or ())
+
+    @property
+    def first_dimensions(self) -> set[int | str]:
+        """Of all inputs."""
+        return {b.dims[0] for b in self.inputs or () if b.dims}
+
+
+def look(instance: Instance, name: str, configuration: Path, text: Path) -> Known:
+    """What is known of the network of an instance; `name` is its network where the configuration names no file.
+
+    `configuration` and `text` are the files, the latter of which need not be there.
+    """
+    said = instance.network.replace("\\", "/")
+    named = PurePosixPath(said).name
+    stem = PurePosixPath(named).stem if named else re.sub(r"[^-\w.]", "_", name)
+    file = named if instance.onnx and named else f"{stem}.onnx"
+    folders = (text.parent, configuration.parent)
+    own = [configuration.parent / said] if named else []
+    # A stranger's path may lead anywhere: what is read whole has at least the name of a network.
+    onnx = _first([*(p for p in own if p.suffix == ".onnx"), *(folder / file for folder in folders)])
+    if onnx is not None:
+        return _of_onnx(instance, onnx, text)
+    reason = f"there is no `{file}` beside the text"
+    if instance.onnx or not named:
+        return Known(file, False, missing=(reason, "put it there, and import this file again"))
+    cfg = _first([*own, *(folder / named for folder in folders)])
+    found = _of_darknet(cfg, file) if cfg is not None else None
+    make = f"run `flowc import {cfg if found else named} -o {text.parent / file}`"
+    found = found or Known(file, False)
+    return replace(found, missing=(reason, make + ("" if found.layers else ", and import this file again")))
+
+
+def tkdnn_layers(onnx: Path) -> tuple[str, ...] | None:
+    """The tensors by tkDNN's layer numbers that `flowc import` has written into an ONNX file; None if it has none."""
+    import onnx as library
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = library.load(str(onnx), load_external_data=False)
+        said = {p.key: p.value for p in model.metadata_props}
+        return read(tuple[str, ...], parse(said.get("darknet.tkdnn_layers", "null"))) or None
+    except (DecodeError, OSError, ValueError):
+        return None
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    """The first that is a file; a stranger's path may be none that a file system takes."""
+    return next((p for p in paths if os.path.isfile(p)), None)
+
+
+def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
+    """An ONNX file that is there."""
+    file = os.path.relpath(onnx, text.parent).replace(os.sep, "/")
+    layers = None if instance.onnx else tkdnn_layers(onnx)
+    missing = ("", "")
+    try:
+        border = read_network(onnx, {}, None)
+    except NetworkFault as fault:
+        return Known(file, True, layers=layers, missing=(fault.message, fault.help))
+    if layers is None and not instance.onnx:
+        again = "write it again from the Darknet network: `flowc import NET.cfg`"
+        missing = (f"`{file}` does not say how tkDNN numbers its layers", again)
+    return Known(file, True, border.inputs, border.outputs, layers, missing)
+
+
+def _of_darknet(cfg: Path, file: str) -> Known | None:
+    """A Darknet network of which the ONNX file is still to be written; None if it is none, or faulty."""
+    try:
+        if not darknet.is_darknet(cfg):
+            return None
+        net = darknet.network_of(read_sections(cfg))
+    except NetworkFault:  # its faults are told when it is imported itself
+        return None
+    borders = ({INPUT: net.input}, net.outputs)
+    inputs, outputs = (tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders)
+    return Known(file, False, inputs, outputs, tuple(net.steps))

@@ -1,0 +1,309 @@
+"""An application and where its network runs as a configuration of JEDI; the way back is `jedi`.
+
+In: a system before its networks are cut, the platform, and the mapping that is stored beside the text. Out: the text of
+a file that JEDI reads, one instance for each app; what JEDI cannot say is a fault. Lines `jedi: NAME = VALUE` in the
+documentation of an app go into its instance: settings that flowc does not have. JEDI's code around the network is C++,
+and is left to the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from ...model.application import Application, Task
+from ...model.diagnostic import Diagnostic, Faults, closest, one_of
+from ...model.mapping import Mapping, Pin, PinStage, as_pin
+from ...model.platform import Platform
+from ...model.span import Span
+from ...model.system import System
+from ...networks.onnx.cuts import Cut, jedi_allows, read_chain, skips
+from ...networks.onnx.interface import NetworkFault
+from ..names import listed, shown
+from .file import BEYOND, BOTH, DARKNET_PATH, DLA, GPU, MODELS, ONNX_PATHS, OWN, Instance, JediStage, text_of
+from .libconfig import Scalar, parse, quoted, written
+from .networks import tkdnn_layers
+
+#: What a line of an app's documentation begins with that is for JEDI.
+KEPT = "jedi:"
+#: Settings of JEDI that are read in spite of what flowc says: for what it cannot say.
+_YIELDING = frozenset({"batch", "data_type", "cut_points"})
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`name` is what the file may be called after."""
+
+    name: str
+    text: str
+    warnings: tuple[Diagnostic, ...]
+
+
+def write(system: System, platform: Platform, mapping: Mapping | None, wanted: str | None) -> Written:
+    """The file for all apps of a system, or for the one that is `wanted`. Raises Faults (F215, F708)."""
+    apps = [a for a in system.apps if wanted is None or a.name == wanted]
+    if not apps:
+        message = f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
+        known = one_of(a.name for a in system.apps)
+        help_text = f"choose one with --app: {known}" if known else "add `app Name { ... }`"
+        raise Faults([Diagnostic("F215", message, None, "", (), help_text)])
+    made = [_App(app, platform, _pins(system, platform, mapping)) for app in apps]
+    instances = [m.instance() for m in made]
+    faults = [d for m in made for d in m.faults]
+    if faults:
+        raise Faults(faults)
+    remarks = [f"Written by flowc from {shown(PurePosixPath(system.path).name)}, platform {shown(platform.name)}."]
+    paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
+    name = apps[0].name if len(apps) == 1 else system.stem
+    return Written(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
+
+
+def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[str, Pin]:
+    """Where each network runs: what the text says, and what a search has found where it says nothing."""
+    pins = {p.task: p for p in system.pins if p.platform == platform.name}
+    spans = {t.name: t.span for a in system.apps for t in a.tasks}
+    for plan in mapping.networks if mapping is not None else ():
+        if plan.task in spans:
+            pins.setdefault(plan.task, as_pin(plan, platform.name, spans[plan.task]))
+    for p in mapping.placements if mapping is not None else ():
+        if p.task in spans:
+            stage = PinStage(p.processors, None, p.streams, spans[p.task], p.threads, p.process)
+            pins.setdefault(p.task, Pin(platform.name, p.task, (stage,), None, p.buffers, spans[p.task]))
+    return pins
+
+
+@dataclass(slots=True)
+class _App:
+    """One app while it is written; `remarks` are comments for its instance."""
+
+    app: Application
+    platform: Platform
+    pins: dict[str, Pin]
+    faults: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def _fault(self, message: str, span: Span, help: str = "") -> None:
+        self.faults.append(Diagnostic("F708", message, span, "", (), help))
+
+    def _warn(self, message: str, help: str) -> None:
+        self.warnings.append(Diagnostic("F707", message, self.app.span, "", (), help, "warning"))
+
+    def instance(self) -> Instance | None:
+        """None after a fault."""
+        networks = [t for t in self.app.tasks if t.network is not None]
+        if len(networks) != 1:
+            names = f" ({listed(t.name for t in networks)})" if networks else ""
+            message = f"`{self.app.name}` has {len(networks) or 'no'} networks{names}"
+            help_text = "an instance of JEDI is one network; choose another app with --app, or split this one"
+            self._fault(message, self.app.span, help_text)
+            return None
+        task = networks[0]
+        pin = self.pins.get(task.name)
+        if pin is None:
+            help_text = f"pin it: `mapping on {self.platform.name} {{ {task.name} -> ... }}`, or run `flowc map`"
+            self._fault(f"`{task.name}` is not mapped on `{self.platform.name}`", task.span, help_text)
+            return None
+        return self._of(task, pin)
+
+    def _of(self, task: Task, pin: Pin) -> Instance | None:
+        network = task.network
+        assert network is not None
+        kept = self._kept()
+        layers = tkdnn_layers(Path(network.path))
+        kind = _bare(kept.get("model_type", ""))
+        onnx = MODELS.get(kind, layers is None)
+        self._check_pin(pin)
+        self._check_loops(task)
+        numbers = self._numbers(task, pin, onnx, layers, _bare(kept.pop("cut_points", "")))
+        self._check_cuts(task, pin)
+        stages = [self._stage(stage, last) for stage, last in zip(pin.stages, numbers, strict=True)]
+        gpus = dict.fromkeys(p for s in pin.stages for p in s.processors if self._kind(p) == "gpu")
+        if len(gpus) > 1:
+            self._fault(f"stages run on {listed(gpus)}", pin.span, "JEDI uses one GPU")
+        batch, data_type = _bare(kept.pop("batch", "")), kept.pop("data_type", "")
+        others = self._others(kept, network.file, onnx, network.precision)
+        if self.app.period_ns is not None or self.app.deadline_ns is not None:
+            self._warn(f"JEDI has no periods: `{self.app.name}` runs as fast as it can", "")
+        if self.faults:
+            return None
+        streams = [s.streams for s in stages]
+        precision = "" if data_type and network.precision == "fp32" else network.precision
+        return Instance(
+            self.app.name,
+            tuple(stages),
+            max(network.batch, _whole(batch)) if network.batch == 1 else network.batch,
+            pin.pre,
+            pin.post,
+            pin.buffers or max(2, *streams),
+            precision,
+            onnx,
+            network.file,
+            (*others.items(), *((("data_type", data_type),) if not precision else ())),
+        )
+
+    # -- what JEDI cannot say ------------------------------------------------------------------------------------------
+    def _check_pin(self, pin: Pin) -> None:
+        if pin.adapt:
+            self._fault("JEDI's cut points stay as they are: it cannot `adapt` them", pin.span, "leave `adapt` out")
+        for stage in pin.stages:
+            if stage.threads > 1:
+                help_text = "leave `threads` out: a stage of JEDI runs on a GPU or DLA, in `streams`"
+                self._fault(f"JEDI has no `threads {stage.threads}`", stage.span, help_text)
+            if stage.process:
+                self._fault("JEDI has no `process`", stage.span, "leave it out")
+
+    def _check_loops(self, task: Task) -> None:
+        """Frames of JEDI do not depend on each other."""
+        behind: dict[str, list[str]] = {}
+        for c in self.app.channels:
+            behind.setdefault(c.source, []).append(c.destination)
+        seen: set[str] = set()
+        waiting = list(behind.get(task.name, ()))
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += behind.get(name, ())
+        if task.name in seen:
+            message = f"`{task.name}` depends on its own results"
+            self._fault(message, task.span, "frames of JEDI do not depend on each other: break the cycle")
+
+    def _check_cuts(self, task: Task, pin: Pin) -> None:
+        """A tensor crosses one cut only."""
+        assert task.network is not None
+        after = [s.until for s in pin.stages[:-1]]
+        if len(after) < 2:
+            return
+        try:
+            chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
+        except NetworkFault as fault:
+            self.faults.append(Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help))
+            return
+        cuts: list[Cut] = [c for c in chain.cuts() if c.layer in after]
+        if jedi_allows(cuts):
+            return
+        for k, tensors in enumerate(skips(cuts), 1):
+            if tensors:
+                message = f"{listed(tensors)} {'crosses' if len(tensors) == 1 else 'cross'} cuts {k} and {k + 1}"
+                help_text = "stages of JEDI hand over to the next one only: cut elsewhere"
+                self._fault(message, pin.stages[k].span, help_text)
+
+    # -- stages --------------------------------------------------------------------------------------------------------
+    def _kind(self, processor: str) -> str:
+        return self.platform.pool_of(processor).kind
+
+    def _stage(self, stage: PinStage, last: int) -> JediStage:
+        """The stage; what it is after a fault does not matter."""
+        kinds = {self._kind(p) for p in stage.processors}
+        dlas = [p for pool in self.platform.pools if pool.kind == "dla" for p in pool.processors]
+        if "cpu" in kinds:
+            cpu = next(p for p in stage.processors if self._kind(p) == "cpu")
+            self._fault(f"`{cpu}` is a CPU: JEDI runs networks on a GPU and on DLAs", stage.span)
+        elif kinds == {"gpu"}:
+            if len(stage.processors) == 1:
+                return JediStage(GPU, 0, stage.streams, last)
+            self._fault("JEDI uses one GPU, and this stage has several", stage.span)
+        elif len(kinds) > 1:
+            self._fault("JEDI runs a stage on a GPU or on DLAs, not on both", stage.span, "make two stages of it")
+        elif len(set(stage.processors)) < len(stage.processors):
+            self._fault("this stage names a DLA twice", stage.span, "name each once: `streams` says how often")
+        elif any(dlas.index(p) >= BOTH for p in stage.processors):
+            self._fault(f"JEDI uses two DLAs: {listed(dlas[:BOTH])}", stage.span)
+        elif len(stage.processors) == 1:
+            return JediStage(DLA, dlas.index(stage.processors[0]), stage.streams, last)
+        else:
+            return JediStage(DLA, BOTH, stage.streams * BOTH, last)
+        return JediStage(GPU, 0, 1, last)
+
+    def _numbers(self, task: Task, pin: Pin, onnx: bool, layers: tuple[str, ...] | None, kept: str) -> Sequence[int]:
+        """The number of the last layer of each stage; zeros after a fault."""
+        assert task.network is not None
+        file = shown(task.network.file)
+        nothing = [0] * len(pin.stages)
+        if onnx or layers is None:
+            numbers = [_whole(n) for n in kept.split(",")]
+            if len(numbers) == len(pin.stages) and all(a < b for a, b in pairwise([-1, *numbers])):
+                if len(numbers) > 1:
+                    help_text = "JEDI counts TensorRT's layers, which flowc cannot compare with those of the pin"
+                    self._warn(f"the cut points are those of the `{KEPT}` line", help_text)
+                return numbers
+            if len(pin.stages) == 1:
+                return [BEYOND]
+            example = ",".join(["NUMBER"] * len(pin.stages))
+            why = "TensorRT counts layers" if onnx else "it does not say how tkDNN counts its layers"
+            help_text = f'write JEDI\'s numbers in front of the app: `/// {KEPT} cut_points = "{example}"`'
+            self._fault(f"the layers of {file} have no numbers here: {why}", pin.span, help_text)
+            return nothing
+        found = []
+        for stage in pin.stages:
+            if stage.until is None:
+                found.append(len(layers) - 1)
+            elif stage.until in layers:
+                found.append(layers.index(stage.until))
+            else:
+                near = closest(stage.until, layers)
+                help_text = f"did you mean {shown(near)}?" if near else "cut after another layer"
+                self._fault(f"no layer of tkDNN ends with {shown(stage.until)}", stage.span, help_text)
+                found.append(0)
+        return found
+
+    # -- settings that only JEDI has -----------------------------------------------------------------------------------
+    def _kept(self) -> dict[str, str]:
+        """The `jedi:` lines of the app, by name as libconfig writes their values."""
+        found: dict[str, str] = {}
+        for line in self.app.doc.split("\n"):
+            if not line.strip().startswith(KEPT):
+                continue
+            parsed = parse("", line.strip().removeprefix(KEPT).encode(errors="replace"), "F705")
+            if parsed.root is None or parsed.faults or len(parsed.root.settings) != 1:
+                self._warn(f"{shown(line.strip())} is left out: it cannot be read", f'write `{KEPT} NAME = "VALUE"`')
+                continue
+            setting = parsed.root.settings[0]
+            if setting.name in OWN - _YIELDING:
+                self._warn(f"{shown(line.strip())} is left out", "the mapping says this")
+            else:
+                found[setting.name] = written(setting.value)
+        return found
+
+    def _others(self, kept: dict[str, str], file: str, onnx: bool, precision: str) -> dict[str, str]:
+        """Settings of JEDI that flowc does not have, with paths of the network that fit it."""
+        stem = PurePosixPath(file).stem
+        found = dict(kept)
+        found.setdefault("network_name", quoted(self.app.name.lower()))
+        found.setdefault("model_type", quoted("OnnxModel" if onnx else "TkdnnModel"))
+        if onnx:
+            name = next((n for n in ONNX_PATHS if n in found), ONNX_PATHS[0])
+            if PurePosixPath(_bare(found.get(name, ""))).name != PurePosixPath(file).name:
+                found[name] = quoted(file)
+        elif PurePosixPath(_bare(found.get(DARKNET_PATH, ""))).stem != stem:
+            found[DARKNET_PATH] = quoted(f"{stem}.cfg")
+        needed = ["app_type", "model_dir", "sample_size", *(() if onnx else ("bin_path",))]
+        needed += ["calib_table"] if precision == "int8" else []
+        missing = [name for name in needed if name not in found]
+        around = [t.name for t in self.app.tasks if t.network is None]
+        self.remarks += [f"App `{self.app.name}`; C++ code of `app_type` does the work of: {_plain(around)}."]
+        if missing:
+            self.remarks.append(f"Fill in: {_plain(missing)}, and what the application reads itself.")
+            example = f'`/// {KEPT} {missing[0]} = "..."`'
+            self._warn(f"JEDI also needs {listed(missing)}", f"write them into the file, or before the app: {example}")
+        return found
+
+
+def _bare(value: str) -> str:
+    """The text of a value as libconfig writes it; empty for what is no text."""
+    parsed = parse("", f"x = {value}".encode(), "F705").root if value else None
+    found = parsed.settings[0].value if parsed is not None and parsed.settings else None
+    return found.value.strip() if isinstance(found, Scalar) and isinstance(found.value, str) else ""
+
+
+def _whole(text: str) -> int:
+    """A number that a `jedi:` line says, -1 for anything else."""
+    text = text.strip()
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
+def _plain(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,155 @@
+"""What flowc reads from other tools and writes for them: one line each here, one package each beside.
+
+An importer turns files into others: texts, networks, and data that belong to them. It prints nothing and writes
+nothing; `driver.import_` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..model.diagnostic import Diagnostic
+from ..model.mapping import Mapping as Placements
+from ..model.platform import Platform
+from ..model.profile import Profile
+from ..model.system import System
+from ..model.times import Times
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to import: `path`, a file or a folder, for the text (or network) `target`. The rest are options."""
+
+    path: Path
+    target: Path
+    processor: str | None = None
+    weights: Path | None = None
+    times: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was read: contents of files by their names; the first one is what was asked for, others stand beside it.
+
+    `kept` are files that are the user's as soon as they exist. `profile`, where the source has times, makes the profile
+    of `platform` (the name of one of the files) from the content hashes of the tasks: it needs the text in its place.
+    """
+
+    files: Mapping[str, str | bytes]
+    warnings: tuple[Diagnostic, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    platform: str = ""
+    profile: Callable[[Mapping[str, str]], Profile] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """A format that is read. `recognizes` looks at the path, and at the content where that is not enough.
+
+    `options` are the fields of a `Request` that mean something to it. `makes` is the ending of what it writes, `key`
+    what that is called in JSON. `read` raises Faults with everything that is wrong.
+    """
+
+    name: str
+    about: str
+    recognizes: Callable[[Path], bool]
+    read: Callable[[Request], Imported]
+    options: frozenset[str] = frozenset()
+    makes: str = ".flow"
+    key: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is exported: the system as it was written, and as passes left it for a platform, with its times."""
+
+    whole: System
+    staged: System
+    platform: Platform
+    mapping: Placements | None
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """`name` is that of the app, or of the text where there are several."""
+
+    name: str
+    text: str
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
+
+    `write` gets a source and the name of the app (None: all of them, or the only one). It raises Faults.
+    """
+
+    name: str
+    about: str
+    suffix: str
+    write: Callable[[Source, str | None], Exported]
+    networks: bool = False
+    timed: bool = False
+
+
+def _darknet(request: Request) -> Imported:
+    from .darknet import read
+
+    return read(request)
+
+
+def _is_darknet(path: Path) -> bool:
+    from .darknet import is_network
+
+    return path.suffix == ".cfg" and is_network(path)
+
+
+def _hopes(request: Request) -> Imported:
+    from .hopes.importer import imported
+
+    return imported(request)
+
+
+def _jedi(request: Request) -> Imported:
+    from .jedi.importer import imported
+
+    return imported(request)
+
+
+def _sdf3(request: Request) -> Imported:
+    from .sdf3.importer import imported
+
+    return imported(request)
+
+
+def _to_sdf3(source: Source, app: str | None) -> Exported:
+    from .sdf3.importer import exported
+
+    return exported(source, app)
+
+
+def _to_jedi(source: Source, app: str | None) -> Exported:
+    from .jedi.importer import exported
+
+    return exported(source, app)
+
+
+#: The first one that recognizes a path reads it; the last one takes everything.
+IMPORTERS: tuple[Importer, ...] = (
+    Importer("hopes", "a HOPES project", os.path.isdir, _hopes, frozenset({"times"})),
+    Importer(
+        "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
+    ),
+    Importer("jedi", "a configuration of JEDI", lambda path: path.suffix == ".cfg", _jedi),
+    Importer("sdf3", "an SDF3 XML file", lambda path: True, _sdf3, frozenset({"processor"})),
+)
+
+EXPORTERS: tuple[Exporter, ...] = (
+    Exporter("sdf3", "the XML of the SDF3 tools", ".xml", _to_sdf3, networks=True, timed=True),
+    Exporter("jedi", "a configuration of JEDI", ".cfg", _to_jedi),
+)

@@ -1,0 +1,91 @@
+"""Where the graph is in an SDF3 file, and how faults of a file are told.
+
+In: the XML tree. Out: the two elements that hold the graph and its properties, or one fault that says why there is no
+graph that could be imported; and a collector that the reader of the graph reports to. What stands inside these elements
+is left to `sdf3_graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...model.diagnostic import Diagnostic, Faults, Note
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element
+from . import sequences
+from .sequences import Runs
+
+#: The elements that are graphs, and those with the properties of their actors and channels.
+GRAPHS = {"sdf": "sdfProperties", "csdf": "csdfProperties"}
+_SCENARIOS = ("sadf", "fsmsadf", "scenariographs", "scenariograph")
+_NUMBERS = 'write whole numbers, one for each phase: "2", "1,3" or "2*1,3"'
+
+
+def find(root: Element) -> tuple[Element, Element]:
+    """The application graph and the graph in it. Raises Faults."""
+
+    def refuse(message: str, at: Element, help_text: str) -> Faults:
+        return Faults([Diagnostic("F701", message, at.span, "", (), help_text)])
+
+    if root.tag != "sdf3":
+        raise refuse(f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?")
+    everything = [root, *root.below()]
+    scenarios = next((e for e in everything if e.tag.lower() in _SCENARIOS), None)
+    if scenarios is not None or root.attributes.get("type", "").lower() in _SCENARIOS:
+        help_text = "import one scenario as an `sdf` or `csdf` graph of its own"
+        raise refuse("scenario-aware graphs are not supported", scenarios or root, help_text)
+    applications = list(root.all("applicationGraph"))
+    if not applications:
+        there = listed(dict.fromkeys(e.tag for e in root.children)) or "nothing"
+        raise refuse(f"this SDF3 file has no `applicationGraph`, but {there}", root, "only graphs can be imported")
+    graphs = [(a, g) for a in applications for g in a.all(*GRAPHS)]
+    if not graphs:
+        there = listed(dict.fromkeys(e.tag for a in applications for e in a.children)) or "nothing"
+        raise refuse(f"there is no `sdf` or `csdf` graph here, but {there}", applications[0], "")
+    if len(graphs) > 1 or len(applications) > 1:
+        further = graphs[1][1] if len(graphs) > 1 else applications[1]
+        notes = (Note("the first one", graphs[0][0].span),)
+        help_text = "leave one graph in the file, and import the others from files of their own"
+        raise Faults([Diagnostic("F702", "this file has several graphs", further.span, "", notes, help_text)])
+    return graphs[0]
+
+
+@dataclass(slots=True)
+class Collector:
+    """Faults and warnings of one graph; `span` is its place."""
+
+    span: Span
+    faults: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
+        """Something that makes the import impossible."""
+        self.faults.append(Diagnostic("F702", message, span, "", tuple(notes), help_text))
+
+    def warn(self, message: str, help_text: str) -> None:
+        """Something that the import leaves out."""
+        self.warnings.append(Diagnostic("F703", message, self.span, "", (), help_text, "warning"))
+
+    def attribute(self, node: Element, name: str) -> str | None:
+        """An attribute that has to be there; None after a fault."""
+        if name not in node.attributes:
+            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
+        return node.attributes.get(name)
+
+    def numbers(self, node: Element, attribute: str, of: str, *, whole: bool) -> Runs | None:
+        """The numbers of an attribute that has to be there; None after a fault."""
+        text = self.attribute(node, attribute)
+        if text is None:
+            return None
+        try:
+            return sequences.parse(text, whole=whole)
+        except sequences.Unreadable as reason:
+            self.fault(f"{of} {reason}", node.span, _NUMBERS if whole else "")
+            return None
+
+    def stop(self) -> None:
+        """Raises Faults in the order of the file, if there are any."""
+        if self.faults:
+            raise Faults(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))

@@ -1,0 +1,295 @@
+"""The elements of an SDF3 file to a graph of actors, ports and channels, with every fault of the file.
+
+In: the XML tree. Out: an `Sdf3Graph` as the file says it, names untouched, and warnings about what it says beyond
+that. Which names a text gets, and what SDF3's meaning is in flowc, is left to `sdf3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...model.diagnostic import Diagnostic, Note, did_you_mean
+from ...model.span import Span
+from ..names import listed, shown
+from ..xml_tree import Element
+from . import sequences
+from .file import GRAPHS, Collector, find
+from .sequences import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Sdf3Port:
+    """`rates` has one entry, or one per phase."""
+
+    name: str
+    direction: Literal["in", "out"]
+    rates: Runs
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sdf3Actor:
+    """`times` are those of the chosen processor, () when it has none; `phases` is the length of the longest list."""
+
+    name: str
+    ports: tuple[Sdf3Port, ...]
+    times: Runs
+    phases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sdf3Channel:
+    """Ends are (position of the actor, position of the port in the actor)."""
+
+    name: str
+    source: tuple[int, int]
+    destination: tuple[int, int]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sdf3Graph:
+    """`kind` is `sdf` or `csdf`; `chosen` are the processor types whose times count, `others` those that do not."""
+
+    name: str
+    kind: str
+    actors: tuple[Sdf3Actor, ...]
+    channels: tuple[Sdf3Channel, ...]
+    chosen: tuple[str, ...]
+    others: tuple[str, ...]
+    span: Span
+
+
+def graph_of(root: Element, processor: str | None) -> tuple[Sdf3Graph, tuple[Diagnostic, ...]]:
+    """The only graph of a file, and warnings. Raises Faults with everything that is wrong with it."""
+    application, graph = find(root)
+    return _Reader(application, graph, processor).read()
+
+
+@dataclass(slots=True)
+class _Actor:
+    """An actor while it is read. `places` finds a port by name and direction, `lengths` where each length was seen."""
+
+    name: str
+    position: int
+    span: Span
+    ports: list[Sdf3Port] = field(default_factory=list)
+    places: dict[tuple[str, str], int] = field(default_factory=dict)
+    lengths: dict[int, tuple[str, Span]] = field(default_factory=dict)
+    processors: dict[str, Element] = field(default_factory=dict)
+    defaults: list[str] = field(default_factory=list)
+    times: Runs = ()
+
+
+class _Reader:
+    """Collects faults while it reads, and goes on."""
+
+    def __init__(self, application: Element, graph: Element, processor: str | None) -> None:
+        self._application = application
+        self._graph = graph
+        self._wanted = processor
+        self._say = Collector(graph.span)
+        self._actors: dict[str, _Actor] = {}
+        #: Ports with a fault of their own, so that channels to them are not reported too.
+        self._broken: set[tuple[str, str]] = set()
+
+    def read(self) -> tuple[Sdf3Graph, tuple[Diagnostic, ...]]:
+        for node in self._graph.all("actor"):
+            self._actor(node)
+        if not self._actors and not self._say.faults:
+            self._say.fault("this graph has no actors", self._graph.span)
+        properties = GRAPHS.values()
+        for node in (p for group in self._application.all(*properties) for p in group.all("actorProperties")):
+            self._properties(node)
+        chosen = self._times()
+        for actor in self._actors.values():
+            self._phases(actor)
+        channels = [c for c in map(self._channel, self._graph.all("channel")) if c is not None]
+        self._say.stop()
+        self._left_out(channels)
+        types = dict.fromkeys(name for a in self._actors.values() for name in a.processors)
+        actors = tuple(
+            Sdf3Actor(a.name, tuple(a.ports), a.times, max(a.lengths, default=1)) for a in self._actors.values()
+        )
+        name = self._application.attributes.get("name", "").strip() or self._graph.attributes.get("name", "").strip()
+        graph = Sdf3Graph(
+            name, self._graph.tag, actors, tuple(channels), tuple(chosen),
+            tuple(t for t in types if t not in chosen), self._graph.span,
+        )  # fmt: skip
+        return graph, tuple(self._say.warnings)
+
+    # -- actors ----------------------------------------------------------------------------------------------------
+    def _actor(self, node: Element) -> None:
+        name = self._say.attribute(node, "name")
+        if name is None:
+            return
+        if name in self._actors:
+            notes = [Note("the first one", self._actors[name].span)]
+            self._say.fault(f"two actors are called {shown(name)}", node.span, "rename one of them", notes)
+            return
+        actor = self._actors[name] = _Actor(name, len(self._actors), node.span)
+        for child in node.all("port"):
+            self._port(child, actor)
+
+    def _port(self, node: Element, actor: _Actor) -> None:
+        name, way = self._say.attribute(node, "name"), self._say.attribute(node, "type")
+        of = f"the rate of port {shown(f'{actor.name}.{name}')}"
+        rates = self._say.numbers(node, "rate", of, whole=True)
+        direction: Literal["in", "out"] | None = None
+        match (way or "").strip().lower():
+            case "in":
+                direction = "in"
+            case "out":
+                direction = "out"
+            case _ if way is not None:
+                self._say.fault(f"a port is `in` or `out`, not {shown(way)}", node.span)
+        if rates is not None and not any(value for value, _ in rates):
+            self._say.fault(
+                f"{of} is 0: it moves nothing", node.span, "remove the port and its channel, or give a rate"
+            )
+            rates = None
+        if name is None:
+            return
+        if rates is None or direction is None:
+            self._broken.add((actor.name, name))
+            return
+        if (name, direction) in actor.places:
+            notes = [Note("the first one", actor.ports[actor.places[name, direction]].span)]
+            self._say.fault(f"two ports of {shown(actor.name)} are called {shown(name)}", node.span, "", notes)
+            return
+        actor.places[name, direction] = len(actor.ports)
+        actor.ports.append(Sdf3Port(name, direction, rates, node.span))
+        actor.lengths.setdefault(sequences.length(rates), (f"port {shown(name)}", node.span))
+
+    def _phases(self, actor: _Actor) -> None:
+        several = [(n, *where) for n, where in actor.lengths.items() if n > 1]
+        if len(several) > 1:
+            (first, of, place), (second, other, at) = several[:2]
+            message = f"{other} of {shown(actor.name)} has {second} phases, {of} has {first}"
+            help_text = "all lists of an actor need one length; a single number holds in every phase"
+            self._say.fault(message, at, help_text, [Note(f"{first} phases", place)])
+
+    # -- execution times -------------------------------------------------------------------------------------------
+    def _properties(self, node: Element) -> None:
+        name = self._say.attribute(node, "actor")
+        if name is None:
+            return
+        actor = self._actors.get(name)
+        if actor is None:
+            self._say.fault(f"there is no actor {shown(name)}", node.span, did_you_mean(name, self._actors))
+            return
+        for processor in node.all("processor"):
+            kind = processor.attributes.get("type", "")
+            if kind in actor.processors:
+                notes = [Note("the first one", actor.processors[kind].span)]
+                message = f"actor {shown(name)} has processor {shown(kind)} twice"
+                self._say.fault(message, processor.span, "remove one of them", notes)
+                continue
+            actor.processors[kind] = processor
+            if processor.attributes.get("default", "false").strip().lower() not in ("false", "0"):
+                actor.defaults.append(kind)
+
+    def _times(self) -> list[str]:
+        """Choose a processor for every actor and read its time. The types that were chosen."""
+        chosen: dict[str, None] = {}
+        without: list[str] = []
+        torn: list[str] = []
+        for actor in self._actors.values():
+            if self._wanted is not None:
+                candidates = [self._wanted] if self._wanted in actor.processors else []
+            else:
+                candidates = actor.defaults or (list(actor.processors) if len(actor.processors) == 1 else [])
+                torn += [actor.name] if len(candidates) > 1 else []
+            time = next(actor.processors[candidates[0]].all("executionTime"), None) if candidates else None
+            if time is None:
+                without.append(actor.name)
+                continue
+            chosen[candidates[0]] = None
+            of = f"the execution time of {shown(actor.name)}"
+            actor.times = self._say.numbers(time, "time", of, whole=False) or ()
+            if actor.times:
+                actor.lengths.setdefault(sequences.length(actor.times), ("the execution time", time.span))
+        self._untimed(without, torn)
+        return list(chosen)
+
+    def _untimed(self, without: list[str], torn: list[str]) -> None:
+        on = "" if self._wanted is None else f" on processor {shown(self._wanted)}"
+        types = list(dict.fromkeys(name for a in self._actors.values() for name in a.processors))
+        if self._wanted is not None and self._wanted not in types:
+            help_text = did_you_mean(self._wanted, types) or (f"the file has {listed(types)}" if types else "")
+            self._say.fault(f"no actor has a time{on}", self._graph.span, help_text)
+        elif without:
+            message = f"{listed(without)} {'have' if len(without) > 1 else 'has'} no execution time{on}"
+            if len(without) == len(self._actors):
+                message = f"no actor has an execution time{on}"
+            help_text = "add `wcet` to their tasks"
+            if self._wanted is None and any(self._actors[name].processors for name in without):
+                help_text = f'mark one processor `default="true"`, or choose one of {listed(types)}'
+            self._say.warn(message, help_text)
+        if torn:
+            message = f"several processors are the default of {listed(torn)}; the first one counts"
+            self._say.warn(message, f"choose one of {listed(types)}")
+
+    # -- channels --------------------------------------------------------------------------------------------------
+    def _channel(self, node: Element) -> Sdf3Channel | None:
+        source = self._end(node, "src", "out")
+        destination = self._end(node, "dst", "in")
+        name = node.attributes.get("name", "")
+        tokens: Runs | None = ()
+        if node.attributes.get("initialTokens", "").strip():
+            tokens = self._say.numbers(
+                node, "initialTokens", f"the number of initial tokens of {shown(name)}", whole=True
+            )
+            if tokens is not None and sequences.length(tokens) > 1:
+                self._say.fault(f"{shown(name)} has a list of initial tokens", node.span, "write one number")
+        if source is None or destination is None or tokens is None:
+            return None
+        return Sdf3Channel(name, source, destination, int(tokens[0][0]) if tokens else 0)
+
+    def _end(self, node: Element, end: Literal["src", "dst"], way: Literal["in", "out"]) -> tuple[int, int] | None:
+        of, port = self._say.attribute(node, f"{end}Actor"), self._say.attribute(node, f"{end}Port")
+        if of is None or port is None:
+            return None
+        actor = self._actors.get(of)
+        if actor is None:
+            self._say.fault(f"there is no actor {shown(of)}", node.span, did_you_mean(of, self._actors))
+            return None
+        if (port, way) in actor.places:
+            return actor.position, actor.places[port, way]
+        other = actor.places.get((port, "out" if way == "in" else "in"))
+        full = shown(f"{of}.{port}")
+        if (of, port) in self._broken:
+            return None
+        if other is not None:
+            found = actor.ports[other]
+            message = f"{full} is an {found.direction}put; a channel leads from an output to an input"
+            notes = [Note("declared here", found.span)]
+            self._say.fault(message, node.span, f"exchange the ends of the channel, or make the port `{way}`", notes)
+        else:
+            known = [p.name for p in actor.ports if p.direction == way]
+            help_text = did_you_mean(port, known) or (f"{shown(of)} has {listed(known)}" if known else "")
+            self._say.fault(f"there is no {way}put {full}", node.span, help_text)
+        return None
+
+    # -- what is not imported --------------------------------------------------------------------------------------
+    def _left_out(self, channels: list[Sdf3Channel]) -> None:
+        used = {end for c in channels for end in (c.source, c.destination)}
+        unused = [
+            f"{a.name}.{p.name}"
+            for i, a in enumerate(self._actors.values())
+            for j, p in enumerate(a.ports)
+            if (i, j) not in used
+        ]
+        if unused:
+            message = f"no channel joins {'port' if len(unused) == 1 else 'ports'} {listed(unused)}"
+            self._say.warn(message, "such ports are left out; in SDF3 every port has its channel")
+        limits = {"bufferSize": "buffer sizes", "timeConstraints": "time constraints"}
+        found = {limits[e.tag]: None for e in self._elements() if e.tag in limits and (e.attributes or e.children)}
+        if found:
+            message = f"{' and '.join(found)} of the file are not imported"
+            self._say.warn(message, "an app has a `period` and a `deadline`; flowc finds capacities itself")
+
+    def _elements(self) -> Iterator[Element]:
+        return (e for group in self._application.all(*GRAPHS.values()) for e in group.below())

@@ -1,0 +1,204 @@
+"""SDF3 files (the XML of TU Eindhoven's SDF3) to `.flow` texts; the way back is `sdf3_write`.
+
+In: the bytes of a file. Out: a text of abstract tasks and one app with exactly its numbers, laid out as `flowc fmt`
+does, and warnings about what SDF3 says and flowc does not. Tasks, ports and arrows stand in a canonical order, so that
+a graph that was written and read again is the same text. Reading the XML is left to `xml_tree` and `sdf3_graph`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ...model.diagnostic import Diagnostic, Faults, one_of
+from .. import registry
+from ..content import content
+from ..names import KEYWORDS, capitalised, identifiers, listed, shown
+from ..registry import Exported, Request, Source
+from ..xml_tree import parse
+from . import sequences
+from .graph import Sdf3Channel, Sdf3Graph, graph_of
+from .writer import write
+
+__all__ = ["Imported", "read", "write"]
+#: A task stays on one line up to here.
+WIDEST = 110
+
+End = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`text` is the .flow source."""
+
+    text: str
+    warnings: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One end of a channel as a port of its task. SDF3's ports that several channels share become several ports."""
+
+    port: str
+    original: str
+    channel: Sdf3Channel
+
+
+def read(path: str, text: bytes, processor: str | None = None) -> Imported:
+    """Import a graph. Times are those of `processor`, by default of the one that the file marks.
+
+    `path` is what messages and the text's documentation show. Raises Faults with everything that is wrong.
+    """
+    graph, warnings = graph_of(parse(path, text, "F701"), processor)
+    without = _serial(graph)
+    channels = [c for i, c in enumerate(graph.channels) if i not in without]
+    if not without:
+        warnings += tuple(_overlap(graph))
+    instances = identifiers((a.name for a in graph.actors), "actor", KEYWORDS)
+    app, *tasks = identifiers([capitalised(graph.name, "graph"), *(capitalised(i, "task") for i in instances)], "task")
+    inputs, outputs = _ends(graph, channels)
+    lines = [_task(graph, i, tasks[i], instances[i], inputs[i], outputs[i]) for i in range(len(graph.actors))]
+    about = [
+        f"Imported from {shown(PurePath(path).name)}, graph {shown(graph.name)} (SDF3 {graph.kind}). Times are ns."
+    ]
+    if graph.chosen:
+        others = f"; the file also has {listed(graph.others)}" if graph.others else ""
+        about.append(f"Execution times are those of processor {listed(graph.chosen)}{others}.")
+    if without:
+        about.append("Self-edges that let an actor fire once at a time are left out: tasks do so anyway.")
+    body = [f"    {instance}: {task}" for instance, task in zip(instances, tasks, strict=True)]
+    arrows = list(_arrows(instances, inputs, outputs))
+    body += ["", *arrows] if arrows else []
+    lines += ["", *(f"/// {line}" for line in about), f"app {app} {{", *body, "}"]
+    return Imported("\n".join(lines) + "\n", warnings)
+
+
+# -- actors that overlap with themselves -------------------------------------------------------------------------------
+def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
+    """By actor: its channels that let it fire once at a time."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for i, channel in enumerate(graph.channels):
+        (source, out), (destination, into) = channel.source, channel.destination
+        ports = graph.actors[source].ports
+        serial = source == destination and channel.tokens == 1
+        if serial and sequences.always_one(ports[out].rates) and sequences.always_one(ports[into].rates):
+            found[source].append(i)
+    return found
+
+
+def _serial(graph: Sdf3Graph) -> set[int]:
+    """One self-edge of each actor, if all have one: together they say what flowc means anyway.
+
+    The edge that an export adds goes first, so that one which was there before stays there.
+    """
+    edges = _self_edges(graph)
+    if len(edges) < len(graph.actors):
+        return set()
+    degree = Counter(position for c in graph.channels for position in {c.source[0], c.destination[0]})
+    chosen: set[int] = set()
+    for position, candidates in edges.items():
+        actor = graph.actors[position]
+        added = (i for i in candidates if graph.channels[i].name == f"self_{actor.name}")
+        edge = next(added, candidates[0])
+        # The number of phases has to stand somewhere: an actor without anything else keeps its edge.
+        if actor.phases == 1 or actor.times or degree[position] > 1:
+            chosen.add(edge)
+    return chosen
+
+
+def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
+    free = len(graph.actors) - len(_self_edges(graph))
+    if free:
+        who = "the actor" if len(graph.actors) == 1 else f"{free} of {len(graph.actors)} actors"
+        message = f"in SDF3 {who} may overlap with {'itself' if free == 1 else 'themselves'}"
+        help_text = (
+            "flowc fires a task once at a time; `flowc analyze --auto-concurrency` counts like SDF3. A self-edge with "
+            "one token on every actor means the same in both"
+        )
+        yield Diagnostic("F703", message, graph.span, "", (), help_text, "warning")
+
+
+# -- the text ----------------------------------------------------------------------------------------------------------
+def _ends(graph: Sdf3Graph, channels: Sequence[Sdf3Channel]) -> tuple[list[list[_End]], list[list[_End]]]:
+    """The inputs and the outputs of every task."""
+    using: dict[tuple[str, End], list[Sdf3Channel]] = defaultdict(list)
+    for channel in channels:
+        using["out", channel.source].append(channel)
+        using["in", channel.destination].append(channel)
+    inputs: list[list[_End]] = []
+    outputs: list[list[_End]] = []
+    for i, actor in enumerate(graph.actors):
+        ends = [
+            (way, port.name, channel)
+            for way in ("in", "out")
+            for j, port in enumerate(actor.ports)
+            if port.direction == way
+            for channel in using[way, (i, j)]
+        ]
+        names = identifiers((name for _, name, _ in ends), "port")
+        made = [(way, _End(name, original, c)) for name, (way, original, c) in zip(names, ends, strict=True)]
+        inputs.append([end for way, end in made if way == "in"])
+        outputs.append([end for way, end in made if way == "out"])
+    return inputs, outputs
+
+
+def _task(
+    graph: Sdf3Graph, position: int, name: str, instance: str, inputs: Sequence[_End], outputs: Sequence[_End]
+) -> str:
+    """The task of an actor, with a line about names that had to change."""
+    actor = graph.actors[position]
+    items: list[str] = []
+    for way, ends in (("in", inputs), ("out", outputs)):
+        for end in ends:
+            _, port = end.channel.destination if way == "in" else end.channel.source
+            rates = sequences.written(sequences.over(actor.ports[port].rates, actor.phases))
+            items.append(f"{way} {end.port}" + (f" rate {rates}" if rates != "1" else ""))
+    if actor.times:
+        items.append(f"wcet {sequences.written(sequences.over(actor.times, actor.phases))} ns")
+    renamed = [f"actor {shown(actor.name)}"] if instance != actor.name else []
+    renamed += [
+        f"port {shown(e.original)} as {shown(e.port)}" for e in (*inputs, *outputs) if e.original != e.port
+    ]  # fmt: skip
+    doc = f"/// SDF3's {', '.join(renamed)}.\n" if renamed else ""
+    line = f"task {name} {{ {'   '.join(items)} }}" if items else f"task {name} {{ }}"
+    if len(line) > WIDEST:
+        line = "\n    ".join([f"task {name} {{", *items]) + "\n}"
+    return doc + line
+
+
+def _arrows(
+    instances: Sequence[str], inputs: Sequence[Sequence[_End]], outputs: Sequence[Sequence[_End]]
+) -> Iterable[str]:
+    """One line for each channel; a port is named where there are several to choose from."""
+
+    def written(position: int, ends: Sequence[_End], end: _End) -> str:
+        return f"{instances[position]}.{end.port}" if len(ends) > 1 else instances[position]
+
+    targets = {id(end.channel): end for ends in inputs for end in ends}
+    for position, ends in enumerate(outputs):
+        for end in ends:
+            to = end.channel.destination[0]
+            delay = f"delay {end.channel.tokens} -> " if end.channel.tokens else ""
+            target = written(to, inputs[to], targets[id(end.channel)])
+            yield f"    {written(position, ends, end)} -> {delay}{target}"
+
+
+def imported(request: Request) -> registry.Imported:
+    """The file of a request as a text. Raises Faults."""
+    found = read(str(request.path), content(request.path, "F701"), request.processor)
+    return registry.Imported({request.target.name: found.text}, found.warnings)
+
+
+def exported(source: Source, wanted: str | None) -> Exported:
+    """An app, by default the only one, with the times that `analyze` counts with. Raises Faults."""
+    apps = {a.name: a for a in source.staged.apps}
+    if wanted is None and len(apps) == 1:
+        wanted = next(iter(apps))
+    if wanted is None or wanted not in apps:
+        message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
+        help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
+        raise Faults([Diagnostic("F215", message, None, help=help_text)])
+    times = source.times.app(apps[wanted])
+    return Exported(wanted, write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed}))

@@ -1,0 +1,92 @@
+"""Numbers per phase, as graph files write them: `"3"`, `"1,3"`, `"2*1,3"`.
+
+In: such a text. Out: runs of equal numbers, so that `"1000000*1"` costs nothing here; or, in words, what is wrong with
+it. How long a list may be is for the language to say: it has to hold what is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ...dsl.build_tree import LONGEST_NUMBER
+from ...dsl.evaluate import MOST_PHASES
+
+Runs = tuple[tuple[Fraction, int], ...]
+_ENTRY = re.compile(
+    r"(?:([0-9]{1,9})\s*\*\s*)?([+-]?)((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*/\s*([0-9]+))?"
+)
+
+
+class Unreadable(Exception):
+    """Says what is wrong, to stand after the name of the list."""
+
+
+def parse(text: str, *, whole: bool) -> Runs:
+    """The numbers of a list, all of them non-negative. Raises Unreadable."""
+    runs: list[tuple[Fraction, int]] = []
+    for entry in text.strip().removesuffix(",").split(","):
+        value, count = _entry(entry.strip(), whole)
+        if runs and runs[-1][0] == value:
+            value, count = value, runs.pop()[1] + count
+        runs.append((value, count))
+    if length(tuple(runs)) > MOST_PHASES:
+        raise Unreadable(f"has more than {MOST_PHASES} phases")
+    return tuple(runs)
+
+
+def _entry(entry: str, whole: bool) -> tuple[Fraction, int]:
+    match = _ENTRY.fullmatch(entry)
+    cut = entry if len(entry) <= 40 else entry[:37] + "..."
+    if match is None:
+        raise Unreadable(f"holds `{cut}`, which is not a number" if entry else "has an entry without a number")
+    count, sign, digits, divisor = match.groups()
+    if len(digits) > LONGEST_NUMBER or len(divisor or "") > LONGEST_NUMBER:
+        raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
+    if not int(divisor or 1):
+        raise Unreadable("divides by 0")
+    if not int(count or 1):
+        raise Unreadable(f"repeats an entry 0 times: `{cut}`")
+    value = Fraction(digits) / int(divisor or 1)
+    if sign == "-" and value:
+        raise Unreadable(f"is negative: `{cut}`")
+    if whole and value.denominator != 1:
+        raise Unreadable(f"is not a whole number: `{cut}`")
+    if max(value.numerator, value.denominator) >= 10**LONGEST_NUMBER:
+        raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
+    return value, int(count or 1)
+
+
+def length(runs: Runs) -> int:
+    """The number of phases."""
+    return sum(count for _, count in runs)
+
+
+def over(runs: Runs, phases: int) -> Runs:
+    """The same numbers for that many phases: one number holds in all of them."""
+    return ((runs[0][0], phases),) if length(runs) == 1 else runs
+
+
+def always_one(runs: Runs) -> bool:
+    """True when every phase has the number 1."""
+    return all(value == 1 for value, _ in runs)
+
+
+def written(runs: Runs) -> str:
+    """The numbers in the language: `3`, `[1, 3]`, `[0 for 9, 1]`."""
+    if length(runs) == 1:
+        return _number(runs[0][0])
+    entries: list[str] = []
+    for value, count in runs:
+        text = _number(value)
+        entries += [f"{text} for {count}"] if count > 2 else [text] * count
+    return f"[{', '.join(entries)}]"
+
+
+def _number(value: Fraction) -> str:
+    whole, rest = divmod(value.numerator, value.denominator)
+    if not rest:
+        return str(whole)
+    if 10**9 % value.denominator == 0 and whole < 10**20:
+        return f"{whole}.{rest * 10**9 // value.denominator:09}".rstrip("0")
+    return f"{value.numerator} / {value.denominator}"

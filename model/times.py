@@ -1,0 +1,257 @@
+"""How long a firing takes: the one rule that every verb goes by, with where each number comes from.
+
+In: a system, the platform it is for, and what was measured (None = nothing). Out: for each task and each kind of
+processor that can run it, the worst case that verdicts count with and the mean that throughput counts with.
+
+1. A pin's `wcet` for this platform: both, on every kind.
+2. The task's own `wcet`: the worst case, on every kind that it has code for. The mean is what was measured there, else
+   the average over its phases.
+3. What was measured on that kind: `wcet_ns` and `mean_ns` of the profile's entry; `MARGIN` times as much where the
+   entry is an estimate.
+
+What the text says is the user's claim and stands; where a measurement exceeds it, `exceeded` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from .application import Application, Task
+from .diagnostic import Diagnostic
+from .mapping import Placement
+from .platform import Platform
+from .profile import Profile, ProfileEntry
+from .system import System
+from .workload import WorkloadCurve, cyclic_workload
+
+#: Estimated times of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3): they count this much more.
+MARGIN = Fraction(11, 10)
+
+Source = Literal["pin", "declared", "measured", "estimated"]
+#: Where the times of an app come from, named after the weakest: all from the text, some from a profile, some nowhere.
+Weakest = Literal["wcet", "profile", "unit"]
+
+
+@dataclass(frozen=True, slots=True)
+class FiringTime:
+    """The time of a firing on one kind of processor, in ns.
+
+    `worst_ns` has one entry per phase, or one for all; `source` is where it comes from. `entry` is what was measured
+    on that kind, whether it counts or not.
+    """
+
+    worst_ns: tuple[Fraction, ...]
+    mean_ns: Fraction
+    source: Source
+    entry: ProfileEntry | None = None
+
+    @property
+    def longest_ns(self) -> Fraction:
+        """The worst case of any phase."""
+        return max(self.worst_ns)
+
+    @property
+    def from_text(self) -> bool:
+        """Does the user vouch for the worst case? It holds for each firing, then."""
+        return self.source in ("pin", "declared")
+
+    @property
+    def curve(self) -> WorkloadCurve | None:
+        """What successive firings take together; None where only the worst case of one is known."""
+        if self.from_text:
+            phases = [-(-ns.numerator // ns.denominator) for ns in self.worst_ns]
+            return cyclic_workload(phases) if len(set(phases)) > 1 else None
+        if self.entry is None or self.entry.curve is None:
+            return None
+        return self.entry.curve.scaled(MARGIN if self.entry.estimated else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AppTimes:
+    """Worst-case times of one app's tasks for analyses that know no mapping, in ns, per phase or one for all.
+
+    `ns` is the time where a task is pinned or mapped, else on a CPU, else on the fastest kind; `least_ns` the one on
+    the fastest kind: no mapping does better. `guessed` are the tasks whose time nobody knows: 1 ns. `source` is the
+    weakest origin among them; `measured` are the tasks whose time comes from a profile.
+    """
+
+    ns: dict[str, tuple[Fraction, ...]]
+    source: Weakest
+    measured: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
+    least_ns: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of all tasks of a system by task and kind of processor.
+
+    `at` is the kind where a task is pinned, `placed` the one where a mapping puts it. `reference_ns` is the mean time
+    of what was measured in place of a task that nothing else is known of: its reference, on a CPU. It says nothing of
+    the task, but is better than no number.
+    """
+
+    of: Mapping[str, Mapping[str, FiringTime]]
+    at: Mapping[str, str] = field(default_factory=dict)
+    reference_ns: Mapping[str, float] = field(default_factory=dict)
+    placed: Mapping[str, str] = field(default_factory=dict)
+
+    def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
+        """The same with what a mapping decides."""
+        return replace(self, placed={p.task: platform.pool_of(p.processors[0]).kind for p in placements})
+
+    def on(self, task: str, kind: str) -> FiringTime | None:
+        """The time of a task on a kind of processor, None where nothing is known."""
+        return self.of[task].get(kind)
+
+    def here(self, task: str) -> FiringTime | None:
+        """The time of a task where it is mapped or pinned, else on a CPU, else where its worst case is shortest."""
+        known = self.of[task]
+        kind = self.placed.get(task) or self.at.get(task) or "cpu"
+        if kind in known or "cpu" in known:
+            return known.get(kind, known.get("cpu"))
+        return min(known.values(), key=lambda t: t.longest_ns, default=None)
+
+    def least(self, task: str) -> FiringTime | None:
+        """The time of a task where its worst case is shortest, among the kinds it may still go to."""
+        known = self.of[task]
+        if self.at.get(task) in known:
+            return known[self.at[task]]
+        return min(known.values(), key=lambda t: t.longest_ns, default=None)
+
+    def app(self, app: Application) -> AppTimes:
+        """Worst-case times of an app."""
+        return _app_times(app, {t.name: (self.here(t.name), self.least(t.name)) for t in app.tasks})
+
+    def app_means(self, app: Application) -> AppTimes:
+        """Mean times of an app, in the same form."""
+        found = {t.name: (_as_mean(self.here(t.name)), _as_mean(self.least(t.name))) for t in app.tasks}
+        return _app_times(app, found)
+
+    def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
+        """Mean time of a firing in ns by task, on the processors that a mapping gives them, where it is known."""
+        where = {p.task: platform.pool_of(p.processors[0]).kind for p in placements}
+        times: dict[str, float] = {}
+        for name, known in self.of.items():
+            found = known.get(where.get(name, "cpu"), known.get("cpu"))
+            if found is not None:
+                times[name] = float(found.mean_ns)
+            elif name in self.reference_ns:
+                times[name] = self.reference_ns[name]
+        return times
+
+    @cached_property
+    def exceeded(self) -> tuple[tuple[str, str, FiringTime], ...]:
+        """Declared or pinned worst cases that a run exceeded: (task, kind, time)."""
+        return tuple(
+            (name, kind, time)
+            for name, known in self.of.items()
+            for kind, time in known.items()
+            if time.from_text and time.entry is not None and not time.entry.estimated
+            and time.entry.max_ns > time.longest_ns
+        )  # fmt: skip
+
+    def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
+        """A diagnostic for each of `exceeded`."""
+        return tuple(
+            too_optimistic(tasks[name], time, time.entry.max_ns)
+            for name, _, time in self.exceeded
+            if time.entry is not None
+        )
+
+
+def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
+    """The warning that a firing took longer than the text says."""
+    word = "declared" if time.source == "declared" else "pinned"
+    message = (
+        f"`{task.name}` took up to {_ms(seen_ns)}, more than the {word} {_ms(time.longest_ns)}: "
+        "what is proved with it may not hold"
+    )
+    help_text = "make the `wcet` longer, or leave it out and the measured worst case counts"
+    return Diagnostic("F613", message, task.span, help=help_text, severity="warning")
+
+
+def times_of(system: System, platform: Platform, profile: Profile | None = None) -> Times:
+    """The times of every task of a system on a platform."""
+    entries: dict[str, dict[str, ProfileEntry]] = {}
+    for e in profile.entries if profile is not None else ():
+        entries.setdefault(e.subject, {})[e.processor] = e
+    pins = {p.task: p for p in system.pins if p.platform == platform.name}
+    pools = {name: pool.kind for pool in platform.pools for name in pool.processors}
+    at = {name: pools[p.stages[0].processors[0]] for name, p in pins.items() if p.stages[0].processors[0] in pools}
+    of = {}
+    for task in (t for a in system.apps for t in a.tasks):
+        pin = pins[task.name].wcet_ns if task.name in pins else None
+        of[task.name] = dict(_times(task, pin, entries.get(task.name, {}), platform, at.get(task.name)))
+    references = {
+        name: float(known["cpu"].mean_ns) for name, known in entries.items() if "cpu" in known and of.get(name) == {}
+    }
+    return Times(of, at, references)
+
+
+def _times(
+    task: Task, pin: Fraction | None, entries: Mapping[str, ProfileEntry], platform: Platform, at: str | None
+) -> Iterator[tuple[str, FiringTime]]:
+    for kind in dict.fromkeys(pool.kind for pool in platform.pools):
+        entry = entries.get(kind)
+        if pin is not None:
+            yield kind, FiringTime((pin,), pin, "pin", entry)
+        elif task.wcet_ns and _is_for(task, kind, platform, at):
+            average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
+            mean = average if entry is None else Fraction(entry.mean_ns)
+            yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
+        elif entry is not None and has_code(task, kind, platform):
+            worst = entry.wcet_ns * (MARGIN if entry.estimated else Fraction(1))
+            yield kind, FiringTime((worst,), Fraction(entry.mean_ns), _measured(entry), entry)
+
+
+def _measured(entry: ProfileEntry) -> Source:
+    return "estimated" if entry.estimated else "measured"
+
+
+def has_code(task: Task, kind: str, platform: Platform) -> bool:
+    """Can a processor of that kind run the task? Boxes of an analysis, without any code, run wherever they have times.
+
+    What has code for a GPU only runs as its reference where there is no GPU; elsewhere a time of the reference says
+    nothing of the task.
+    """
+    if task.network is not None or not task.implementations or any(i.kind == kind for i in task.implementations):
+        return True
+    return kind == "cpu" and task.reference is not None and all(p.kind != "gpu" for p in platform.pools)
+
+
+def _is_for(task: Task, kind: str, platform: Platform, at: str | None) -> bool:
+    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU."""
+    return has_code(task, kind, platform) if task.implementations else kind == (at or "cpu")
+
+
+def _as_mean(time: FiringTime | None) -> FiringTime | None:
+    if time is None:
+        return None
+    source = time.source if time.entry is None or time.source == "pin" else _measured(time.entry)
+    return FiringTime(time.worst_ns if source == "declared" else (time.mean_ns,), time.mean_ns, source, time.entry)
+
+
+def _app_times(app: Application, found: Mapping[str, tuple[FiringTime | None, FiringTime | None]]) -> AppTimes:
+    ns: dict[str, tuple[Fraction, ...]] = {}
+    least: dict[str, tuple[Fraction, ...]] = {}
+    guessed, measured = [], []
+    for t in app.tasks:
+        here, fastest = found[t.name]
+        if here is None or fastest is None:
+            ns[t.name] = least[t.name] = (Fraction(1),)
+            guessed.append(t.name)
+            continue
+        ns[t.name], least[t.name] = here.worst_ns, fastest.worst_ns
+        if not here.from_text:
+            measured.append(t.name)
+    source: Weakest = "unit" if guessed else "profile" if measured else "wcet"
+    return AppTimes(ns, source, tuple(measured), tuple(guessed), least)
+
+
+def _ms(ns: Fraction | int) -> str:
+    return f"{float(ns) / 1e6:.6g} ms"

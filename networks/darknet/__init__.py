@@ -1,0 +1,1 @@
+"""Darknet's configurations and weights, read into ONNX."""

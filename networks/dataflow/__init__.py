@@ -1,0 +1,1 @@
+"""Networks as dataflow graphs: layer by layer, and by parts of their height."""

@@ -1,0 +1,175 @@
+"""A CNN as a dataflow graph: one actor per layer, or one actor per processor whose phases are parts of the network.
+
+In: a Cnn, and the processor of every layer. Out: abstract applications (no code, no types, no times); a token is one
+element of a tensor. Whether they are consistent and free of deadlock is for the analysis to say; layers that work by
+parts are in `parts.py`; finding a mapping is left to others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ...model.application import Application, Channel, Port, Task
+from ...model.span import Span
+from ..onnx.layers import Cnn, Edge, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A channel between actors (short names): tokens per phase of either side; `frees` as in `Channel`."""
+
+    source: str
+    destination: str
+    produced: tuple[int, ...]
+    consumed: tuple[int, ...]
+    frees: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phased:
+    """`phases` tells the layers of every phase of every actor (full names), in the order in which they run."""
+
+    app: Application
+    phases: Mapping[str, tuple[tuple[str, ...], ...]]
+
+
+def application(name: str, file: str, actors: Mapping[str, str], arrows: Iterable[Arrow]) -> Application:
+    """An abstract application: `actors` are short names and definitions; every arrow has ports of its own."""
+    span = Span(file, 1, 1, 1, 1)
+    inputs: dict[str, list[Port]] = {a: [] for a in actors}
+    outputs: dict[str, list[Port]] = {a: [] for a in actors}
+    channels = []
+    for arrow in arrows:
+        source, destination = f"{name}.{arrow.source}", f"{name}.{arrow.destination}"
+        made, taken = arrow.produced, arrow.consumed
+        out = Port(f"out{len(outputs[arrow.source])}", "out", None, made, made != (1,), span)
+        into = Port(f"in{len(inputs[arrow.destination])}", "in", None, taken, taken != (1,), span)
+        outputs[arrow.source].append(out)
+        inputs[arrow.destination].append(into)
+        title = f"{source}.{out.name}->{destination}.{into.name}"
+        frees = () if arrow.frees == taken else arrow.frees
+        channels.append(Channel(title, source, out.name, destination, into.name, 0, (), span, frees))
+    tasks = tuple(
+        Task(f"{name}.{a}", d, tuple(inputs[a]), tuple(outputs[a]), (), (), (), False, (), None, "", span)
+        for a, d in actors.items()
+    )
+    return Application(name, tasks, tuple(channels), None, None, 0, "", span)
+
+
+def as_sdf(cnn: Cnn, name: str) -> Application:
+    """One actor per layer, one channel per edge that carries |e.data| elements per firing.
+
+    Minakova's thesis, ch. 3, Algorithm 1 (with |e.data|, where the conference version's |X_j| fails for concat).
+    """
+    arrows = [
+        Arrow(edge.source, layer.name, (edge.elements,), (edge.elements,))
+        for layer in cnn.layers
+        for edge in layer.inputs
+    ]
+    return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
+
+
+def phased(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
+    """One actor per processor, cut into phases topologically: the default.
+
+    The level of a layer is the largest over its sources of their level, plus 1 where the source is on another
+    processor; a layer without sources has level 0. The layers of one processor and one level are a phase; phases follow
+    in order of level. An edge between different phases becomes a channel that carries |e.data| elements, also when both
+    phases are of one actor.
+
+    There is no deadlock. Levels never fall along an edge, and an edge between different phases joins different
+    processors or different levels, so that its level rises. Firing all phases of the graph by level is therefore an
+    iteration in which every phase finds its data, and it keeps the order of each actor's phases, because they are
+    ordered by level. Within a phase the layers run in topological order: what they need of other phases is there.
+
+    Raises KeyError for a layer without processor.
+    """
+    level: dict[str, int] = {}
+    parts: dict[str, dict[int, list[str]]] = {}
+    for layer in cnn.layers:
+        home = mapping[layer.name]
+        level[layer.name] = max((level[e.source] + (mapping[e.source] != home) for e in layer.inputs), default=0)
+        parts.setdefault(home, {}).setdefault(level[layer.name], []).append(layer.name)
+    phases = {home: [part for _, part in sorted(by_level.items())] for home, by_level in parts.items()}
+    return _assemble(cnn, mapping, phases, name, None)
+
+
+def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
+    """One actor per processor, phases by breadth-first search: Minakova's thesis, ch. 3, Algorithm 2; for comparison.
+
+    A phase grows from a layer through its children until a layer with a child on another processor has been added;
+    every output edge of such a layer becomes a channel, also those that stay on the processor (lines 13-15).
+
+    Two gaps of the print are filled in the evident way: the queue is empty again when a phase is complete (what was
+    waiting is found later, or would be lost with the last layer), and a layer that was queued twice is taken once.
+
+    The rest is kept, and it is not safe; `phased` is. Below, only x is on another processor than the rest.
+    - Deadlock: l1 -> l2 -> l4 -> x -> l3 with a skip l1 -> l3. The only phase {l1, l2, l3, l4} waits for x, x for it.
+    - Deadlock: l1 -> l2, l1 -> l3 -> l4 -> l2, l4 -> x. {l1, l2, l3, l4} is one phase; as l4 has a child elsewhere, its
+      edge to l2 becomes a channel from that phase to itself.
+    - An edge between phases without a channel: l1 -> l2 -> x and l1 -> l3. The phases are {l1, l2} and {l3}, but
+      l1 -> l3 is no channel, because both children of l1 are on its processor: its data is in no buffer.
+    - The same in the wrong order: l1 -> l2 and x -> l3 -> l2. The phases are {l1, l2} and {l3}: l2 runs before l3, on
+      data of the frame before.
+
+    Raises KeyError for a layer without processor.
+    """
+    children: dict[str, list[tuple[str, Edge]]] = {x.name: [] for x in cnn.layers}
+    homes: dict[str, list[Layer]] = {}
+    for layer in cnn.layers:
+        homes.setdefault(mapping[layer.name], []).append(layer)
+        for edge in layer.inputs:
+            children[edge.source].append((layer.name, edge))
+    phases: dict[str, list[list[str]]] = {}
+    outer: set[tuple[str, Edge]] = set()
+    for home, layers in homes.items():
+        visited: set[str] = set()
+        phases[home] = []
+        for root in layers:
+            if root.name in visited:
+                continue
+            part: list[str] = []
+            queue = deque([root.name])
+            while queue:
+                found = queue.popleft()
+                if found in visited:
+                    continue
+                part.append(found)
+                visited.add(found)
+                if any(mapping[child] != home for child, _ in children[found]):
+                    outer.update(children[found])
+                    break
+                queue.extend(child for child, _ in children[found] if child not in visited)
+            phases[home].append(part)
+    return _assemble(cnn, mapping, phases, name, outer)
+
+
+def _assemble(
+    cnn: Cnn,
+    mapping: Mapping[str, str],
+    phases: Mapping[str, list[list[str]]],
+    name: str,
+    outer: set[tuple[str, Edge]] | None,
+) -> Phased:
+    """Make the actors; channels are the edges in `outer` (by destination), or all edges between different phases."""
+    place = {x: (home, k) for home, parts in phases.items() for k, part in enumerate(parts) for x in part}
+    arrows = []
+    for layer in cnn.layers:
+        for edge in layer.inputs:
+            start, end = place[edge.source], place[layer.name]
+            if (start != end) if outer is None else ((layer.name, edge) in outer):
+                rates = [
+                    tuple(edge.elements if k == phase else 0 for k in range(len(phases[home])))
+                    for home, phase in (start, end)
+                ]
+                arrows.append(Arrow(start[0], end[0], rates[0], rates[1]))
+    app = application(name, cnn.file, {home: home for home in phases}, arrows)
+    # Breadth-first order is no order to run in: within a phase, that of the network is.
+    rank = {layer.name: k for k, layer in enumerate(cnn.layers)}
+    order = {
+        f"{name}.{home}": tuple(tuple(sorted(part, key=rank.__getitem__)) for part in parts)
+        for home, parts in phases.items()
+    }
+    return Phased(app, order)

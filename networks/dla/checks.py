@@ -1,0 +1,382 @@
+"""What each operator of ONNX has to keep to on a DLA: one function per kind of layer.
+
+In: a `Layer` with its surroundings. Out: the rules that it breaks, with what it has instead. The numbers are in
+`dla_limits.py`; finding the layers is left to `dla_rules.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from ..onnx.interface import Border
+from . import limits as dla
+from .limits import Generation, Version
+
+#: What a quantised or converted network flows in; float32 is what it is converted from.
+TYPES = ("float32", "float16", "int8")
+COMPARISONS = ("Equal", "Greater", "Less")
+
+NOT_OFFERED = "not offered by TensorRT for a DLA"
+CONSTANT = "weights constant"
+
+#: A rule, and what a layer has instead.
+Broken = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A node and what the rules ask of its surroundings.
+
+    `flowing` are the tensors that depend on an input of the network, `constants` initialisers and values of Constant
+    nodes; `before` and `after` are operators of its neighbours, "" where it makes an output of the network.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    opset: int
+    flowing: frozenset[str]
+    tensors: Mapping[str, Border]
+    constants: Mapping[str, Any]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def data(self) -> tuple[int, ...]:
+        """Dimensions of the first input that is no constant."""
+        return self.tensors[next(t for t in self.inputs if t in self.flowing)].shape
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Dimensions of the first output."""
+        return self.tensors[self.name].shape
+
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """Dimensions of any tensor, if they are known."""
+        border = self.tensors.get(tensor)
+        return border.shape if border is not None and border.fixed else None
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute of type string."""
+        value = self.attributes.get(name)
+        return value.decode() if isinstance(value, bytes) else default
+
+    def spatial(self, name: str, default: int) -> list[int]:
+        """An attribute with a number for height and one for width."""
+        return [int(v) for v in self.attributes.get(name) or [default, default]]
+
+    def variable(self, first: int) -> Broken:
+        """A breach for each input from number `first` on that depends on an input of the network."""
+        for tensor in self.inputs[first:]:
+            if tensor in self.flowing:
+                yield CONSTANT, f"`{tensor}` is computed"
+
+    def numbers(self, index: int, attribute: str) -> list[float] | None:
+        """A constant input, or the attribute that had its place in older operator sets; None when it is not known."""
+        import onnx
+
+        if attribute in self.attributes:
+            value = self.attributes[attribute]
+        else:
+            value = self.constants.get(self.inputs[index]) if index < len(self.inputs) else None
+        if isinstance(value, onnx.TensorProto):
+            if value.data_location == onnx.TensorProto.EXTERNAL:
+                return None
+            value = onnx.numpy_helper.to_array(value).ravel().tolist()
+        return [value] if isinstance(value, int | float) else value
+
+
+def broken(layer: Layer, generation: Generation, tensorrt: Version, precision: str) -> Broken:
+    """Rules that a layer breaks, with what it has instead. A rule may come twice, for two tensors."""
+    if layer.op == "Cast" and layer.before and set(layer.before) <= set(COMPARISONS):
+        return  # The cast that GUIDE demands behind a comparison.
+    since = dla.OFFERED.get(layer.op)
+    if layer.op in generation.without:
+        yield NOT_OFFERED, f"not on {generation.name}"
+        return
+    if since is None or tensorrt < since:
+        known = f"from TensorRT {'.'.join(map(str, since))} on" if since else layer.op
+        yield NOT_OFFERED, "can be rebuilt from other operators" if layer.op in dla.REBUILT else known
+        return
+    shapeless = [t for t in (*layer.inputs, *layer.outputs) if t in layer.flowing and layer.shape(t) is None]
+    if shapeless:
+        yield "static shapes", f"`{shapeless[0]}` has no fixed shape"
+        return
+    if layer.op in dla.INT8_ONLY and precision != "int8":
+        yield "int8 only", precision
+    if layer.op in dla.FP16_ONLY and precision != "fp16":
+        yield "fp16 only", precision
+    yield from _tensors(layer)
+    if layer.op in FOUR and not len(layer.data) == len(layer.result) == 4:
+        yield "4 dimensions", f"{len(layer.data)} to {len(layer.result)} dimensions"
+    elif max(len(layer.data), len(layer.result)) > 4:
+        yield "at most 4 dimensions", f"{len(layer.data)} to {len(layer.result)} dimensions"
+    elif layer.op in CHECKS and 0 not in (*layer.data, *layer.result):
+        yield from CHECKS[layer.op](layer)
+        if layer.op == "AveragePool" and generation.inclusive_averages:
+            yield from _inclusive(layer)
+
+
+def _tensors(layer: Layer) -> Broken:
+    """GUIDE, general restrictions: batch, sizes and types of the data."""
+    for tensor in (*layer.inputs, *layer.outputs):
+        if tensor not in layer.flowing:
+            continue
+        border = layer.tensors[tensor]
+        yield from dla.BATCH.breaks(border.shape[:1])
+        # One by one: the detail names the dimension that is too large.
+        for size in border.shape[1:]:
+            yield from dla.DIMENSION.breaks([size])
+        if border.dtype not in TYPES and not (border.dtype == "bool" and layer.op in COMPARISONS):
+            yield "data in fp16 or int8", border.dtype
+
+
+def _kernel(layer: Layer) -> list[int]:
+    shape = layer.attributes.get("kernel_shape") or (layer.shape(layer.inputs[1]) or (0, 0, 0, 0))[2:]
+    return [int(v) for v in shape]
+
+
+def _padding(layer: Layer, kernel: Sequence[int]) -> list[int]:
+    """The larger end of the padding, for height and for width."""
+    place = layer.text("auto_pad", "NOTSET")
+    if place == "NOTSET":
+        pads = layer.attributes.get("pads") or [0, 0, 0, 0]
+        return [max(pads[0], pads[2]), max(pads[1], pads[3])]
+    if place == "VALID":
+        return [0, 0]
+    steps = zip(kernel, layer.spatial("strides", 1), layer.spatial("dilations", 1), strict=True)
+    spans = [((out - 1) * s, (k - 1) * d + 1) for out, (k, s, d) in zip(layer.result[2:], steps, strict=True)]
+    totals = [max(0, last + span - size) for size, (last, span) in zip(layer.data[2:], spans, strict=True)]
+    return [total - total // 2 for total in totals]
+
+
+def _conv(layer: Layer) -> Broken:
+    yield from layer.variable(1)
+    kernel = _kernel(layer)
+    padding = _padding(layer, kernel)
+    yield from dla.CONV_KERNEL.breaks(kernel)
+    yield from dla.CONV_STRIDE.breaks(layer.spatial("strides", 1))
+    yield from dla.CONV_DILATION.breaks(layer.spatial("dilations", 1))
+    yield from dla.CONV_PADDING.breaks(padding)
+    if any(p >= k for p, k in zip(padding, kernel, strict=True)):
+        yield "padding below the kernel", f"padding {padding[0]}x{padding[1]}, kernel {kernel[0]}x{kernel[1]}"
+
+
+def _transposed(layer: Layer) -> Broken:
+    yield from layer.variable(1)
+    kernel, strides = _kernel(layer), layer.spatial("strides", 1)
+    dilations, extra = layer.spatial("dilations", 1), layer.spatial("output_padding", 0)
+    yield from dla.TRANSPOSED_KERNEL.breaks(kernel)
+    yield from dla.TRANSPOSED_STRIDE.breaks(strides)
+    # Without padding the output is as large as this; what `auto_pad` or `output_shape` cut off shows as well.
+    full = [
+        (d - 1) * s + (k - 1) * e + 1 for d, s, k, e in zip(layer.data[2:], strides, kernel, dilations, strict=True)
+    ]
+    cut = [f + x - r for f, x, r in zip(full, extra, layer.result[2:], strict=True)]
+    if any((*layer.attributes.get("pads", ()), *cut)):
+        yield "no padding", f"{cut[0]}x{cut[1]} rows and columns cut off"
+    if any(extra):
+        yield "no output padding", f"output padding {extra[0]}x{extra[1]}"
+    if dilations != [1, 1]:
+        yield "no dilation", f"dilation {dilations[0]}x{dilations[1]}"
+    if layer.attributes.get("group", 1) != 1:
+        yield "one group", f"{layer.attributes['group']} groups"
+
+
+def _pool(layer: Layer) -> Broken:
+    kernel, dilations = _kernel(layer), layer.spatial("dilations", 1)
+    padding = _padding(layer, kernel)
+    yield from dla.POOL_KERNEL.breaks(kernel)
+    yield from dla.POOL_STRIDE.breaks(layer.spatial("strides", 1))
+    yield from dla.POOL_PADDING.breaks(padding)
+    # A pool of TensorRT has neither of these.
+    if dilations != [1, 1]:
+        yield "no dilation", f"dilation {dilations[0]}x{dilations[1]}"
+    if len(layer.outputs) > 1:
+        yield "one output", f"{len(layer.outputs)} outputs"
+
+
+def _inclusive(layer: Layer) -> Broken:
+    if any(_padding(layer, _kernel(layer))) and not layer.attributes.get("count_include_pad", 0):
+        yield "padding counted in averages", "count_include_pad 0"
+
+
+def _clip(layer: Layer) -> Broken:
+    first, last = layer.numbers(1, "min"), layer.numbers(2, "max")
+    if first != [0] or not last or last[0] > dla.CLIP_LAST:
+        ends = " to ".join(f"{end[0]:g}" if end else "unknown" for end in (first, last))
+        yield f"clip from 0 to at most {dla.CLIP_LAST}", f"clip from {ends}"
+
+
+def _elementwise(layer: Layer) -> Broken:
+    """OPS demands of comparisons that the smaller operand is NC11 or N111; so it is asked of all.
+
+    A constant may have any batch that fits: with one number per tensor, channel or element it becomes a scale.
+    """
+    result = _nchw(layer.result, len(layer.result))
+    batch, channels = result[:2]
+    fitting = (result, (batch, channels, 1, 1), (batch, 1, 1, 1))
+    for tensor in layer.inputs:
+        shape = layer.shape(tensor)
+        if shape is None:  # a folded constant whose shape inference did not find
+            continue
+        operand = _nchw(shape, len(layer.result))
+        if tensor not in layer.flowing and operand[0] == 1:
+            operand = (batch, *operand[1:])
+        if operand not in fitting:
+            sizes = ("x".join(map(str, s)) for s in (shape, layer.result))
+            yield "operands NCHW, NC11 or N111", " for ".join(sizes)
+
+
+def _nchw(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Four dimensions: a matrix is batch and channels, three dimensions are those besides the batch."""
+    shape = (1,) * (rank - len(shape)) + shape
+    return (*shape, 1, 1) if rank == 2 else (1,) * (4 - rank) + shape
+
+
+def _power(layer: Layer) -> Broken:
+    if layer.flowing.issuperset(layer.inputs):
+        yield "one constant operand", "no constant operand"
+    yield from _elementwise(layer)
+
+
+def _comparison(layer: Layer) -> Broken:
+    if set(layer.after) != {"Cast"}:
+        yield "result for a Cast alone", f"read by {', '.join(op or 'an output' for op in layer.after)}"
+    yield from _elementwise(layer)
+
+
+def _concat(layer: Layer) -> Broken:
+    axis = layer.attributes.get("axis", 1) % 4
+    if axis != 1:
+        yield "concatenation on channels only", f"axis {axis}"
+
+
+def _resize(layer: Layer) -> Broken:
+    mode = layer.text("mode", "nearest")
+    place = layer.text("coordinate_transformation_mode", "half_pixel")
+    rounding = layer.text("nearest_mode", "round_prefer_floor") if mode == "nearest" else ""
+    if layer.op == "Upsample" or layer.opset < 11:
+        place, rounding = "asymmetric", "floor" if mode == "nearest" else ""
+    yield from (("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing)
+    # Of the sizes: a scale such as 2.5 shows, unless rounding the sizes hides it.
+    scales = [Fraction(after, before) for before, after in zip(layer.data, layer.result, strict=True)]
+    if scales[:2] != [1, 1]:
+        yield "batch and channels not resized", f"scale {scales[0]}x{scales[1]}"
+    if mode not in dla.SCALES:
+        yield "nearest or linear", mode
+        return
+    limit = dla.SCALES[mode]
+    if not all(s.denominator == 1 and limit.first <= s <= limit.last for s in scales[2:]):
+        yield limit.rule, f"scale {scales[2]}x{scales[3]}"
+    if (mode, place, rounding) not in dla.COORDINATES:
+        yield "coordinates asymmetric with floor, or half_pixel", " ".join((mode, place, rounding)).strip()
+
+
+def _softmax(layer: Layer) -> Broken:
+    old = layer.opset < 13
+    rank = len(layer.data)
+    axis = layer.attributes.get("axis", 1 if old else -1) % rank
+    if axis == 0:
+        yield "axis within channels, height and width", f"axis {axis}"
+        return
+    # Before operator set 13 everything from the axis on was one vector.
+    size = prod(layer.data[axis:]) if old else layer.data[axis]
+    if size > (dla.SOFTMAX_ALONE if prod(layer.data[1:]) == size else dla.SOFTMAX_BESIDE):
+        rule = f"at most {dla.SOFTMAX_BESIDE} along the axis, {dla.SOFTMAX_ALONE} if all else is 1"
+        yield rule, f"{size} along axis {axis}"
+
+
+def _lrn(layer: Layer) -> Broken:
+    if layer.attributes["size"] not in dla.LRN_WINDOWS:
+        yield f"window {', '.join(map(str, dla.LRN_WINDOWS))}", f"window {layer.attributes['size']}"
+
+
+def _matrix(layer: Layer) -> Broken:
+    """TABLE: the second operand is a constant, and it becomes a 1x1 convolution. More than matrices is not known."""
+    yield from layer.variable(1)
+    if layer.attributes.get("transA"):
+        yield "first operand not transposed", "transA 1"
+    ranks = [len(layer.shape(t) or (1, 1)) for t in layer.inputs[:2]]
+    if ranks != [2, 2]:
+        yield "operands of 2 dimensions", f"{ranks[0]} and {ranks[1]} dimensions"
+
+
+def _normalization(layer: Layer) -> Broken:
+    yield from layer.variable(1)
+    if layer.attributes.get("training_mode"):
+        yield "statistics of the training", "training_mode 1"
+
+
+def _reduction(layer: Layer) -> Broken:
+    axes = layer.numbers(1, "axes")
+    if axes is None or any(axis in (0, -4) for axis in axes):
+        told = "unknown or all" if axes is None else ", ".join(f"{axis:g}" for axis in axes)
+        yield "axes within channels, height and width", f"axes {told}"
+
+
+def _slice(layer: Layer) -> Broken:
+    yield from (("static shapes", f"`{t}` is computed") for t in layer.inputs[1:] if t in layer.flowing)
+    for tensor in layer.outputs:
+        size = (layer.shape(tensor) or (0,))[0]
+        if size != layer.data[0]:
+            yield "batch not sliced", f"{size} of {layer.data[0]}"
+
+
+def _reshape(layer: Layer) -> Broken:
+    if layer.inputs[1:] and layer.inputs[1] in layer.flowing:
+        yield "static shapes", f"`{layer.inputs[1]}` is computed"
+    if layer.data[0] != layer.result[0]:
+        yield "batch not reshaped", f"{layer.data[0]} to {layer.result[0]}"
+    # What the builder says on JetPack 5 and 6 (ultralytics issues 18012 and 23488).
+    near = [op for op in (*layer.before, *layer.after) if op in ("Slice", "Split", "Concat")]
+    if near:
+        yield "reshape not next to slices and concatenations", f"next to {near[0]}"
+
+
+def _transpose(layer: Layer) -> Broken:
+    order = list(layer.attributes.get("perm") or (3, 2, 1, 0))
+    if order[0]:
+        yield "batch not transposed", f"order {', '.join(map(str, order))}"
+
+
+def _weighted(layer: Layer) -> Broken:
+    return layer.variable(1)
+
+
+#: GUIDE and API: two spatial dimensions, besides batch and channels. Users' logs tell the same of slices, reshapes
+#: and concatenations.
+FOUR = frozenset(
+    {
+        *("AveragePool", "Concat", "Conv", "ConvTranspose", "GlobalMaxPool", "LRN", "MaxPool", "ReduceMax"),
+        *("Reshape", "Resize", "Slice", "Split", "Transpose", "Upsample"),
+    }
+)
+
+#: Rules of single operators, for data of at most four dimensions (exactly four for those above).
+CHECKS: dict[str, Callable[[Layer], Broken]] = {
+    **dict.fromkeys(("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum"), _elementwise),
+    **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
+    **dict.fromkeys(COMPARISONS, _comparison),
+    **dict.fromkeys(("Gemm", "MatMul"), _matrix),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Slice", "Split"), _slice),
+    "BatchNormalization": _normalization,
+    "Clip": _clip,
+    "Concat": _concat,
+    "Conv": _conv,
+    "ConvTranspose": _transposed,
+    "LRN": _lrn,
+    "PRelu": _weighted,
+    "Pow": _power,
+    "ReduceMax": _reduction,
+    "Reshape": _reshape,
+    "Softmax": _softmax,
+    "Transpose": _transpose,
+}

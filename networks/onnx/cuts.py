@@ -1,0 +1,319 @@
+"""Where an ONNX model can be cut into a pipeline, and what crosses each cut.
+
+In: a model file. Out: a `Chain` of its layers in the order of the file, and `Cut`s of it. Weights are not read, nothing
+is run. Which cuts are good is left to `mapping`, making the parts to `split.py`.
+
+A cut after a layer parts the order into a prefix and a suffix, so that every stage between two cuts is convex: no
+data leaves it and comes back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb, prod
+from pathlib import Path
+from typing import Any
+
+from ...model.types import DTYPES
+from .interface import Border, NetworkFault, read_fixed
+
+#: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
+HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
+ACTIVATIONS = frozenset({"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish"})
+#: Copies of them would disagree: they are layers although nothing flows into them.
+RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A layer, called after its first output tensor.
+
+    `reads` and `makes` are tensors that depend on an input of the network: no weights. `fused` is the one of `reads`
+    over which the layer becomes one kernel with the layer that makes it; empty if there is none. `macs` counts the
+    multiplications of Conv, ConvTranspose, Gemm and MatMul: a cost where nothing is measured; 0 for all others.
+    """
+
+    name: str
+    operator: str
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    fused: str
+    macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A cut after layer number `after`; `tensors` are there before it and read after it, `bytes` their size.
+
+    Inputs of the network are there from the start, so they cross every cut before their last reader. Outputs of the
+    network are given out by the stage that makes them, so they cross only on behalf of a layer that reads them; but
+    an input that is itself an output crosses all cuts.
+    """
+
+    after: int
+    layer: str
+    tensors: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Layers in the order of the file; `tensors` are all those of the model whose type is known to numpy."""
+
+    file: str
+    layers: tuple[Link, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, Border]
+
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """Per tensor the numbers of the layer that makes it and of the last one that reads it.
+
+        Inputs of the network are made by -1, and outputs are read by the number of layers when they are inputs too.
+        A tensor that is only an output is read last by its maker.
+        """
+        made = dict.fromkeys(self.inputs, -1) | {t: k for k, x in enumerate(self.layers) for t in x.makes}
+        last = made | {t: k for k, x in enumerate(self.layers) for t in x.reads}
+        last |= {t: len(self.layers) for t in self.outputs if t in self.inputs}
+        return {t: (k, last[t]) for t, k in made.items()}
+
+    def shares(self) -> tuple[float, ...]:
+        """Of the multiplications, per layer: a guess at its share of the time. Without any, layers share alike."""
+        total = sum(x.macs for x in self.layers)
+        return tuple(x.macs / total if total else 1 / len(self.layers) for x in self.layers)
+
+    def cuts(self) -> Iterator[Cut]:
+        """All cuts that do not go through a tensor of unknown size; those inside fused groups among them."""
+        spans = self.spans()
+        for after, layer in enumerate(self.layers[:-1]):
+            tensors = tuple(t for t, (made, last) in spans.items() if made <= after < last)
+            borders = [self.tensors[t] for t in tensors if t in self.tensors]
+            if len(borders) == len(tensors) and all(b.fixed for b in borders):
+                yield Cut(after, layer.name, tensors, sum(size(b) for b in borders))
+
+    def fused(self, after: int) -> bool:
+        """Does the cut after that layer part layers that become one kernel?"""
+        behind = {t for x in self.layers[: after + 1] for t in x.makes}
+        return any(x.fused in behind for x in self.layers[after + 1 :])
+
+
+def cut_points(
+    path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1, *, inside_fused: bool = False
+) -> tuple[Cut, ...]:
+    """Cuts of a model, from front to back; those inside a group of layers that become one kernel only on request.
+
+    Groups are a Conv, Gemm or MatMul (or a lone BatchNormalization) and what follows it alone: BatchNormalization,
+    scale and bias, for a Conv the sum with a skip connection of the same shape, an activation. DequantizeLinear goes
+    with its only reader, QuantizeLinear with the layer that it reads. Cuts through tensors of unknown size are left
+    out. Raises NetworkFault as `read_chain`.
+    """
+    chain = read_chain(path, fixed, batch)
+    return tuple(c for c in chain.cuts() if inside_fused or not chain.fused(c.after))
+
+
+def skips(cuts: Sequence[Cut]) -> tuple[tuple[str, ...], ...]:
+    """Per stage between two cuts, the tensors that cross both: made before the stage and read after it.
+
+    They go from the stage that makes them straight to the one that reads them, past the stage between.
+    """
+    return tuple(tuple(t for t in a.tensors if t in b.tensors) for a, b in pairwise(cuts))
+
+
+def jedi_allows(cuts: Sequence[Cut]) -> bool:
+    """Is the tuple of cuts (from front to back) feasible for JEDI: does no tensor cross more than one of them?
+
+    Kim's thesis, ch. 3.5.1: "If more than one cut-point cuts an arc between two layers, it is considered infeasible",
+    as stages synchronise with their neighbours only. The input of the network counts as made by the first stage.
+    """
+    return not any(skips(cuts))
+
+
+def candidate_count(n: int) -> int:
+    """Candidate mappings of a network with n cut points over options A to E (Kim's thesis, ch. 4, Table 4.4).
+
+    One stage, two stages in one order, three in two, four in one: 22, 78 and 10 cut points give 2025, 82161 and 221.
+    """
+    return 1 + n + 2 * comb(n, 2) + comb(n, 3)
+
+
+def cut_tuple_count(layers: int) -> int:
+    """Cut-point tuples of a network over JEDI's mapping options that pipeline it (Kim's thesis, ch. 3, Table 3.4).
+
+    Yolov2 (54 layers) has 27666 and Yolov2tiny (24 layers) 2576.
+    """
+    n = layers - 1
+    return 2 * comb(n, 1) + 3 * comb(n, 2) + comb(n, 3)
+
+
+def size(tensor: Border) -> int:
+    """Bytes of a fixed tensor."""
+    return DTYPES[tensor.dtype][1] * prod(tensor.shape)
+
+
+def shape_value(node: Any, tensors: Mapping[str, Border]) -> int | tuple[int, ...] | None:
+    """What a Shape or Size node says of a tensor whose shape is fixed; None for all other nodes."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in ("Shape", "Size"):
+        return None
+    tensor = tensors.get(node.input[0])
+    if tensor is None or not tensor.fixed:
+        return None
+    if node.op_type == "Size":
+        return prod(tensor.shape)
+    ends = {a.name: a.i for a in node.attribute}
+    return tensor.shape[ends.get("start", 0) : ends.get("end")]
+
+
+def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Chain:
+    """The layers from which an output can be reached.
+
+    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and fixed shapes alone
+    is no layer: it goes with the layers that use it.
+    Raises NetworkFault: the faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is
+    not in order or has nothing to compute.
+    """
+    import onnx
+
+    interface, model = read_fixed(path, fixed, batch)
+    borders = {b.name: b for b in interface.inputs}
+    results = {b.name: b for b in interface.outputs}
+    tensors = results | _tensors(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
+    outputs = tuple(b.name for b in interface.outputs)
+    nodes = _needed(_flowing(model.graph, borders, tensors, path.name), outputs)
+    if not nodes:
+        raise NetworkFault("F402", f"no output of `{path.name}` depends on an input", "export it again")
+    flow = {*borders, *(t for n in nodes for t in n.output if t)}
+    reads = [tuple(dict.fromkeys(t for t in n.input if t in flow)) for n in nodes]
+    fused = _fusions(nodes, reads, outputs, tensors)
+    layers = tuple(
+        Link(_name(n), n.op_type, r, tuple(t for t in n.output if t), f, _macs(n, tensors))
+        for n, r, f in zip(nodes, reads, fused, strict=True)
+    )
+    return Chain(path.name, layers, tuple(borders), outputs, tensors)
+
+
+def _name(node: Any) -> str:
+    return str(next(t for t in node.output if t))
+
+
+def _tensors(graph: Any) -> dict[str, Border]:
+    """Those with a shape and a type that numpy knows; dimensions may be unknown."""
+    from onnx import helper
+
+    found: dict[str, Border] = {}
+    for weight in graph.initializer:
+        dtype = helper.tensor_dtype_to_np_dtype(weight.data_type).name
+        found[weight.name] = Border(weight.name, dtype, tuple(weight.dims))
+    for value in (*graph.output, *graph.value_info, *graph.input):
+        tensor = value.type.tensor_type
+        if value.name not in found and tensor.elem_type and tensor.HasField("shape"):
+            dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
+            found[value.name] = Border(value.name, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, dims)
+    return {t: b for t, b in found.items() if b.dtype in DTYPES}
+
+
+def _flowing(graph: Any, inputs: Mapping[str, Border], tensors: Mapping[str, Border], file: str) -> list[Any]:
+    """The nodes into which data of an input flows, checked to be in order."""
+    weights = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    made, flow, found = {*inputs, *weights, ""}, set(inputs), []
+    for node in graph.node:
+        for t in node.input:
+            if t not in made:
+                raise NetworkFault("F402", f"`{file}` reads tensor `{t}` before it is made", "export it again")
+        made.update(node.output)
+        drawn = node.op_type in RANDOM
+        if drawn or (not flow.isdisjoint(node.input) and shape_value(node, tensors) is None):
+            flow.update(t for t in node.output if t)
+            found.append(node)
+    return found
+
+
+def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
+    """Those from which an output can be reached."""
+    wanted, kept = set(outputs), []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(t for t in node.output if t):
+            wanted.update(node.input)
+            kept.append(node)
+    return kept[::-1]
+
+
+def _fusions(
+    nodes: Sequence[Any], reads: Sequence[tuple[str, ...]], outputs: Sequence[str], tensors: Mapping[str, Border]
+) -> list[str]:
+    """Per layer the tensor over which it is fused with the one before, or nothing.
+
+    An open tensor ends a group that may go on; it maps to the operator that began the group, to "gate" where only the
+    second node of a gate can follow (x * Sigmoid(x), x * HardSigmoid(x)), to nothing where only an activation can.
+    Conversions from and to 8 bits go with the layer between.
+    """
+    readers = Counter(t for r in reads for t in r) + Counter(outputs)
+    gated = _gated(nodes, readers)
+    opened: dict[str, str] = {}
+    plain: set[str] = set()
+    makers = {t: k for k, n in enumerate(nodes) for t in n.output}
+    found = []
+    for node, data in zip(nodes, reads, strict=True):
+        op = node.op_type if node.domain in ("", "ai.onnx") else ""
+        out = _name(node)
+        near = {t for t in data if (readers[t] == 1 or gated.get(t) == out) and list(node.input).count(t) == 1}
+        # The tensor that is made last: fewest cuts are lost, and the other side of a sum is there by then.
+        last = next((t for t in reversed(opened) if t in near), "")
+        kind = opened.get(last, "")
+        fused = ""
+        if data == (last,) and op in ACTIVATIONS and kind != "gate":
+            fused = last
+            if gated.get(last) == out:
+                opened[out] = "gate"
+        elif kind == "gate" or (data == (last,) and op in ("BatchNormalization", "Mul", "Add") and kind):
+            fused = last
+            if kind != "gate":
+                opened[out] = kind
+        elif kind == "Conv" and op in ("Add", "Sum") and len(data) == len(node.input) == 2 and _alike(data, tensors):
+            fused, opened[out] = last, ""
+        if op in HEADS and not fused:
+            opened[out] = op
+        if op == "DequantizeLinear" and readers[out] == 1:
+            plain.add(out)
+        elif op == "QuantizeLinear" and node.input[0] in near and node.input[0] in makers:
+            fused = node.input[0]
+        # What comes first: no cut is left between any of them and the layer.
+        found.append(min((t for t in data if t in plain or t == fused), key=makers.__getitem__, default=""))
+    return found
+
+
+def _alike(names: Sequence[str], tensors: Mapping[str, Border]) -> bool:
+    """Do tensors have the same shape?"""
+    return len({tensors[t].dims if t in tensors else t for t in names}) == 1
+
+
+def _gated(nodes: Sequence[Any], readers: Mapping[str, int]) -> dict[str, str]:
+    """Per tensor x of a gate its sigmoid, if nobody else reads either."""
+    sigmoids = {n.output[0]: n.input[0] for n in nodes if n.op_type in ("Sigmoid", "HardSigmoid")}
+    found = {}
+    for node in nodes:
+        if node.op_type == "Mul":
+            for gate, x in (tuple(node.input), tuple(node.input)[::-1]):
+                if sigmoids.get(gate) == x and readers[x] == 2 and readers[gate] == 1:
+                    found[x] = gate
+    return found
+
+
+def _macs(node: Any, tensors: Mapping[str, Border]) -> int:
+    """Multiplications of a layer, as far as its shapes are fixed."""
+    if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+        return 0
+    borders = [tensors.get(t) for t in (node.input[0], node.input[1], node.output[0])]
+    if not all(b is not None and b.fixed for b in borders):
+        return 0
+    data, weight, result = (b.shape for b in borders if b is not None)
+    if node.op_type == "Conv":
+        return prod(result) * prod(weight[1:])
+    if node.op_type == "ConvTranspose":
+        return prod(data) * prod(weight[1:])
+    across = node.op_type == "Gemm" and any(a.name == "transA" and a.i for a in node.attribute)
+    return prod(result) * data[0 if across else -1]

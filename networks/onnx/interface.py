@@ -1,0 +1,253 @@
+"""The border of an ONNX model: names, shapes and dtypes of its inputs and outputs, checked and made fixed.
+
+In: a path, and the dimensions that the `.flow` text fixes. Out: a NetworkInterface, or the reasons why not.
+Weights are not loaded; nothing is run. What a port is called and which tensors it carries is the DSL's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...model.files import read_bytes
+from .well_formed import type_name, why_not
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: Bytes of a message of protobuf: larger models keep their weights outside.
+LARGEST = 1 << 31
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+class NetworkFault(Exception):
+    """A reason why a model cannot be imported; `code` is the diagnostic's."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.help = code, message, help
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A tensor at the border: a dimension is a number, or a name ("?" when nameless) if it is dynamic."""
+
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+
+    @property
+    def fixed(self) -> bool:
+        """True when every dimension is a number."""
+        return all(isinstance(d, int) for d in self.dims)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions of a fixed tensor."""
+        return tuple(d for d in self.dims if isinstance(d, int))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.dims))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """`content_hash` covers the file and its external data files (paths relative to the model)."""
+
+    inputs: tuple[Border, ...]
+    outputs: tuple[Border, ...]
+    opset: int
+    external: tuple[str, ...]
+    content_hash: str
+
+
+def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> NetworkInterface:
+    """Import the border of a model.
+
+    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it is dynamic
+    (1 for the shapes of one firing).
+    Raises NetworkFault.
+    """
+    try:
+        there = path.is_file()
+    except (OSError, ValueError):  # a path that no file system takes
+        there = False
+    if not there:
+        raise NetworkFault("F401", f"`{path.name}` does not exist", _who_makes(path))
+    return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
+
+
+def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> tuple[NetworkInterface, Any]:
+    """The border of a model, and the model itself with the shapes of its inputs put in; external weights stay outside.
+
+    Raises NetworkFault: the faults of `read_network`, and F403 for an input without fixed shape.
+    """
+    import onnx
+
+    interface = read_network(path, fixed, batch)
+    model = onnx.load(str(path), load_external_data=False)
+    _open_unknown(model)
+    borders = {b.name: b for b in interface.inputs}
+    for value in (*model.graph.input, *model.graph.output):  # a tensor may be both
+        if value.name in borders:
+            border = borders[value.name]
+            if not border.fixed:
+                message = f"input `{border.name}` of `{path.name}` is not fixed: {border}"
+                raise NetworkFault("F403", message, "export it with fixed shapes")
+            kind = value.type.tensor_type.elem_type
+            value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, border.shape))
+    return interface, model
+
+
+def _who_makes(path: Path) -> str:
+    """A missing network is often made by a script beside it: name the script that mentions the file."""
+    for script in sorted(path.parent.glob("*.py")) if os.path.isdir(path.parent) else ():
+        try:
+            text = read_bytes(script).decode(errors="ignore")
+        except OSError:
+            continue
+        if path.name in text or (".onnx" in text and script.stem.startswith(("make", "train", "export"))):
+            return f"it may be made by `python3 {script.name}` in its folder"
+    return "check the path: it is relative to the .flow file"
+
+
+@lru_cache(maxsize=64)
+def _read(
+    path: str, modified: int, fixed: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None
+) -> NetworkInterface:
+    import onnx
+
+    file = Path(path)
+    model = _load(file)
+    external = _external(model, file)
+    control = sorted({f"{n.op_type}" for n in model.graph.node if n.op_type in CONTROL_FLOW})
+    if control:
+        raise NetworkFault(
+            "F404",
+            f"`{file.name}` has control flow ({', '.join(control)})",
+            "export it with fixed shapes and constant conditions, so that the branches disappear",
+        )
+    weights = {t.name for t in model.graph.initializer}
+    wanted = dict(fixed)
+    for value in model.graph.input:
+        if value.name not in weights:
+            _fix(value, wanted.get(value.name), batch)
+    try:
+        # Only standard operators can be held to their rules; others are not known here.
+        known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=known, data_prop=True)
+    except Exception as error:  # the C++ checker raises its own types
+        raise NetworkFault("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
+    inputs = tuple(_border(v) for v in inferred.graph.input if v.name not in weights)
+    outputs = tuple(_border(v) for v in inferred.graph.output)
+    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    return NetworkInterface(inputs, outputs, opset, external, _hash(file, external))
+
+
+def _load(file: Path) -> ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        content = read_bytes(file, LARGEST)
+        model = onnx.load_model_from_string(content)
+    except OSError as error:
+        raise NetworkFault("F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path") from error
+    except DecodeError as error:
+        message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
+        raise NetworkFault("F402", message, "fetch or export it again") from error
+    if not model.graph.node and not model.graph.output:
+        raise NetworkFault("F402", f"`{file.name}` holds no network", "fetch or export it again")
+    reason = why_not(model)
+    if reason:
+        raise NetworkFault("F402", f"`{file.name}` is not a valid network: {reason}", "export it again")
+    _open_unknown(model)
+    return model
+
+
+def _open_unknown(model: ModelProto) -> None:
+    """Sizes below 0 mean that they are not known, to some exporters; shape inference ends the process over them."""
+    graph = model.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_value < 0:
+                dimension.ClearField("dim_value")
+
+
+def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
+    """Files of external tensors; each must exist below the model's folder (the path comes from a stranger)."""
+    names: dict[str, None] = {}
+    for tensor in _tensors(model.graph):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                names[entry.value] = None
+    folder = file.parent.resolve()
+    for name in names:
+        place, there = folder / name, False
+        with contextlib.suppress(OSError, ValueError):  # a path that no file system takes is no file
+            place = place.resolve()
+            there = place.is_file()
+        if not place.is_relative_to(folder):
+            raise NetworkFault(
+                "F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it"
+            )
+        if not there:
+            raise NetworkFault("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
+    return tuple(sorted(names))
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All constant tensors of a graph: initialisers, and those in attributes of nodes (also in inner graphs)."""
+    yield from graph.initializer
+    for attribute in (a for node in graph.node for a in node.attribute):
+        yield attribute.t
+        yield from attribute.tensors
+        for inner in (attribute.g, *attribute.graphs):
+            if inner.node or inner.initializer:
+                yield from _tensors(inner)
+
+
+def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
+    dims = value.type.tensor_type.shape.dim
+    if shape is not None and len(shape) == len(dims):
+        for dim, size in zip(dims, shape, strict=True):
+            if not dim.HasField("dim_value"):
+                dim.dim_value = size
+    elif batch is not None and len(dims) and not dims[0].HasField("dim_value"):
+        dims[0].dim_value = batch
+
+
+def _border(value: Any) -> Border:
+    if not value.type.HasField("tensor_type"):
+        raise NetworkFault("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
+    tensor = value.type.tensor_type
+    name = type_name(tensor.elem_type).lower()
+    dtype = {"float": "float32", "double": "float64"}.get(name, name)
+    from ...model.types import DTYPES
+
+    if dtype not in DTYPES:
+        raise NetworkFault("F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it")
+    if not tensor.HasField("shape"):
+        return Border(value.name, dtype, ("?",))
+    dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
+    return Border(value.name, dtype, dims)
+
+
+def _hash(file: Path, external: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in (file, *(file.parent / name for name in external)):
+        with part.open("rb") as stream:
+            for block in iter(lambda s=stream: s.read(1 << 20), b""):  # type: ignore[misc]
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,389 @@
+"""ONNX models as layers: which rows of its data each operator needs for a row of its output.
+
+In: a model file. Out: a `Cnn`. Weights are not read, nothing is run. An operator that is not known here takes and gives
+everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from math import lcm, prod
+from pathlib import Path
+from typing import Any
+
+from .interface import NetworkFault, read_fixed
+from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
+
+
+def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1) -> Cnn:
+    """The layers of an ONNX model from which an output can be reached, its inputs and outputs among them.
+
+    `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and shapes alone is no
+    layer. A layer is called after its first output tensor, an output layer `TENSOR:output`. Shapes are those that the
+    standard's inference finds; onnxruntime leaves out a last row that `ceil_mode` would make of padding alone.
+    Raises NetworkFault: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
+    contradicts itself or has nothing to compute.
+    """
+    graph = _Graph(path, fixed, batch)
+    layers: list[Layer] = []
+    source: dict[str, str] = {}
+    for name in (t for t in graph.inputs if not graph.empty(t)):
+        shape = layout(graph.shape(name))
+        source[name] = name
+        layers.append(Layer(name, "input", shape, graph.bytes(name), shape[1], ()))
+    for node in graph.nodes:
+        taken = [i for i, t in enumerate(node.inputs) if t in source and not graph.empty(t)]
+        if not taken or node.op in ("Shape", "Size"):
+            continue
+        outputs = [t for t in node.node.output if t in graph.read and not graph.empty(t)]
+        if not outputs:
+            continue
+        name = next(t for t in node.node.output if t)
+        layers.append(_layer(name, node, taken, outputs, source, graph))
+        source.update(dict.fromkeys(outputs, name))
+    names = {layer.name for layer in layers}
+    for tensor in graph.outputs:
+        if tensor in source:
+            shape = layout(graph.shape(tensor))
+            name = f"{tensor}:output"
+            while name in names:
+                name += "'"
+            names.add(name)
+            edge = Edge(source[tensor], prod(shape), shape[1], WHOLE)
+            layers.append(Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,)))
+    kept = _reaching_an_output(layers)
+    if not kept:
+        raise NetworkFault("F402", f"no output of `{path.name}` depends on an input", "export it again")
+    return Cnn(kept, str(path))
+
+
+def _layer(
+    name: str, node: _Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: _Graph
+) -> Layer:
+    shape = layout(graph.shape(outputs[0]))
+    rule = RULES.get(node.op)
+    if rule is _transposed and len(node.result) != len(node.dims(0)):
+        # The standard's inference makes a scalar of an output below the size of the input.
+        raise NetworkFault("F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`")
+    # Below rank 3 there is one row.
+    rules = {i: rule(node, i) if rule and len(node.result) > 2 else None for i in taken}
+    by_rows = all(rules.values()) and all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
+    edges: dict[tuple[str, Rows], Edge] = {}
+    for i, rows in rules.items():
+        tensor = node.inputs[i]
+        data = layout(graph.shape(tensor))
+        edge = Edge(source[tensor], prod(data), data[1], rows or WHOLE)
+        edges[tensor, edge.rows] = edge
+        by_rows = by_rows and not (edge.rows == WHOLE and edge.height > 1)
+    phases = shape[1] if by_rows else 1
+    return Layer(name, node.node.op_type, shape, graph.bytes(outputs[0]), phases, tuple(edges.values()))
+
+
+def _reaching_an_output(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    wanted: set[str] = set()
+    kept = []
+    for layer in reversed(list(layers)):
+        if layer.operator == "output" or layer.name in wanted:
+            wanted.update(e.source for e in layer.inputs)
+            kept.append(layer)
+    return tuple(reversed(kept))
+
+
+class _Graph:
+    """An ONNX graph with fixed inputs and inferred shapes."""
+
+    def __init__(self, path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> None:
+        import onnx
+
+        interface, model = read_fixed(path, fixed, batch)
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        self.file = path.name
+        self.inputs = [b.name for b in interface.inputs]
+        self.outputs = [v.name for v in inferred.output]
+        self._types: dict[str, tuple[int, tuple[int | None, ...] | None]] = {}
+        for value in (*inferred.output, *inferred.value_info, *inferred.input):
+            tensor = value.type.tensor_type
+            dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+            self._types[value.name] = tensor.elem_type, dims if tensor.HasField("shape") else None
+        self.constants: dict[str, Any] = {}
+        for weight in model.graph.initializer:
+            self._types[weight.name] = weight.data_type, tuple(weight.dims)
+            self.constants[weight.name] = weight
+        opset = interface.opset
+        self.nodes = [_Node(node, opset, self) for node in model.graph.node]
+        self.constants |= {n.node.output[0]: n.constant() for n in self.nodes if n.op == "Constant"}
+        self.read = {t for n in self.nodes for t in n.inputs if t} | set(self.outputs)
+        made = {*self.inputs, *self.constants, *(t.values.name for t in model.graph.sparse_initializer), ""}
+        for n in self.nodes:
+            for t in n.inputs:
+                if t not in made:
+                    raise NetworkFault("F402", f"`{self.file}` reads tensor `{t}` before it is made", "export it again")
+            made.update(n.node.output)
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Fixed dimensions. Raises NetworkFault (F403)."""
+        dims = self._types.get(tensor, (0, None))[1]
+        sizes = tuple(d for d in dims or () if d is not None)
+        if dims is None or len(sizes) < len(dims):
+            message = f"tensor `{tensor}` of `{self.file}` has no fixed shape"
+            raise NetworkFault("F403", message, "export the network with fixed shapes")
+        if min(sizes, default=0) < 0:
+            raise NetworkFault(
+                "F402", f"tensor `{tensor}` of `{self.file}` has a negative dimension", "export it again"
+            )
+        return sizes
+
+    def empty(self, tensor: str) -> bool:
+        """Without elements: nothing travels."""
+        return 0 in self.shape(tensor)
+
+    def bytes(self, tensor: str) -> int:
+        """Size of an element."""
+        import onnx
+
+        kind = self._types[tensor][0]
+        if not kind:
+            raise NetworkFault("F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again")
+        return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
+
+
+class _Node:
+    """What the rules ask of an ONNX node. `op` is empty for operators that are not in the standard."""
+
+    def __init__(self, node: Any, opset: int, graph: _Graph) -> None:
+        import onnx
+
+        self.node, self.opset, self._graph = node, opset, graph
+        self.op: str = node.op_type if node.domain in ("", "ai.onnx") else ""
+        self.inputs: list[str] = list(node.input)
+        self.attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Dimensions of the first output."""
+        return self._graph.shape(next(t for t in self.node.output if t))
+
+    def dims(self, index: int) -> tuple[int, ...]:
+        """Dimensions of an input."""
+        return self._graph.shape(self.inputs[index])
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute of type string."""
+        value = self.attributes.get(name)
+        return value.decode() if isinstance(value, bytes) else default
+
+    def axis(self, default: int) -> int:
+        """The attribute `axis`, counted from the front."""
+        return int(self.attributes.get("axis", default)) % len(self.result)
+
+    def given(self, index: int) -> bool:
+        """Is that optional input there?"""
+        return index < len(self.inputs) and self.inputs[index] != ""
+
+    def numbers(self, index: int, attribute: str = "") -> list[Any] | None:
+        """A constant input, or the attribute that had its place in older operator sets; None when it is not known."""
+        import onnx
+
+        if attribute in self.attributes:
+            return list(self.attributes[attribute])
+        value = self._graph.constants.get(self.inputs[index]) if self.given(index) else None
+        if isinstance(value, onnx.TensorProto):
+            if value.data_location == onnx.TensorProto.EXTERNAL:
+                return None
+            value = onnx.numpy_helper.to_array(value).ravel().tolist()
+        return value if isinstance(value, list) else None
+
+    def constant(self) -> Any:
+        """The value of a Constant node: a tensor, or a list."""
+        value = next(iter(self.attributes.values()))
+        return [value] if isinstance(value, int | float) else value
+
+
+Rule = Callable[[_Node, int], Rows | None]
+"""Rows of input `index` that an output row needs; None when the operator cannot be done row by row."""
+
+
+def _elementwise(n: _Node, index: int) -> Rows | None:
+    data = n.dims(index)
+    # What is broadcast over the rows is needed as a whole by the first one.
+    return SAME if len(data) == len(n.result) and data[2] == n.result[2] else WHOLE
+
+
+def _normalized(n: _Node, index: int) -> Rows | None:
+    return None if n.attributes.get("training_mode") else _elementwise(n, index)
+
+
+def _window(n: _Node, index: int) -> Rows | None:
+    if index:
+        return WHOLE
+    height = n.dims(0)[2]
+    kernel, stride, dilation = _kernel(n)
+    window = Window(kernel, stride, dilation)
+    place = n.text("auto_pad", "NOTSET")
+    top, bottom = _declared(n) if place == "NOTSET" else (0, 0)
+    if place.startswith("SAME"):
+        total = (-(-height // stride) - 1) * stride + window.span - height
+        # Runtimes differ: some crop where strides jump over rows, and onnxruntime's pools pad without the dilation.
+        if total < 0 or (dilation > 1 and n.op != "Conv"):
+            return None
+        top, bottom = sorted((total // 2, total - total // 2), reverse=place == "SAME_LOWER")
+    return Window(kernel, stride, dilation, top, bottom)
+
+
+def _kernel(n: _Node) -> tuple[int, int, int]:
+    """Kernel, stride and dilation along the height."""
+    kernel = n.attributes["kernel_shape"][0] if "kernel_shape" in n.attributes else n.dims(1)[2]
+    return int(kernel), int(n.attributes.get("strides", [1])[0]), int(n.attributes.get("dilations", [1])[0])
+
+
+def _declared(n: _Node) -> tuple[int, int]:
+    pads = n.attributes.get("pads", [0, 0])
+    return int(pads[0]), int(pads[len(pads) // 2])
+
+
+def _transposed(n: _Node, index: int) -> Rows | None:
+    if index:
+        return WHOLE
+    kernel, stride, dilation = _kernel(n)
+    if "output_shape" not in n.attributes and not n.text("auto_pad", "NOTSET").startswith("SAME"):
+        return Transposed(kernel, stride, dilation, 0 if n.text("auto_pad", "NOTSET") == "VALID" else _declared(n)[0])
+    extra = int(n.attributes.get("output_padding", [0])[0])
+    total = stride * (n.dims(0)[2] - 1) + extra + (kernel - 1) * dilation + 1 - n.result[2]
+    # Which side gets the odd row differs between versions of the standard: cover both.
+    return Transposed(kernel, stride, dilation, total // 2, max(total - total // 2, 0) - total // 2)
+
+
+def _concat(n: _Node, index: int) -> Rows | None:
+    return Window(top=sum(n.dims(i)[2] for i in range(index))) if n.axis(1) == 2 else SAME
+
+
+def _split(n: _Node, index: int) -> Rows | None:
+    rank = len(n.dims(0))
+    return WHOLE if index else None if int(n.attributes.get("axis", 0)) % rank == 2 else SAME
+
+
+def _pad(n: _Node, index: int) -> Rows | None:
+    if index:
+        return WHOLE
+    rank = len(n.result)
+    pads = n.numbers(1, "pads")
+    axes = n.numbers(3) if n.given(3) else list(range(rank))
+    if pads is None or axes is None:
+        return None
+    ends = {a % rank: (int(pads[k]), int(pads[k + len(axes)])) for k, a in enumerate(axes)}
+    top, bottom = ends.get(2, (0, 0))
+    if n.text("mode", "constant") == "constant":
+        return Window(top=top, bottom=bottom)
+    if n.text("mode", "constant") == "edge":
+        return Scaled(Fraction(1), Fraction(-top), Fraction(-top))
+    return SAME if top == bottom == 0 else None
+
+
+def _slice(n: _Node, index: int) -> Rows | None:
+    if index:
+        return WHOLE
+    starts = n.numbers(1, "starts")
+    axes = n.numbers(3, "axes") if n.given(3) or "axes" in n.attributes else list(range(len(starts or ())))
+    steps = n.numbers(4) if n.given(4) else [1] * len(starts or ())
+    if starts is None or axes is None or steps is None:
+        return None
+    height = n.dims(0)[2]
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        if axis % len(n.result) == 2:
+            first = min(max(start + height if start < 0 else start, 0), height)
+            return Window(stride=step, top=-first) if step > 0 else None
+    return SAME
+
+
+def _transpose(n: _Node, index: int) -> Rows | None:
+    order = n.attributes.get("perm") or list(range(len(n.result)))[::-1]
+    return SAME if order[2] == 2 else None
+
+
+def _softmax(n: _Node, index: int) -> Rows | None:
+    # Before operator set 13 everything from the axis on was one vector.
+    axis = n.axis(-1 if n.opset >= 13 else 1)
+    return SAME if axis > 2 or (n.opset >= 13 and axis != 2) else None
+
+
+def _depth_to_space(n: _Node, index: int) -> Rows | None:
+    return Scaled(Fraction(1, n.attributes["blocksize"]), Fraction(0), Fraction(0))
+
+
+def _space_to_depth(n: _Node, index: int) -> Rows | None:
+    return Window(n.attributes["blocksize"], n.attributes["blocksize"])
+
+
+def _resize(n: _Node, index: int) -> Rows | None:
+    """Where an output row falls between input rows, by the coordinate modes of the standard (Resize 19)."""
+    if index:
+        return WHOLE
+    before, after = n.dims(0)[2], n.result[2]
+    mode, place = n.text("mode", "nearest"), n.text("coordinate_transformation_mode", "half_pixel")
+    rounding = n.text("nearest_mode", "round_prefer_floor")
+    if n.op == "Upsample" or n.opset < 11:
+        place, rounding = "asymmetric", "either"
+    scales = n.numbers(2 if n.op == "Resize" and n.opset >= 11 else 1, "scales")
+    if n.given(3):
+        scales = [Fraction(after, before)] * len(n.result)
+    fits = n.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if not scales or len(scales) != len(n.result) or n.attributes.get("antialias") or not fits or after == 1:
+        return None
+    step = Fraction(before - 1, after - 1) if place == "align_corners" else 1 / Fraction(scales[2])
+    if before == after:
+        return SAME if step == 1 else None  # onnxruntime copies, whatever the scale
+    half = step / 2
+    shift = {
+        "half_pixel": half - Fraction(1, 2),
+        "pytorch_half_pixel": half - Fraction(1, 2),
+        "asymmetric": Fraction(0),
+        "align_corners": Fraction(0),
+        "tf_half_pixel_for_nn": half,
+    }.get(place)
+    if shift is None:
+        return None
+    # Coordinates are computed in 32-bit floats: exact for powers of two, otherwise they may miss a whole row.
+    exact = all(k & (k - 1) == 0 for k in (step.numerator, step.denominator))
+    slack = Fraction(0) if exact else Fraction(1, 64)
+    if mode != "nearest":
+        below, above = {"linear": (0, 1), "cubic": (-1, 2)}[mode]
+        return Scaled(step, shift + below - slack, shift + above + slack)
+    shift += {"round_prefer_floor": Fraction(-1, 2), "round_prefer_ceil": Fraction(1, 2)}.get(rounding, 0)
+    floor = (-slack, slack)
+    # The ceiling of x is the floor of x + 1 - 1/q for x with denominator q.
+    up = 1 - Fraction(1, lcm(step.denominator, shift.denominator))
+    ceiling = (up, up) if exact else (1 - 2 * slack, 1 + slack)
+    low = ceiling[0] if rounding in ("round_prefer_floor", "ceil") else floor[0]
+    high = floor[1] if rounding in ("round_prefer_ceil", "floor") else ceiling[1]
+    return Scaled(step, shift + low, shift + high)
+
+
+# fmt: off
+ELEMENTWISE = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "DequantizeLinear", "Div",
+    "Dropout", "Elu", "Equal", "Erf", "Exp", "Expand", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "HardSwish", "Identity", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min",
+    "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QuantizeLinear", "Reciprocal", "Relu", "Round", "Selu",
+    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
+    "ThresholdedRelu", "Where", "Xor",
+)
+# fmt: on
+
+#: Standard operators that can be done row by row.
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), _window),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "BatchNormalization": _normalized,
+    "Concat": _concat,
+    "ConvTranspose": _transposed,
+    "DepthToSpace": _depth_to_space,
+    "Pad": _pad,
+    "Slice": _slice,
+    "SpaceToDepth": _space_to_depth,
+    "Split": _split,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,299 @@
+"""An ONNX model cut into stages that together compute what the whole computes.
+
+In: a model file and the last layers of all stages but the last. Out: a `Stage` each, an ONNX model by itself. A tensor
+goes from the stage that makes it straight to each stage that reads it: no stage hands on what it does not make.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cuts import Chain, read_chain, shape_value
+from .interface import Border, NetworkFault, read_network
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Protocol buffers end here.
+LIMIT = 2**31 - 1
+
+
+class SplitFault(ValueError):
+    """A model cannot be split in that way."""
+
+
+class NoSuchLayer(SplitFault):
+    """`close` are the names of layers that are spelt alike."""
+
+    def __init__(self, layer: str, file: str, close: Sequence[str]) -> None:
+        hint = f"; did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
+        super().__init__(f"`{file}` has no layer `{layer}`{hint}")
+        self.layer, self.file, self.close = layer, file, tuple(close)
+
+
+class OutOfOrder(SplitFault):
+    """A stage would end before the one in front of it."""
+
+    def __init__(self, first: str, then: str) -> None:
+        super().__init__(f"layer `{then}` comes before `{first}`: name the last layers of stages from front to back")
+        self.first, self.then = first, then
+
+
+class EmptyStage(SplitFault):
+    """No layer is left for a stage (counted from 0) after `layer`."""
+
+    def __init__(self, stage: int, layer: str) -> None:
+        super().__init__(f"no layer is left for the stage after `{layer}`")
+        self.stage, self.layer = stage, layer
+
+
+class TooManyStages(SplitFault):
+    """More stages than layers."""
+
+    def __init__(self, stages: int, layers: int, file: str) -> None:
+        super().__init__(f"`{file}` has {layers} layers: too few for {stages} stages")
+        self.stages, self.layers, self.file = stages, layers, file
+
+
+class StageTooLarge(SplitFault):
+    """A stage (counted from 0) whose weights do not fit into one ONNX file."""
+
+    def __init__(self, stage: int, bytes: int) -> None:
+        super().__init__(f"stage {stage} has {bytes} bytes of weights, a file holds {LIMIT}: cut it in two")
+        self.stage, self.bytes = stage, bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """`from_stage` makes the tensor; None for an input of the network."""
+
+    tensor: Border
+    from_stage: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`model` is a serialised ONNX model with these inputs and outputs, in this order; it needs no other files.
+
+    Outputs are what later stages read and the outputs of the network that are made here, the former with fixed shapes.
+    """
+
+    model: bytes
+    inputs: tuple[StageInput, ...]
+    outputs: tuple[Border, ...]
+    layers: tuple[str, ...]
+
+
+def split(
+    path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None, after: Sequence[str]
+) -> tuple[Stage, ...]:
+    """Cut a model after the layers `after`; `fixed` and `batch` fix dynamic dimensions as in `read_network`.
+
+    Weights and what is computed from them go to each stage that uses them; what is asked of fixed shapes alone becomes
+    a constant. Outputs of the network that follow from constants alone, or are inputs too, are given by the last stage.
+    Raises SplitFault, or NetworkFault: those of `read_chain`, and F403 where a tensor between stages has no fixed shape
+    or a type that numpy does not have.
+    """
+    import onnx
+
+    chain = read_chain(path, fixed, batch)
+    ends = (-1, *_places(chain, after), len(chain.layers) - 1)
+    whole = _Whole(path, chain, onnx.load(str(path), load_external_data=False))
+    return tuple(whole.stage(k, ends) for k in range(len(ends) - 1))
+
+
+def check_split(
+    path: Path, stages: Sequence[Stage], seed: int, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
+) -> float:
+    """Run the whole and its stages on random inputs: how far an output is off, relative to its largest value.
+
+    Infinite where shapes or kinds of numbers differ. `fixed` and `batch` are those of `split`. Integers of more than
+    one byte are 0 or 1: they may be indices.
+    """
+    import numpy as np
+
+    whole = _session(str(path))
+    rng = np.random.default_rng(seed)
+    values = {b.name: random_value(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs}
+    names = [o.name for o in whole.get_outputs()]
+    wanted = dict(zip(names, whole.run(names, values), strict=True))
+    for stage in stages:
+        outputs = [o.name for o in stage.outputs]
+        found = _session(stage.model).run(outputs, {i.tensor.name: values[i.tensor.name] for i in stage.inputs})
+        values.update(zip(outputs, found, strict=True))
+    return max(_difference(w, values[n]) for n, w in wanted.items())
+
+
+def _places(chain: Chain, after: Sequence[str]) -> tuple[int, ...]:
+    numbers = {x.name: k for k, x in enumerate(chain.layers)}
+    for name in after:
+        if name not in numbers:
+            raise NoSuchLayer(name, chain.file, get_close_matches(name, numbers, 3))
+    if len(after) >= len(numbers):
+        raise TooManyStages(len(after) + 1, len(numbers), chain.file)
+    for k, (first, then) in enumerate(pairwise(after), 1):
+        if first == then:
+            raise EmptyStage(k, first)
+        if numbers[then] < numbers[first]:
+            raise OutOfOrder(first, then)
+    if after and after[-1] == chain.layers[-1].name:
+        raise EmptyStage(len(after), after[-1])
+    return tuple(numbers[name] for name in after)
+
+
+class _Whole:
+    """A model whose weights are read when a stage needs them."""
+
+    def __init__(self, path: Path, chain: Chain, model: Any) -> None:
+        self.path, self.chain, self.model = path, chain, model
+        self.spans = chain.spans()
+        self.nodes = list(model.graph.node)
+        self.maker = {t: k for k, n in enumerate(self.nodes) for t in n.output if t}
+
+    def stage(self, number: int, ends: Sequence[int]) -> Stage:
+        """The layers after number `ends[number]`, up to `ends[number + 1]`."""
+        before, end = ends[number], ends[number + 1]
+        layers = self.chain.layers[before + 1 : end + 1]
+        read = {t for x in layers for t in x.reads}
+        outputs = [t for x in layers for t in x.makes if t in self.chain.outputs or self.spans[t][1] > end]
+        if end == len(self.chain.layers) - 1:
+            left = [t for t in self.chain.outputs if self.spans.get(t, (-1, -1))[0] < 0]
+            read.update(t for t in left if t in self.spans)
+            outputs += left
+        inputs = tuple(
+            StageInput(self._border(t), bisect_left(ends, made) - 1 if made >= 0 else None)
+            for t, (made, _) in self.spans.items()
+            if t in read and made <= before
+        )
+        results = tuple(self.chain.tensors[t] if t in self.chain.outputs else self._border(t) for t in outputs)
+        nodes = self._with_constants([self.maker[x.name] for x in layers], outputs)
+        model = self._model(number, nodes, [i.tensor for i in inputs], results)
+        return Stage(model.SerializeToString(deterministic=True), inputs, results, tuple(x.name for x in layers))
+
+    def _with_constants(self, layers: Sequence[int], outputs: Iterable[str]) -> list[Any]:
+        """The nodes of layers and those that their constants are computed by, in the order of the file."""
+        found = {k: self.nodes[k] for k in layers}
+        wanted = [*outputs, *(t for n in found.values() for t in n.input)]
+        while wanted:
+            tensor = wanted.pop()
+            k = self.maker.get(tensor)
+            if tensor not in self.spans and k is not None and k not in found:
+                found[k] = self._folded(self.nodes[k])
+                wanted += found[k].input
+        return [found[k] for k in sorted(found)]
+
+    def _folded(self, node: Any) -> Any:
+        """A node that asks for a fixed shape becomes its answer."""
+        from onnx import TensorProto, helper
+
+        value = shape_value(node, self.chain.tensors)
+        if value is None:
+            return node
+        numbers, dims = ([value], []) if isinstance(value, int) else (value, [len(value)])
+        tensor = helper.make_tensor("", TensorProto.INT64, dims, numbers)
+        return helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
+
+    def _model(self, number: int, nodes: Sequence[Any], inputs: Sequence[Border], outputs: Sequence[Border]) -> Any:
+        import onnx
+
+        whole = self.model.graph
+        border = {b.name for b in (*inputs, *outputs)}
+        used = {t for n in nodes for t in n.input} | {b.name for b in outputs}
+        inner = (used | {t for n in nodes for t in n.output}) - border
+        weights = [t for t in whole.initializer if t.name in used]
+        external = [t for t in (*weights, *(t for n in nodes for t in _attributes(n))) if t.external_data]
+        bytes = sum(t.ByteSize() for t in weights) + sum(map(_external_bytes, external))
+        if bytes > LIMIT:
+            raise StageTooLarge(number, bytes)
+
+        model = onnx.ModelProto()
+        for field, value in self.model.ListFields():
+            if isinstance(value, int | str):
+                setattr(model, field.name, value)
+            elif field.name not in ("graph", "training_info"):
+                getattr(model, field.name).extend(value)
+        graph = model.graph
+        graph.name, graph.doc_string = f"{whole.name}.{number}", whole.doc_string
+        graph.metadata_props.extend(whole.metadata_props)
+        graph.node.extend(nodes)
+        graph.initializer.extend(weights)
+        graph.sparse_initializer.extend(t for t in whole.sparse_initializer if t.values.name in used)
+        graph.value_info.extend(v for v in whole.value_info if v.name in inner)
+        graph.quantization_annotation.extend(a for a in whole.quantization_annotation if a.tensor_name in used | border)
+        graph.input.extend(_value(b) for b in inputs)
+        # Before version 4 of the format weights had to be listed as inputs.
+        names = {t.name for t in weights}
+        graph.input.extend(v for v in whole.input if v.name in names)
+        declared = {v.name: v for v in whole.output}
+        graph.output.extend(_value(b) if b.fixed else declared[b.name] for b in outputs)
+        for tensor in (*graph.initializer, *(t for n in graph.node for t in _attributes(n))):
+            if tensor.external_data:
+                onnx.external_data_helper.load_external_data_for_tensor(tensor, str(self.path.parent))
+                tensor.data_location = onnx.TensorProto.DEFAULT
+                del tensor.external_data[:]
+        return model
+
+    def _border(self, tensor: str) -> Border:
+        border = self.chain.tensors.get(tensor)
+        if border is None or not border.fixed:
+            message = f"tensor `{tensor}` of `{self.chain.file}` has no fixed shape, or a type that numpy does not have"
+            raise NetworkFault("F403", message, "cut the network elsewhere, or export it with fixed shapes")
+        return border
+
+
+def _value(tensor: Border) -> Any:
+    import numpy as np
+    from onnx import helper
+
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
+
+
+def _attributes(node: Any) -> list[Any]:
+    """Tensors in the attributes of a node."""
+    return [t for a in node.attribute for t in (a.t, *a.tensors)]
+
+
+def _external_bytes(tensor: Any) -> int:
+    from onnx import helper
+
+    return int(prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+def _session(model: str | bytes) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def random_value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
+    if dtype.startswith(("float", "complex")):
+        return rng.standard_normal(shape).astype(dtype)
+    low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def _difference(wanted: Any, found: Any) -> float:
+    import numpy as np
+
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        return float("inf")
+    if np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fc"):
+        return 0.0
+    a, b = wanted.astype(np.complex128), found.astype(np.complex128)
+    unequal = (a != b) & ~(np.isnan(a) & np.isnan(b))
+    scale = np.abs(a[np.isfinite(a)]).max(initial=0)
+    difference = np.abs(a - b)[unequal].max()
+    return float(difference / scale) if scale and np.isfinite(difference) else float("inf")

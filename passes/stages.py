@@ -1,0 +1,259 @@
+"""Networks that a pin cuts into stages become chains of tasks, one per stage, before anything else looks at them.
+
+In: apps, and the pins of one platform. Out: the same apps with `App.net.stage1`, `App.net.stage2`, ... instead of
+`App.net`, each with a model of its own, and a pin for each. So checks, analyses, searches and code generation know
+nothing of stages: they see tasks. What cannot be cut, or is not supported yet, stays as it was and is reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from ..model.application import Application, Channel, Port, Task, Tensor
+from ..model.diagnostic import Diagnostic, one_of
+from ..model.mapping import Pin
+from ..model.types import TensorType
+from .staged import BUILD_ONLY, Staged
+
+if TYPE_CHECKING:
+    from ..networks.onnx.interface import Border
+    from ..networks.onnx.split import SplitFault, Stage, StageInput
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Every network that a pin cuts becomes a chain of tasks."""
+
+    def __call__(self, staged: Staged) -> Staged:
+        cut = with_stages(staged.system.apps, staged.platform.name, staged.system.pins)
+        told = tuple(d for d in cut.diagnostics if d.code not in BUILD_ONLY)
+        system = replace(staged.system, apps=cut.apps, pins=cut.pins)
+        return replace(staged, system=system, diagnostics=(*staged.diagnostics, *told))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Apps and pins after cutting, and what could not be cut."""
+
+    apps: tuple[Application, ...]
+    pins: tuple[Pin, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin]) -> Cut:
+    """Cut every network that a pin of this platform gives several stages."""
+    changed = {a.name: a for a in apps}
+    kept: list[Pin] = []
+    faults: list[Diagnostic] = []
+    for pin in pins:
+        if pin.platform != platform or not (len(pin.stages) > 1 or pin.stages[0].until is not None):
+            kept.append(pin)
+            continue
+        app = changed[pin.task.partition(".")[0]]
+        stages = _split(app.task(pin.task), pin)
+        if isinstance(stages, Diagnostic):
+            faults.append(stages)
+        impossible = pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2)
+        if isinstance(stages, Diagnostic) or impossible:
+            kept.append(pin)
+            continue
+        if pin.adapt:
+            from .moving import moving
+
+            changed[app.name] = moving(app, app.task(pin.task), pin.stages[0].until or "")
+        else:
+            changed[app.name] = _replaced(app, app.task(pin.task), stages)
+        for number, stage in enumerate(pin.stages, 1):
+            own = replace(stage, until=None)
+            first, last = number == 1, number == len(pin.stages)
+            around = pin.pre if first else 1, pin.post if last else 1
+            name = f"{pin.task}.stage{number}"
+            kept.append(Pin(platform, name, (own,), None, pin.buffers, pin.span, *around))
+    return Cut(tuple(changed.values()), tuple(kept), tuple(faults))
+
+
+def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
+    from ..networks.onnx.interface import NetworkFault
+    from ..networks.onnx.split import SplitFault
+
+    network = task.network
+    if network is None:
+        help_text = "pin it to one processor, or several to share its firings: `-> processor, processor`"
+        return Diagnostic("F507", f"`{task.name}` is no network: it has no layers", pin.span, "", (), help_text)
+    if network.batch > 1:
+        message = f"`{task.name}` groups {network.batch} firings: such a network cannot be cut yet"
+        return Diagnostic("F505", message, pin.span, "", (), "leave `batch` out")
+    *inner, last = pin.stages
+    if last.until is not None:
+        message = "the last stage goes to the end of the network"
+        return Diagnostic("F507", message, last.span, "", (), f'leave `until "{last.until}"` out, or add a stage')
+    open_ended = next((s for s in inner if s.until is None), None)
+    if open_ended is not None:
+        message = "it is not said where this stage ends"
+        return Diagnostic("F507", message, open_ended.span, "", (), 'name its last layer: `until "LAYER"`')
+    path = Path(network.path)
+    fixed = tuple((t.name, t.type.shape) for t in network.inputs)
+    try:
+        stages = _stages(str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner))
+    except SplitFault as fault:
+        return _fault(fault, pin, network.file)
+    except NetworkFault as fault:
+        return Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help)
+    read = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is None}
+    unread = [t.name for t in network.inputs if t.name not in read]
+    if unread:
+        message = f"input `{unread[0]}` of `{network.file}` is read by no layer"
+        return Diagnostic("F507", message, pin.span, "", (), "remove it from the network")
+    later = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None}
+    wanted = later | {t.name for t in network.outputs}
+    for stage, own in zip(stages, pin.stages, strict=True):
+        if not any(b.name in wanted for b in stage.outputs):
+            message = "nobody reads what this stage makes"
+            return Diagnostic("F507", message, own.span, "", (), "leave it out: its layers belong to no port")
+    return stages
+
+
+def _fault(fault: SplitFault, pin: Pin, file: str) -> Diagnostic:
+    """Where the text says what cannot be, and what to do; names of layers may hold anything."""
+    from ..networks.onnx.split import NoSuchLayer, OutOfOrder
+
+    listed = f"`flowc analyze {file} --cuts` lists layers"
+    if isinstance(fault, NoSuchLayer):
+        at = next((s.span for s in pin.stages if s.until == fault.layer), pin.span)
+        close = one_of(json.dumps(c) for c in fault.close)
+        message = f"`{file}` has no layer {json.dumps(fault.layer)}"
+        return Diagnostic("F507", message, at, "", (), f"did you mean {close}?" if fault.close else listed)
+    if isinstance(fault, OutOfOrder):
+        at = next((s.span for s in pin.stages if s.until == fault.then), pin.span)
+        message = f"layer {json.dumps(fault.then)} comes before {json.dumps(fault.first)}"
+        return Diagnostic("F507", message, at, "", (), "name the last layers of stages from front to back")
+    return Diagnostic("F507", str(fault).replace("\n", " "), pin.span, "", (), listed)
+
+
+@lru_cache(maxsize=2)  # whole models, with their weights
+def _stages(
+    path: str, modified: int, fixed: tuple[tuple[str, tuple[int, ...]], ...], after: tuple[str, ...]
+) -> tuple[Stage, ...]:
+    from ..networks.onnx.split import split
+
+    return split(Path(path), dict(fixed), 1, after)
+
+
+def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Application:
+    """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage that reads it."""
+    chain = _Chain(task, stages)
+    channels = list(chain.channels)
+    for c in app.channels:
+        source, out = chain.makers[c.source_port] if c.source == task.name else (c.source, c.source_port)
+        targets = chain.readers[c.destination_port] if c.destination == task.name else [c.destination]
+        for target in targets:
+            channels.append(
+                replace(
+                    c,
+                    name=f"{source}.{out}->{target}.{c.destination_port}",
+                    source=source,
+                    source_port=out,
+                    destination=target,
+                )
+            )
+    position = app.tasks.index(task)
+    tasks = (*app.tasks[:position], *chain.tasks, *app.tasks[position + 1 :])
+    return replace(app, tasks=tasks, channels=tuple(channels))
+
+
+class _Chain:
+    """The stages as tasks, the channels between them, and who has taken over which port of the whole.
+
+    `makers[port]` is the (task, port) that gives an output, `readers[port]` are the tasks that take an input.
+    """
+
+    def __init__(self, task: Task, stages: tuple[Stage, ...]) -> None:
+        assert task.network is not None
+        self._task, self._network = task, task.network
+        self._inputs = {t.name: p for p, t in zip(task.inputs, task.network.inputs, strict=True)}
+        self._outputs: dict[str, list[Port]] = {}
+        for port, tensor in zip(task.outputs, task.network.outputs, strict=True):
+            self._outputs.setdefault(tensor.name, []).append(port)
+        between = dict.fromkeys(i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None)
+        self._names = _port_names(between, {p.name for p in (*task.inputs, *task.outputs)})
+        self.tasks: list[Task] = []
+        self.channels: list[Channel] = []
+        self.makers: dict[str, tuple[str, str]] = {}
+        self.readers: dict[str, list[str]] = {}
+        self._made: dict[str, tuple[str, str]] = {}
+        for number, stage in enumerate(stages, 1):
+            name = f"{task.name}.stage{number}"
+            taken = [self._take(name, i) for i in stage.inputs]
+            given = [made for b in stage.outputs for made in self._give(name, b)]
+            self.tasks.append(self._stage(name, stage, taken, given))
+
+    def _take(self, name: str, wanted: StageInput) -> tuple[Port, Tensor]:
+        tensor = Tensor(wanted.tensor.name, TensorType(wanted.tensor.dtype, wanted.tensor.shape))
+        if wanted.from_stage is None:
+            port = self._inputs[tensor.name]
+            self.readers.setdefault(port.name, []).append(name)
+            return port, tensor
+        port = Port(self._names[tensor.name], "in", tensor.type, (1,), False, self._task.span)
+        source, out = self._made[tensor.name]
+        channel = f"{source}.{out}->{name}.{port.name}"
+        self.channels.append(Channel(channel, source, out, name, port.name, 0, (), self._task.span))
+        return port, tensor
+
+    def _give(self, name: str, border: Border) -> Iterator[tuple[Port, Tensor]]:
+        """The output ports of the whole that carry the tensor, or one for the stages that read it."""
+        tensor = Tensor(border.name, TensorType(border.dtype, border.shape))
+        ports = self._outputs.get(border.name, [])
+        if not ports and border.name in self._names:
+            ports = [Port(self._names[border.name], "out", tensor.type, (1,), False, self._task.span)]
+        for port in ports:
+            self.makers[port.name] = self._made[border.name] = (name, port.name)
+            yield port, tensor
+
+    def _stage(
+        self, name: str, stage: Stage, taken: list[tuple[Port, Tensor]], given: list[tuple[Port, Tensor]]
+    ) -> Task:
+        whole = self._network
+        file = PurePath(whole.file)
+        # No instance is called so: a name has no `-`, and a file of the user is not expected to have an `=`.
+        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={name}{file.suffix}")
+        network = replace(
+            whole,
+            file=str(file.with_name(own)),
+            path=str(Path(whole.path).with_name(own)),
+            inputs=tuple(t for _, t in taken),
+            outputs=tuple(t for _, t in given),
+            external=(),
+            content_hash=hashlib.sha256(stage.model).hexdigest(),
+            model=stage.model,
+            cut_from=whole,
+        )
+        return replace(
+            self._task,
+            name=name,
+            inputs=tuple(p for p, _ in taken),
+            outputs=tuple(p for p, _ in given),
+            network=network,
+        )
+
+
+def _port_names(tensors: Iterable[str], taken: set[str]) -> dict[str, str]:
+    """A port name for every tensor between stages: like the tensor, as far as a name allows."""
+    names: dict[str, str] = {}
+    used = set(taken)
+    for tensor in tensors:
+        plain = re.sub(r"\W", "_", tensor, flags=re.ASCII)
+        name = base = plain if plain[:1].isalpha() else f"t{plain}"
+        count = 1
+        while name in used:
+            count += 1
+            name = f"{base}_{count}"
+        used.add(name)
+        names[tensor] = name
+    return names

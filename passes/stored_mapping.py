@@ -1,0 +1,86 @@
+"""The mapping that `map` stored beside a text, `STEM.PLATFORM.mapping.json`: as good as pins, where it still fits.
+
+In: a system after its own pins. Out: the system with the stored plans carried out. A mapping for other code or other
+pins is named and left alone; one that was edited by hand is checked like pins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from ..model.diagnostic import Diagnostic, has_errors
+from ..model.mapping import Mapping, Pin, PinStage, as_pin
+from ..model.platform import Platform
+from ..model.system import System
+from ..profiling.identity import task_hashes
+from ..targets.pins import pinned
+from .staged import Staged
+from .stages import with_stages
+
+#: The key of the pins among the hashes of tasks: no task is called so.
+PINS = "pins of the text"
+
+
+def identity(system: System, platform: Platform) -> dict[str, str]:
+    """What a mapping is for: its tasks as they are, and the pins of the text."""
+    pins = [
+        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback) for s in p.stages],
+         p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
+        for p in system.pins if p.platform == platform.name
+    ]  # fmt: skip
+    shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
+    digest = hashlib.sha256(repr((pins, shape, platform.processors)).encode()).hexdigest()[:16]
+    return {PINS: digest, **task_hashes(system)}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMapping:
+    """The mapping of a `file`, and the `identity` of what it was found for."""
+
+    mapping: Mapping
+    identity: dict[str, str]
+    file: str
+
+    def __call__(self, staged: Staged) -> Staged:
+        system, platform = staged.system, staged.platform
+        now = identity(system, platform)
+        changed = [name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)]
+        if changed:
+            what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
+            return _with(staged, not_used(f"`{self.file}` is stale: {what} changed since"))
+        found, faults = carried_out(system, platform, self.mapping)
+        if faults:
+            faults = tuple(
+                replace(d, help=f"{d.help + '; ' if d.help else ''}this is said in `{self.file}`") for d in faults
+            )
+        if has_errors(faults):
+            return _with(staged, *faults)
+        return replace(staged, system=found, mapping=self.mapping)
+
+
+def _with(staged: Staged, *told: Diagnostic) -> Staged:
+    return replace(staged, diagnostics=(*staged.diagnostics, *told))
+
+
+def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[System, tuple[Diagnostic, ...]]:
+    """The system with networks cut and tasks pinned by a mapping, where its text says nothing; and what is wrong."""
+    tasks = {t.name: t for a in system.apps for t in a.tasks}
+    own = {p.task for p in system.pins if p.platform == platform.name}
+    pins = [as_pin(n, platform.name, tasks[n.task].span) for n in mapping.networks if n.task in tasks]
+    for p in mapping.placements:
+        if p.task in tasks:
+            span = tasks[p.task].span
+            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback)
+            pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
+    pins = [p for p in pins if p.task not in own]
+    staged = with_stages(system.apps, platform.name, pins)
+    faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
+    found = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
+    return found, tuple(d for d in faults if d.code != "F603")
+
+
+def not_used(message: str) -> Diagnostic:
+    """The warning that a stored mapping does not count."""
+    help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
+    return Diagnostic("F609", message, None, "", (), help_text, "warning")

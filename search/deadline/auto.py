@@ -1,0 +1,200 @@
+"""All joint searches by name, and the default one: heuristics first, then the exact one as referee.
+
+In: a problem. Out: an `Outcome`: the assignment, its verdict, and how far from the optimum it is at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ...analysis.timing.system import Refused
+from .anneal import anneal, relieve
+from .exact import solve
+from .genetic import Best, baseline, entire_ga, heuristic_ga
+from .problem import Assignment, JointProblem, Verdict, verdict
+from .relaxed import relax
+
+Progress = Callable[[str], None]
+#: Up to this utilisation of the busiest processor, fewer processors are worth more than balance.
+SLACK = Fraction(3, 10)
+#: Of the budget, what the heuristic gets; it usually stops by itself long before.
+HEURISTIC = 0.2
+#: Of what is left then, what annealing gets where that met no deadlines.
+ANNEALING = 0.5
+#: Of what is left otherwise, what moving single tasks gets at most, where that still helps.
+RELIEF = 0.3
+#: Of what is left then, what the exact search gets; the rest is for annealing where that is far above the bound.
+EXACT, FAR = 0.7, 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`bound` holds for the maximum utilisation of all assignments (of the candidates given); None if unknown.
+
+    `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
+    utilisation that was found, where fewer processors were preferred to it.
+    """
+
+    search: str
+    assignment: Assignment | None
+    verdict: Verdict | None
+    bound: Fraction | None
+    proved: bool
+    impossible: bool
+    evaluations: int
+    seconds: float
+    spared: Fraction | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """How far the answer is above the bound at most, relative to it."""
+        if self.verdict is None or not self.bound or not self.verdict.feasible:
+            return None
+        return float(self.verdict.maximum / self.bound - 1)
+
+
+def search(problem: JointProblem, *, name: str, seed: int, budget: float, progress: Progress | None = None) -> Outcome:
+    """Run a search. Raises KeyError for a name that is none."""
+    found = SEARCHES[name](problem, seed, budget, progress)
+    if found.assignment is None or found.verdict is None:
+        return found
+    if found.verdict.feasible:
+        return _spared(problem, found) if name == "auto" else found
+    # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
+    return replace(found, verdict=verdict(problem, found.assignment))
+
+
+def _spared(problem: JointProblem, found: Outcome) -> Outcome:
+    """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores for others."""
+    assert found.assignment is not None and found.verdict is not None
+    used = len(_cpus(problem, found.assignment))
+    for count in range(1, used + 1):
+        try:
+            assignment = _on_few(problem, found.assignment, count)
+            told = verdict(problem, assignment, patience=Fraction(1))
+        except Refused:
+            continue
+        fewer = len(_cpus(problem, assignment)), len(_places(assignment))
+        if fewer < (used, len(_places(found.assignment))) and told.feasible and told.maximum <= SLACK:
+            return replace(found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False)
+    return found
+
+
+def _cpus(problem: JointProblem, assignment: Assignment) -> set[str]:
+    return {p for p in _places(assignment) if problem.kind[p] == "cpu"}
+
+
+def _places(assignment: Assignment) -> list[str]:
+    return [*assignment.items, *(p for places in assignment.steps for p in places)]
+
+
+def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
+    """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to do first."""
+    pinned = set(problem.pins.values())
+    cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
+    used = dict.fromkeys(problem.processors, Fraction(0))
+    for item in problem.items:
+        if item.name in problem.pins:
+            place = problem.pins[item.name]
+            used[place] += item.work(problem.kind[place]) / problem.period[item.group]
+    choice, steps, items = list(like.choice), list(like.steps), list(like.items)
+    work: dict[str, Fraction] = {t.name: Fraction(0) for t in problem.teams}
+    for n, net in enumerate(problem.nets):
+        if all(s.kind == "cpu" for s in net.candidates[choice[n]].steps):
+            whole = [c for c, made in enumerate(net.candidates) if [s.kind for s in made.steps] == ["cpu"]]
+            choice[n] = min(whole, key=lambda c: net.candidates[c].latency, default=choice[n])
+        work[net.group] += net.candidates[choice[n]].work("cpu") / problem.period[net.group]
+    for item, place in zip(problem.items, items, strict=True):
+        if problem.kind[place] == "cpu" and item.name not in problem.pins:
+            work[item.group] += item.work("cpu") / problem.period[item.group]
+    for group in sorted(work, key=lambda g: (-work[g], g)):
+        core = min(cores, key=lambda p: used[p])
+        used[core] += work[group]
+        for t, item in enumerate(problem.items):
+            if item.group == group and problem.kind[items[t]] == "cpu" and item.name not in problem.pins:
+                items[t] = core
+        for n, net in enumerate(problem.nets):
+            if net.group == group:
+                made = net.candidates[choice[n]].steps
+                kept = steps[n] if choice[n] == like.choice[n] else (core,) * len(made)
+                steps[n] = tuple(core if s.kind == "cpu" else p for s, p in zip(made, kept, strict=True))
+    return Assignment(tuple(choice), tuple(steps), tuple(items))
+
+
+def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int, float, Progress | None], Outcome]:
+    def wrapped(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+        best = run(problem, seed=seed, budget=budget, progress=progress)
+        return _outcome(name, best, best.seconds)
+
+    return wrapped
+
+
+def _outcome(name: str, best: Best, seconds: float) -> Outcome:
+    return Outcome(name, best.assignment, best.verdict, None, False, False, best.evaluations, seconds)
+
+
+def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+    begin = time.monotonic()
+    found = solve(problem, seed=seed, budget=budget, progress=progress)
+    return Outcome(
+        "exact", found.assignment, found.verdict, found.bound, found.proved, found.infeasible, found.refused,
+        time.monotonic() - begin,
+    )  # fmt: skip
+
+
+def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+    """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there.
+
+    Where that stays far above its bound, annealing again.
+    """
+    begin = time.monotonic()
+    relaxed = relax(problem)
+    if relaxed is None:
+        return Outcome("auto", None, None, None, False, True, 0, time.monotonic() - begin)
+    best = heuristic_ga(problem, seed=seed, budget=HEURISTIC * budget, progress=progress, population=256)
+
+    def left() -> float:
+        return budget - (time.monotonic() - begin)
+
+    if best.interrupted:
+        return _outcome("auto", best, time.monotonic() - begin)
+    if not best.feasible:
+        if progress is not None:
+            progress("no deadline-keeping mapping yet: looking where response times are short")
+        best = anneal(problem, relaxed, seed=seed, budget=ANNEALING * left(), best=best, progress=progress)
+        first = left()
+    else:
+        best = relieve(problem, seed=seed, budget=RELIEF * left(), best=best, progress=progress)
+        first = EXACT * left()
+    if best.interrupted:
+        return _outcome("auto", best, time.monotonic() - begin)
+    if progress is not None:
+        progress("exact: proving how far from the optimum that is")
+    try:
+        found = solve(
+            problem, seed=seed, budget=first, hint=best.assignment if best.feasible else None, progress=progress
+        )
+    except KeyboardInterrupt:
+        return _outcome("auto", best, time.monotonic() - begin)
+    if found.verdict is not None and found.verdict.feasible and found.verdict.maximum <= best.value:
+        best.assignment, best.verdict, best.value = found.assignment, found.verdict, float(found.verdict.maximum)
+    if best.feasible and not found.proved and best.value > FAR * found.bound and left() > 0:
+        best = anneal(problem, relaxed, seed=seed, budget=left(), best=best, progress=progress)
+    told = best.verdict
+    proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
+    return Outcome(
+        "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
+        best.evaluations + len(best.seen), time.monotonic() - begin,
+    )  # fmt: skip
+
+
+SEARCHES: dict[str, Callable[[JointProblem, int, float, Progress | None], Outcome]] = {
+    "auto": _auto,
+    "exact": _exact,
+    "heuristic-ga": _genetic("heuristic-ga", heuristic_ga),
+    "entire-ga": _genetic("entire-ga", entire_ga),
+    "baseline": _genetic("baseline", baseline),
+}

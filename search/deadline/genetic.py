@@ -1,0 +1,335 @@
+"""The genetic searches of Kim's thesis (chapter 5): `heuristic-ga`, `entire-ga`, and the baseline beside them.
+
+In: a problem. Out: the best assignment found that meets all deadlines (or violates them least), with its verdict.
+`heuristic-ga` chooses candidates of networks, and Algorithm 7 places the tasks; `entire-ga` decides on places too and
+begins with what the former found. Populations are arrays. The bound on response times is computed for the leaders of a
+generation only: an individual that is late is ranked by how late it is, behind all that are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ...analysis.timing.system import Refused
+from .place import Placed, Placer
+from .problem import Assignment, JointProblem, Verdict, slowed, verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Settings of the thesis (5.5.3): individuals, generations, and generations without progress.
+POPULATION, GENERATIONS, PATIENCE = 2048, 100, 10
+#: Of each generation, the leaders whose response times are bounded.
+LEADERS = 4
+#: The chance of a gene to change (one-point mutation changes one).
+MUTATION = 0.3
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Best:
+    """The best so far: feasible ones by maximum utilisation, others by how much they violate."""
+
+    assignment: Assignment | None = None
+    verdict: Verdict | None = None
+    evaluations: int = 0
+    generations: int = 0
+    seconds: float = 0.0
+    value: float = float("inf")
+    interrupted: bool = False
+    seen: dict[Assignment, float] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """Was anything found that meets all deadlines?"""
+        return self.verdict is not None and self.verdict.feasible
+
+    @property
+    def text(self) -> str:
+        """How good it is, in words."""
+        return f"maximum utilization {self.value:.4f}" if self.feasible else f"late by {self.value - 2:.3f}"
+
+
+def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
+    """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
+
+    Where iterations run into each other, bounds grow beyond all measure. The response at half the rate says how far it
+    is from being met; where there is none either, a group counts 10.
+    """
+    total = 10.0 * len(found.engines)
+    responses = found.response_ns
+    if found.maximum <= 1 and found.late:
+        responses = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).response_ns
+        total += 0.01 * len(found.late)
+    for team in problem.teams:
+        response = responses[team.name]
+        due = team.deadline_ns or team.period_ns
+        if response is None:
+            total += 10.0
+        elif response > due:
+            total += float(response / due - 1)
+    return total
+
+
+def look(problem: JointProblem, assignment: Assignment, best: Best) -> float:
+    """Bound the response times of an assignment, once; its value: maximum utilisation, or 2 and its violation."""
+    known = best.seen.get(assignment)
+    if known is not None:
+        return known
+    try:
+        found = verdict(problem, assignment, patience=Fraction(1))
+        wrong = violation(problem, assignment, found)
+        value = float(found.maximum) if not wrong else 2.0 + wrong
+        if value < best.value:
+            best.assignment, best.verdict, best.value = assignment, found, value
+    except Refused:
+        value = float("inf")
+    best.seen[assignment] = value
+    return value
+
+
+def heuristic_ga(
+    problem: JointProblem,
+    *,
+    seed: int,
+    budget: float,
+    progress: Progress | None = None,
+    population: int = POPULATION,
+) -> Best:
+    """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    placer = Placer(problem)
+    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    # The last gene: tasks anywhere (0), or those of a group on one core (1).
+    sizes = np.append(sizes, 2)
+    choices = rng.integers(0, sizes, size=(population, len(sizes)))
+    # Two that meet deadlines if any do: networks in as little time or as few stages as can be, groups at home.
+    latency = [[c.latency for c in n.candidates] for n in problem.nets]
+    stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
+    choices[0] = [*(own.index(min(own)) for own in latency), 1]
+    choices[-1] = [*(own.index(min(own)) for own in stages), 1]
+    return _evolve(placer, choices, None, sizes, rng, budget, progress, "heuristic-ga")
+
+
+def entire_ga(
+    problem: JointProblem,
+    *,
+    seed: int,
+    budget: float,
+    progress: Progress | None = None,
+    population: int = POPULATION,
+    start: Best | None = None,
+) -> Best:
+    """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
+
+    Where that finds nothing feasible, it is asked again with deadlines loosened, as the thesis does.
+    """
+    import numpy as np
+
+    begin = time.monotonic()
+    rng = np.random.default_rng(seed)
+    placer = Placer(problem)
+    if start is None:
+        start = heuristic_ga(problem, seed=seed, budget=budget / 4, progress=progress, population=population // 4)
+    if not start.feasible:
+        loose = heuristic_ga(_loosened(problem), seed=seed, budget=budget / 8, population=population // 4)
+        start = start if loose.assignment is None else loose
+    sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
+    choices = rng.integers(0, sizes, size=(population, len(sizes))) if len(sizes) else np.zeros((population, 0), int)
+    placed = placer.place(choices, at_home=rng.random(population) < 0.5)
+    items = placed.items.copy()
+    numbers = {p: i for i, p in enumerate(problem.processors)}
+    if start.assignment is not None:
+        part = max(1, population // 8)
+        choices[:part] = start.assignment.choice
+        items[:part] = [numbers[p] for p in start.assignment.items]
+    left = budget - (time.monotonic() - begin)
+    found = _evolve(placer, choices, items, sizes, rng, left, progress, "entire-ga", start.assignment)
+    found.seconds = time.monotonic() - begin
+    found.evaluations += start.evaluations
+    return found
+
+
+def _loosened(problem: JointProblem) -> JointProblem:
+    return replace(problem, teams=tuple(replace(t, deadline_ns=4 * t.period_ns) for t in problem.teams))
+
+
+def baseline(
+    problem: JointProblem,
+    *,
+    seed: int,
+    budget: float,
+    progress: Progress | None = None,
+    population: int = POPULATION,
+) -> Best:
+    """One after the other: networks as if there were no tasks, then tasks around them.
+
+    What the thesis compares with: both searches minimise the utilisation of what they see.
+    """
+    import numpy as np
+
+    begin = time.monotonic()
+    named = {n.name for n in problem.nets}
+    alone = replace(
+        problem,
+        items=(),
+        teams=tuple(
+            replace(t, channels=tuple(c for c in t.channels if c.source in named and c.destination in named))
+            for t in problem.teams
+            if any(n.group == t.name for n in problem.nets)
+        ),
+    )
+    rng = np.random.default_rng(seed)
+    placer = Placer(problem)
+    if alone.teams:
+        first = heuristic_ga(alone, seed=seed, budget=budget / 2, population=population)
+        choice = first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
+    else:
+        first, choice = Best(), ()
+    choices = np.tile(np.array(choice, dtype=int), (population, 1))
+    items = placer.place(choices).items.copy()
+    for t, item in enumerate(problem.items):
+        places = [problem.processors.index(p) for p in problem.places(item)]
+        items[1:, t] = rng.choice(places, size=population - 1)
+    left = budget - (time.monotonic() - begin)
+    found = _evolve(placer, choices, items, None, rng, left, progress, "baseline")
+    found.seconds = time.monotonic() - begin
+    found.evaluations += first.evaluations
+    return found
+
+
+def _evolve(
+    placer: Placer,
+    choices: np.ndarray,
+    items: np.ndarray | None,
+    sizes: np.ndarray | None,
+    rng: np.random.Generator,
+    budget: float,
+    progress: Progress | None,
+    name: str,
+    start: Assignment | None = None,
+) -> Best:
+    """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays.
+
+    Without `sizes` the choices are fixed. Without `items` the last gene of a choice is where tasks may go.
+    """
+    import numpy as np
+
+    begin = time.monotonic()
+    best = Best()
+    idle = 0
+    if start is not None:
+        look(placer.problem, start, best)
+    values = _values(placer, choices, items, best, begin + budget)
+    try:
+        if items is None:
+            for i in (0, -1):
+                placed = placer.place(choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1)
+                values[i] = look(placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best)
+        while best.generations < GENERATIONS and idle < PATIENCE and time.monotonic() - begin < budget:
+            best.generations += 1
+            before = best.value
+            order = np.argsort(values, kind="stable")
+            keep = order[: max(1, len(order) // 10)]
+            parents = (
+                _tournament(values, len(choices) - len(keep), rng),
+                _tournament(values, len(choices) - len(keep), rng),
+            )
+            choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
+            if sizes is not None:
+                _mutate(choices, len(keep), sizes, rng)
+            if items is not None:
+                items = np.concatenate([items[keep], _crossed(items, parents, rng)])
+                _mutate_places(items, len(keep), placer, rng)
+            values = _values(placer, choices, items, best, begin + budget)
+            idle = 0 if best.value < before - 1e-12 else idle + 1
+            if progress is not None and best.value < before:
+                progress(f"{name}: generation {best.generations}, {best.text}")
+    except KeyboardInterrupt:
+        best.interrupted = True
+    best.seconds = time.monotonic() - begin
+    return best
+
+
+def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, until: float) -> np.ndarray:
+    """Maximum utilisation; 2 and more for what breaks a limit or, as far as is known, a deadline."""
+    import numpy as np
+
+    problem = placer.problem
+    genes = choices
+    if items is None:
+        choices = genes[:, :-1]
+        placed: Placed = placer.place(choices, at_home=genes[:, -1] == 1)
+    else:
+        placed = placer.place(choices, items)
+    worst = placed.used.max(axis=1)
+    values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
+    best.evaluations += len(values)
+    looked = 0
+    for i in np.argsort(values, kind="stable"):
+        if looked >= LEADERS or (best.feasible and values[i] >= best.value):
+            break
+        if best.assignment is not None and time.monotonic() > until:
+            break
+        assignment = placed.assignment(problem, int(i), choices[i])
+        fresh = assignment not in best.seen
+        values[i] = look(problem, assignment, best)
+        looked += fresh
+        if fresh and values[i] < 2:
+            break
+    return values
+
+
+def _tournament(values: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    import numpy as np
+
+    a, b = rng.integers(0, len(values), size=(2, count))
+    found: np.ndarray = np.where(values[a] <= values[b], a, b)
+    return found
+
+
+def _crossed(genes: np.ndarray, parents: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    import numpy as np
+
+    first, second = (genes[p] for p in parents)
+    found: np.ndarray = np.where(rng.random(first.shape) < 0.5, first, second)
+    return found
+
+
+def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Generator) -> None:
+    """Another candidate for one network: any, or a neighbour on the front."""
+    import numpy as np
+
+    if not choices.shape[1]:
+        return
+    rows = np.arange(kept, len(choices))
+    rows = rows[rng.random(len(rows)) < MUTATION]
+    column = rng.integers(0, choices.shape[1], size=len(rows))
+    near = choices[rows, column] + rng.integers(-3, 4, size=len(rows))
+    anywhere = rng.integers(0, sizes[column])
+    choices[rows, column] = np.where(rng.random(len(rows)) < 0.5, np.clip(near, 0, sizes[column] - 1), anywhere)
+
+
+def _mutate_places(items: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
+    import numpy as np
+
+    if not items.shape[1]:
+        return
+    rows = np.arange(kept, len(items))
+    rows = rows[rng.random(len(rows)) < MUTATION]
+    column = rng.integers(0, items.shape[1], size=len(rows))
+    for t in range(items.shape[1]):
+        own = rows[column == t]
+        items[own, t] = rng.choice(placer.allowed(t), size=len(own))
+
+
+def gap(found: float, bound: Fraction) -> float:
+    """How far a value is above a bound, relative to the bound."""
+    return found / float(bound) - 1 if bound else float("inf")

@@ -1,0 +1,73 @@
+"""All searches, each with what it is for: one face, and the only list of their names.
+
+A search of kind `throughput` gets a `throughput.problem.Problem` and answers with a `Mapping` whose `contestants` are
+its evidence. One of kind `deadlines` gets a `deadline.problem.JointProblem` and answers with an `Outcome`: the
+assignment, its verdict and a bound; `deadline.answer` makes it a mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["throughput", "deadlines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search by name. `about` says in a line what it does; `load` imports what it needs, and gives the function.
+
+    The function is called as `run(problem, seed=, budget=, progress=)`, for throughput with `measure=` (a way to run
+    mappings, or None) and `objective=` as well; `budget` is in seconds, and the answer is the best so far when it is
+    used up or somebody presses Ctrl-C.
+    """
+
+    name: str
+    kind: Kind
+    about: str
+    load: Callable[[], Callable[..., Any]]
+
+    def run(self, problem: Any, **options: Any) -> Any:
+        """Search. Raises Faults where a search cannot do what is asked."""
+        return self.load()(problem, **options)
+
+
+def _throughput(module: str) -> Callable[[], Callable[..., Any]]:
+    def load() -> Callable[..., Any]:
+        from importlib import import_module
+
+        found: Callable[..., Any] = import_module(f"{__package__}.throughput.{module}").search
+        return found
+
+    return load
+
+
+def _deadlines(name: str) -> Callable[[], Callable[..., Any]]:
+    def load() -> Callable[..., Any]:
+        from functools import partial
+
+        from .deadline.auto import search
+
+        return partial(search, name=name)
+
+    return load
+
+
+SEARCHES: tuple[Search, ...] = (
+    Search("auto", "throughput", "plain ways and exact partitions; measured runs decide", _throughput("auto")),
+    Search("exact", "throughput", "the optimal contiguous partition in the model of times", _throughput("exact")),
+    Search("jedi", "throughput", "JEDI's cut-point explorer: Kim's thesis, ch. 3.5", _throughput("jedi")),
+    Search("ga-balance", "throughput", "balanced processors: Minakova's thesis, 3.5.2", _throughput("ga_balance")),
+    Search("ga", "throughput", "everything in one chromosome: Kim's thesis, 3.6.4", _throughput("ga")),
+    Search("auto", "deadlines", "heuristics, then the exact search as referee", _deadlines("auto")),
+    Search("exact", "deadlines", "the least maximum utilization, with a proof", _deadlines("exact")),
+    Search("heuristic-ga", "deadlines", "Kim's thesis, ch. 5: genes for networks only", _deadlines("heuristic-ga")),
+    Search("entire-ga", "deadlines", "Kim's thesis, ch. 5: genes for everything", _deadlines("entire-ga")),
+    Search("baseline", "deadlines", "Kim's thesis, ch. 5: networks first, then tasks", _deadlines("baseline")),
+)
+
+
+def searches_for(kind: Kind) -> tuple[Search, ...]:
+    """The searches for one kind of problem, the default one first."""
+    return tuple(s for s in SEARCHES if s.kind == kind)

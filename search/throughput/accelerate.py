@@ -1,0 +1,31 @@
+"""What a GPU runs when nobody has said: the quick rule of a build without a mapping; `flowc map` finds better.
+
+A task goes to the GPU when it has no code for a CPU, or its times say that it is faster there; where no time on the GPU
+is known, kernels and networks go there, since that is what it is for.
+"""
+
+from __future__ import annotations
+
+from ...model.application import Task
+from ...model.mapping import Placement
+from ...targets.fitness import unfit_for
+from .problem import Problem
+
+
+def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
+    """Places for tasks without a pin that the first GPU of the platform shall run; `networks` among them."""
+    gpu = next((p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors), None)
+    if gpu is None:
+        return {}
+    tasks = (t for a in problem.apps for t in a.tasks if t.name not in problem.pins)
+    return {t.name: Placement(t.name, (gpu,)) for t in tasks if (networks or not t.network) and _belongs(t, problem)}
+
+
+def _belongs(task: Task, problem: Problem) -> bool:
+    able = task.network is not None or any(i.kind == "gpu" for i in task.implementations)
+    if not able or unfit_for(task, "gpu", problem.platform) is not None:
+        return False
+    if task.network is None and not any(i.kind == "cpu" for i in task.implementations):
+        return True
+    times = problem.firing_ns[task.name]
+    return "gpu" not in times or times["gpu"] < times.get("cpu", float("inf"))

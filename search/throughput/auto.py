@@ -1,0 +1,315 @@
+"""The default search: the exact partition proposes, the plain ways are always there, and a few measured runs decide.
+
+In: a problem, and a way to run a mapping (or none: then predictions decide). Out: the winner, with a table of all
+contestants. So the answer is never slower than one processor, the inference library's own threads, or frames in
+parallel on all processors, as far as a few seconds of running can tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import inf
+
+from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from . import greedy
+from .contest import Contest, Entry
+from .design import Design, complete, fractional_bound
+from .partition import Costs, Objective, Partition, Place, best_partition, best_partitions
+from .plans import plan_of
+from .problem import Divisible, Measure, Measurement, Problem, Progress
+
+#: A Python task with this share of the work is worth a process.
+HEAVY = 0.1
+#: Partitions that are run at first: the most promising ones.
+RUN = 3
+#: What is predicted to take so many times as long as the best is not run at first where networks are this share of the
+#: work: predictions of networks are a few per cent off. Who would still be better than what the best ones then turn
+#: out to be is run as well, and one core always.
+HOPELESS, SURE = 1.5, 0.9
+#: Predictions nearer than that are equal: without a run, the simpler one wins.
+EQUAL = 0.01
+
+
+def search(
+    problem: Problem,
+    *,
+    seed: int = 0,
+    budget: float = 60.0,
+    progress: Progress | None = None,
+    measure: Measure | None = None,
+    objective: Objective = "throughput",
+) -> Mapping:
+    """The best of the plain ways and the exact partitions; deterministic without `measure`."""
+    begin = time.monotonic()
+    plain = list(unlike(plain_ways(problem, objective)))
+    known = {d.configuration for d in plain}
+    cut = [d for d in unlike(partitions(problem, objective)) if d.configuration not in known]
+    cut.sort(key=lambda d: d.predicted)
+    count = len(plain) + len(cut)
+    if measure is None or objective == "energy":
+        entries = [Entry(d) for d in (*plain, *sorted(cut, key=stages))]
+        least = min(e.design.predicted for e in entries)
+        winner, runs = next(e for e in entries if e.design.predicted <= least * (1 + EQUAL)), 0
+    else:
+        contest = Contest(measure, objective, begin + budget, progress)
+        first = (*plain, *cut[:RUN])
+        least = min(d.predicted for d in first)
+        # Python tasks on several cores hold each other up, by how much nobody knows before they run.
+        total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
+        nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
+        sure = nets >= SURE * total
+        for design in (*plain, *sorted(cut, key=stages)):
+            hopeful = design.predicted <= least * HOPELESS or not sure
+            contest.enter(design, run=design is first[0] or (design in first and hopeful))
+        contest.catch_up()
+        for design in apart(problem, contest, objective):
+            contest.enter(design)
+            count += 1
+        for design in refined(problem, contest, objective):
+            contest.enter(design)
+            count += 1
+        winner = contest.decide()
+        entries, runs = contest.entries, contest.runs
+    bound = fractional_bound(problem) if objective == "throughput" else None
+    effort = replace(
+        winner.design.mapping.effort,
+        objective=objective,
+        seed=seed,
+        evaluations=count,
+        measured_runs=runs,
+        seconds=time.monotonic() - begin,
+        lower_bound_ns=bound,
+        optimal=bound is not None and winner.design.predicted <= bound * 1.0001,
+    )
+    ordered = sorted(entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted))
+    table = tuple(e.contestant for e in ordered)
+    mapping = replace(winner.design.mapping, search="auto", contestants=table, effort=effort)
+    return replace(mapping, why=why(problem, winner, ordered, objective))
+
+
+def stages(design: Design) -> int:
+    """How many stages the networks have: a measure of how complicated a design is."""
+    return sum(len(n.stages) for n in design.mapping.networks)
+
+
+def unlike(designs: Iterable[Design]) -> Iterator[Design]:
+    """Those that are not the same as one before."""
+    seen = set()
+    for design in designs:
+        if design.configuration not in seen:
+            seen.add(design.configuration)
+            yield design
+
+
+# -- proposals ---------------------------------------------------------------------------------------------------------
+def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """What people do by hand, from simple to less simple."""
+    cpus = problem.cpus
+    tasks = [t.name for a in problem.apps for t in a.tasks if t.name not in problem.networks]
+    together = {t: Placement(t, (cpus[0],)) for t in tasks}
+    kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
+
+    def plans(processors: tuple[str, ...], threads: int = 1) -> list[NetworkPlan]:
+        return [NetworkPlan(name, (StagePlan(processors, threads=threads),)) for name in problem.networks]
+
+    def able(kind: str) -> bool:
+        return all(kind in n.costs.layers and max(n.costs.layers[kind]) < inf for n in problem.networks.values())
+
+    if able("cpu"):
+        yield complete(problem, plans(cpus[:1]), "one core", objective, together)
+        if problem.networks and len(cpus) > 1:
+            yield complete(problem, plans(cpus[:1], len(cpus)), "threads of the library", objective, together)
+    for kind, processors in kinds.items():
+        if kind != "cpu" and able(kind) and problem.networks:
+            yield complete(problem, plans(processors[:1]), f"on {processors[0]}", objective)
+            if len(processors) > 1:
+                yield complete(problem, plans(processors), f"frames in turn on all {kind}s", objective)
+    everywhere = [kind for kind in kinds if able(kind)]
+    if len(everywhere) > 1 and problem.networks:  # a fast one waits for a slow one, if they are too unlike
+        every = tuple(p for kind in everywhere for p in kinds[kind])
+        yield complete(problem, plans(every), "frames in turn on everything", objective)
+    if able("cpu") and len(cpus) > 1 and problem.networks:
+        yield complete(problem, plans(cpus[-1:]), "network on a core of its own", objective)
+        yield complete(problem, plans(cpus), "frames in turn", objective)
+        yield complete(problem, plans(cpus), "frames in turn, others on one core", objective, together)
+    if not problem.networks:
+        yield complete(problem, (), "greedy", objective)
+
+
+def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
+    """The best so far again, with heavy Python tasks in processes of their own: threads share the interpreter."""
+    total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
+    python = {
+        t.name: problem.work_ns(a, t) * problem.held.get(t.name, 1.0)
+        for a in problem.apps
+        for t in a.tasks
+        if not greedy.runs_without_interpreter(t) and t.implementations and t.name not in problem.pins
+    }
+    heavy = frozenset(t for t, work in python.items() if work > HEAVY * total)
+    if not heavy or len(problem.cpus) < 2:
+        return
+    changed = replace(problem, apart=heavy)
+    leaders = sorted((e for e in contest.entries if e.value is not None), key=lambda e: e.value or 0.0)[:2]
+    for entry in leaders:
+        yield complete(changed, entry.design.mapping.networks, f"{entry.design.name}, Python apart", objective)
+
+
+def places(problem: Problem, network: Divisible, busy: dict[str, float] | None = None) -> list[Place]:
+    """Every processor that has times for a network, and all of a pool together, with what keeps it busy besides."""
+    found = []
+    for pool in problem.platform.pools:
+        if pool.kind not in network.costs.layers:
+            continue
+        found += [Place((p,), pool.kind, (busy or {}).get(p, 0.0)) for p in pool.processors]
+        if pool.count > 1:
+            shared = max((busy or {}).get(p, 0.0) for p in pool.processors)
+            found.append(Place(pool.processors, pool.kind, shared))
+    return found
+
+
+def partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
+    """Optimal partitions of each network for every number of stages, the others whole.
+
+    The other tasks are placed around the stages, and the stages around the other tasks, until nothing changes.
+    """
+    for name, network in problem.networks.items():
+        costs = network.energy if objective == "energy" else network.costs
+        if costs is None:
+            continue
+        rest = [NetworkPlan(n, (StagePlan(problem.cpus[:1]),)) for n in problem.networks if n != name]
+        for partition in best_partitions(costs, places(problem, network), objective):
+            yield around(problem, name, network, partition, rest, objective)
+
+
+def around(
+    problem: Problem,
+    name: str,
+    network: Divisible,
+    partition: Partition,
+    rest: list[NetworkPlan],
+    objective: Objective,
+) -> Design:
+    """A partition with the other tasks around it; for throughput it is found again with what they cost."""
+    stages = len(partition.ends)
+    label = f"{stages} stages" if stages > 1 else "one stage"
+    best = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
+    if objective != "throughput":
+        return best
+    for _ in range(3):
+        own: dict[str, float] = {}
+        for place, cost in zip(partition.places, partition.stage_cost, strict=True):
+            for p in place.processors:
+                own[p] = own.get(p, 0.0) + cost / len(place.processors)
+        busy = {p: max(0.0, load - own.get(p, 0.0)) for p, load in best.load.items()}
+        again = best_partition(network.costs, places(problem, network, busy), objective, stages)
+        if again is None or (again.ends, again.places) == (partition.ends, partition.places):
+            break
+        partition = again
+        design = complete(problem, [plan_of(name, network, partition), *rest], label, objective)
+        if design.predicted >= best.predicted:
+            break
+        best = design
+    return best
+
+
+def refined(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
+    """Partitions found again with the times that stages had when they ran together: what was measured corrects the
+    profile, stage by stage."""
+    for entry in list(contest.entries):
+        plans = entry.design.mapping.networks
+        cut = next((p for p in plans if len(p.stages) > 1), None)
+        if cut is None or entry.last is None or objective != "throughput" or not contest.close(entry):
+            continue
+        network = problem.networks[cut.task]
+        corrected = replace(network, costs=_corrected(problem, network, cut, entry.last))
+        changed = replace(problem, networks={**problem.networks, cut.task: corrected})
+        partition = best_partition(corrected.costs, places(problem, corrected), objective, len(cut.stages))
+        if partition is None:
+            continue
+        rest = [p for p in plans if p is not cut]
+        design = around(changed, cut.task, corrected, partition, rest, objective)
+        if all(design.configuration != e.design.configuration for e in contest.entries):
+            yield replace(design, name=f"{design.name}, corrected")
+
+
+def _corrected(problem: Problem, network: Divisible, plan: NetworkPlan, seen: Measurement) -> Costs:
+    """Costs where every layer takes as much longer as its stage did."""
+    layers = {kind: list(values) for kind, values in network.costs.layers.items()}
+    first = 0
+    for k, stage in enumerate(plan.stages, 1):
+        end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+        measured = seen.firing_ns.get(f"{plan.task}.stage{k}")
+        if measured and stage.predicted_ns and len(stage.processors) == 1:
+            kind = problem.platform.pool_of(stage.processors[0]).kind
+            for i in range(first, end):
+                layers[kind][i] *= measured / stage.predicted_ns
+        first = end
+    return replace(network.costs, layers=layers)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Objective) -> tuple[str, ...]:
+    """Why the winner won, and what limits it."""
+    design = winner.design
+    lines = [f"{design.name}: {design.configuration}"]
+    others = [e for e in entries if e is not winner and e.value is not None]
+    # Who was in the final has been measured as often as the winner: single runs are no comparison.
+    runner = next((e for e in others if len(e.values) == len(winner.values)), None)
+    if runner is not None and runner.value and winner.value:
+        lines.append(
+            f"{runner.value / winner.value - 1:.1%} better than the next, {runner.design.name}, "
+            f"in medians of {len(winner.values)} and {len(runner.values)} runs"
+        )
+    elif len(entries) > 1 and not others:
+        other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
+        gain = other.predicted / design.predicted - 1
+        if gain < 0:
+            lines.append(f"{other.name} promises {-gain:.1%} more, which is not worth being more complicated")
+        else:
+            lines.append(f"predicted to be {gain:.1%} better than the next, {other.name}")
+    lines += _by_kind(problem, objective)
+    lines += _limits(problem, design, objective)
+    return tuple(lines)
+
+
+def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:
+    """What each kind of processor takes for the whole network: where it would run if it ran in one place."""
+    for name, network in problem.networks.items():
+        costs = network.energy if objective == "energy" else network.costs
+        if costs is None or len(costs.layers) < 2:
+            continue
+        unit = "mJ" if objective == "energy" else "ms"
+        sums = sorted((sum(values) + costs.overhead[kind], kind) for kind, values in costs.layers.items())
+        yield f"`{name}` as a whole: " + ", ".join(
+            f"{total / 1e6:.4g} {unit} on a {kind}" if total < inf else f"not possible on a {kind}"
+            for total, kind in sums
+        )
+
+
+def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[str]:
+    if objective != "throughput":
+        return
+    busiest = max(design.load, key=lambda p: design.load[p])
+    least = min(design.load, key=lambda p: design.load[p])
+    yield (
+        f"`{busiest}` is the busiest processor: {design.load[busiest] / 1e6:.3g} ms per frame, "
+        f"`{least}` has {design.load[least] / 1e6:.3g} ms"
+    )
+    for plan in design.mapping.networks:
+        network = problem.networks.get(plan.task)
+        if network is None or len(plan.stages) < 2:
+            continue
+        first = 0
+        for k, stage in enumerate(plan.stages, 1):
+            end = network.costs.count if stage.until is None else network.layers.index(stage.until) + 1
+            if busiest in stage.processors:
+                kind = problem.platform.pool_of(stage.processors[0]).kind
+                times = network.costs.layers[kind][first:end]
+                at = max(range(len(times)), key=lambda i: times[i])
+                yield (
+                    f"its stage {k} of `{plan.task}` has {end - first} layers; the largest, "
+                    f"`{network.layers[first + at]}`, takes {times[at] / 1e6:.3g} ms and cannot be split"
+                )
+            first = end

@@ -1,0 +1,153 @@
+"""Measured runs between configurations: everybody once or twice, then the best ones in turns.
+
+In: designs, from simple to complicated, and a way to run them. Out: the simplest one that none is surely better than. A
+machine that others use gets faster and slower: so finalists run in alternation, and all pairs of runs count.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from math import inf
+from statistics import median
+
+from ...model.mapping import Contestant
+from .design import Design
+from .partition import Objective
+from .problem import Measure, Measurement, Progress
+
+#: Who is within that of the best after one run gets into the final: a single run can be off by that much.
+NEAR = 1.2
+#: Finalists, and how often each runs at least.
+FINALISTS, ROUNDS = 3, 3
+#: The simplest is in the final as well, unless it takes so many times as long as the best.
+UNLUCKY = 2.0
+#: Finals that there may be.
+FINALS = 3
+#: Medians nearer than that are equal, or nearer than the share of their time in which runs had no core: how much others
+#: leave depends on the number of threads, and is another one the next time.
+EQUAL = 0.005
+#: A more complicated design has to win so large a share of all pairs of runs: on a machine that others use, runs of one
+#: design differ more than designs do, and the simpler one is right more often.
+SURELY = 0.95
+
+
+@dataclass(eq=False)
+class Entry:
+    """A design with what its runs showed, in the unit of the objective."""
+
+    design: Design
+    values: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
+    last: Measurement | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The median of its runs."""
+        return median(self.values) if self.values else None
+
+    def ahead_of(self, other: Entry) -> bool:
+        """Is its median better by more than nothing?"""
+        if self.value is None or other.value is None:
+            return False
+        return self.value < other.value * (1 - max(EQUAL, median(self.delays), median(other.delays)))
+
+    def beats(self, other: Entry) -> bool:
+        """Is it better in nearly every pair of their runs (a rank test), so that this is no chance?"""
+        won = sum(mine < theirs for mine in self.values for theirs in other.values)
+        return self.ahead_of(other) and won >= SURELY * len(self.values) * len(other.values)
+
+    @property
+    def contestant(self) -> Contestant:
+        """As a row of the table."""
+        return Contestant(self.design.name, self.design.configuration, self.design.predicted, self.value)
+
+
+class Contest:
+    """`deadline` (monotonic seconds) ends it, but everybody who entered before to run has one run."""
+
+    def __init__(self, measure: Measure, objective: Objective, deadline: float, progress: Progress | None) -> None:
+        self._measure, self._objective = measure, objective
+        self._deadline, self._progress = deadline, progress
+        self.entries: list[Entry] = []
+        self.runs = 0
+        self.interrupted = False
+
+    def enter(self, design: Design, *, run: bool = True) -> Entry:
+        """A new contestant, with a first run if there is time."""
+        entry = Entry(design)
+        self.entries.append(entry)
+        if run and (time.monotonic() < self._deadline or not self.runs):
+            self._run(entry)
+        return entry
+
+    def catch_up(self) -> None:
+        """Run everybody who was passed over for a prediction that is better than what the best ones turned out to be.
+
+        Predictions are wrong in the same direction: what runs takes longer than it should.
+        """
+        while time.monotonic() < self._deadline and not self.interrupted:
+            best = min((e.value for e in self.entries if e.value is not None), default=inf)
+            waiting = [e for e in self.entries if e.value is None and e.design.predicted < best]
+            if not waiting:
+                return
+            self._run(min(waiting, key=lambda e: e.design.predicted))
+
+    def close(self, entry: Entry) -> bool:
+        """Could it win? Within a fifth of the best."""
+        best = min((e.value for e in self.entries if e.value is not None), default=None)
+        return best is not None and entry.value is not None and entry.value < 1.2 * best
+
+    def decide(self) -> Entry:
+        """The winner, after the final. Ctrl-C ends the contest with the best so far.
+
+        Where the machine got slower meanwhile, the winner may be behind somebody who has hardly run: then there is
+        another final.
+        """
+        winner = self._final()
+        for _ in range(1, FINALS):
+            ahead = [e for e in self.entries if len(e.values) < ROUNDS and e.ahead_of(winner)]
+            if not ahead or self._over():
+                break
+            winner = self._final()
+        return winner
+
+    def _final(self) -> Entry:
+        done = [e for e in self.entries if e.value is not None]
+        best = min(e.value or 0.0 for e in done)
+        near = sorted((e for e in done if (e.value or 0.0) <= best * NEAR), key=lambda e: e.value or 0.0)[:FINALISTS]
+        # The simplest may have had bad luck.
+        final = [e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)]
+        running = final
+        for _ in range(ROUNDS):
+            for entry in running if len(running) > 1 else ():
+                if not self._over():
+                    self._run(entry)
+            running = [e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)]
+        # Entries stand from simple to complicated.
+        winner = final[0]
+        for entry in final[1:]:
+            if entry.beats(winner):
+                winner = entry
+        return winner
+
+    def _over(self) -> bool:
+        return self.interrupted or time.monotonic() >= self._deadline
+
+    def _run(self, entry: Entry) -> None:
+        if self.interrupted:
+            return
+        try:
+            seen = self._measure(entry.design.mapping)
+        except KeyboardInterrupt:
+            if not any(e.values for e in self.entries):
+                raise
+            self.interrupted = True
+            return
+        self.runs += 1
+        entry.last = seen
+        value = max((seen.latency_ns if self._objective == "latency" else seen.period_ns).values())
+        entry.values.append(value)
+        entry.delays.append(seen.delayed)
+        if self._progress is not None:
+            self._progress(f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}")

@@ -1,0 +1,167 @@
+"""What every search gets, and the one evaluator that all of them share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+
+from ...model.application import Application, Channel, Task
+from ...model.mapping import Mapping, Placement
+from ...model.platform import Platform
+from .partition import Costs
+
+#: A token that changes processors costs its receiver a wake-up: so much where nobody measured it.
+HOP_NS = 30_000.0
+#: The port between stages of a network, whose times hold what a hand-over costs; no port of a text is called so.
+LINK = "next stage"
+#: Of its threads' time, what a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two cores: 0.85 to 0.95).
+THREADS = 0.9
+#: Load of a processor that periodic apps use fully (see `loads`).
+UTILISATION = 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a run of the mapped program showed, in ns.
+
+    Time between frames and from start to end of a frame by app; mean time of a firing by task (stages are tasks:
+    `App.net.stage1`); the share of the time that processors were busy, and that in which the program could have
+    computed but others had the cores.
+    """
+
+    period_ns: dict[str, float]
+    latency_ns: dict[str, float] = field(default_factory=dict)
+    firing_ns: dict[str, float] = field(default_factory=dict)
+    busy: dict[str, float] = field(default_factory=dict)
+    delayed: float = 0.0
+
+
+Progress = Callable[[str], None]
+Measure = Callable[[Mapping], Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Divisible:
+    """A network that may be cut: its layers, and what parts of it take (`energy` where a profile says so).
+
+    `crossing[i]` are the tensors that cross `costs.cuts[i]`; empty where nobody looked.
+    """
+
+    layers: tuple[str, ...]
+    costs: Costs
+    energy: Costs | None = None
+    crossing: tuple[tuple[str, ...], ...] = ()
+
+    def skipping(self, cuts: Sequence[int]) -> tuple[str, ...]:
+        """Tensors that cross more than one of some cuts, given as the numbers of layers in front of them."""
+        tensors = dict(zip((after for after, _ in self.costs.cuts), self.crossing, strict=False))
+        seen = Counter(t for after in cuts for t in tensors.get(after, ()))
+        return tuple(t for t, times in seen.items() if times > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Apps to be mapped on a platform.
+
+    `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on each kind of
+    processor that can run it; `pins` the user's wishes for this platform; `networks` those that may be cut, by task;
+    `apart` Python tasks that shall have a process of their own; `held` the share of its time in which a Python task
+    holds the interpreter (unknown: all of it). `transfer` is what so many bytes from a kind of processor cost their
+    receiver on another one, `runtime_ns` what the runtime adds to each firing on a CPU, holding the interpreter.
+    """
+
+    apps: tuple[Application, ...]
+    platform: Platform
+    repetition: MappingABC[str, MappingABC[str, int]]
+    firing_ns: MappingABC[str, MappingABC[str, float]]
+    pins: MappingABC[str, Placement]
+    networks: MappingABC[str, Divisible] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+    held: MappingABC[str, float] = field(default_factory=dict)
+    transfer: Callable[[str, str, int], float] = lambda source, target, count: HOP_NS
+    runtime_ns: float = 0.0
+
+    @property
+    def cpus(self) -> tuple[str, ...]:
+        """All CPU processors of the platform."""
+        return tuple(p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors)
+
+    def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
+        """Time of a task in one iteration on a kind of processor; what cannot run there takes as long as elsewhere."""
+        times = self.firing_ns[task.name]
+        return times.get(kind, max(times.values())) * self.repetition[app.name][task.name]
+
+
+def scale(app: Application) -> float:
+    """Periodic apps are compared by utilisation, scaled so that it stands beside the times of the others."""
+    return 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
+
+
+def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
+    """Busy ns of each processor per iteration; for periodic apps its utilisation times UTILISATION.
+
+    Threads of a network keep the processors after its own busy as well.
+    """
+    load = dict.fromkeys(problem.platform.processors, 0.0)
+    for app in problem.apps:
+        factor = scale(app)
+        for task in app.tasks:
+            place = placement[task.name]
+            for processor in place.processors:
+                pool = problem.platform.pool_of(processor)
+                work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
+                load[processor] += work / _speed(place.threads)
+                load[processor] += factor * overhead_ns(problem, app, task) / len(place.processors)
+                at = pool.processors.index(processor)
+                for k in range(1, min(place.threads, pool.count)):
+                    load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
+        for c in app.channels:
+            here, there = placement[c.source].processors, placement[c.destination].processors
+            if here != there and c.source_port != LINK:
+                source = problem.platform.pool_of(here[0]).kind
+                times, count = _hand_overs(problem, app, c)
+                for processor in there:
+                    cost = times * problem.transfer(source, problem.platform.pool_of(processor).kind, count)
+                    load[processor] += factor * cost / len(there)
+    return load
+
+
+def overhead_ns(problem: Problem, app: Application, task: Task) -> float:
+    """What the runtime adds to the firings of a task in one iteration."""
+    return problem.runtime_ns * problem.repetition[app.name][task.name]
+
+
+def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[int, int]:
+    """How often in an iteration tokens of a channel change processors, and their bytes each time.
+
+    The side that fires less often takes or brings several tokens at once.
+    """
+    firings = problem.repetition[app.name]
+    times = min(firings[channel.source], firings[channel.destination])
+    port = app.task(channel.source).port(channel.source_port)
+    tokens = sum(port.rates) * firings[channel.source] // len(port.rates)
+    return times, 0 if port.type is None else port.type.bytes * tokens // times
+
+
+def _speed(threads: int) -> float:
+    return 1.0 if threads == 1 else threads * THREADS
+
+
+def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
+    """Predicted time between frames of an app: its own period, or the load of its busiest processor."""
+    if app.period_ns is not None:
+        return float(app.period_ns)
+    load = loads(problem, placement)
+    return max(load[p] for t in app.tasks for p in placement[t.name].processors)
+
+
+def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:
+    """Wrap a placement as the answer of a search."""
+    return Mapping(
+        problem.platform.name,
+        tuple(placement[t.name] for a in problem.apps for t in a.tasks),
+        tuple((a.name, period_ns(problem, placement, a)) for a in problem.apps),
+        search,
+    )

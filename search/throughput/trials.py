@@ -1,0 +1,167 @@
+"""What a search has tried: every design once, measured or predicted, and at the end the answer with its table.
+
+In: a problem, a way to run mappings (or none: then predictions count), and seconds. Out: values of designs as long as
+there is time, and a `Mapping`. What is tried is left to the searches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from math import inf
+
+from ...model.diagnostic import Diagnostic, Faults
+from ...model.mapping import Effort, Mapping, NetworkPlan, Placement
+from . import auto
+from .contest import Contest, Entry
+from .design import Design, fractional_bound
+from .partition import Objective
+from .problem import Measure, Problem, Progress
+
+#: Rows of the table of contestants.
+ROWS = 12
+#: The part of the budget that is kept for runs of the finalists in turns.
+FINAL = 0.15
+
+Key = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
+
+
+class Over(Exception):
+    """No more trials: the budget is used up, or somebody pressed Ctrl-C."""
+
+
+class Trials:
+    """Designs by configuration: one that was tried before is not run again, as JEDI reuses its engines.
+
+    A configuration that fails when it is run is only out of the race, unless it is the first one.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        measure: Measure | None,
+        objective: Objective,
+        budget: float,
+        progress: Progress | None,
+    ) -> None:
+        self._problem, self._objective, self._progress = problem, objective, progress
+        self._begin = time.monotonic()
+        self._contest = None
+        if measure is not None and objective != "energy":
+            self._contest = Contest(measure, objective, self._begin + budget, progress)
+        self.deadline = self._begin + budget * (1.0 if self._contest is None else 1.0 - FINAL)
+        self._entries: dict[Key, Entry] = {}
+        self._least = inf
+
+    @property
+    def measured(self) -> bool:
+        """Are designs run? Energy is always predicted."""
+        return self._contest is not None
+
+    def run(self, design: Design) -> Entry:
+        """The design with its first run. Raises Over, and the Faults of the first of all runs."""
+        key = design.mapping.networks, design.mapping.placements
+        entry = self._entries.get(key)
+        if entry is None:
+            if self._entries and time.monotonic() >= self.deadline:
+                raise Over
+            entry = self._entries[key] = self._first(design)
+            if self._contest is not None and self._contest.interrupted:
+                raise Over
+        return entry
+
+    def value(self, design: Design) -> float:
+        """Its first run or its prediction, in the unit of the objective; infinite where it cannot run. Raises Over."""
+        return self._of(self.run(design))
+
+    @property
+    def empty(self) -> bool:
+        """Was nothing tried yet?"""
+        return not self._entries
+
+    def best(self, count: int = 1) -> list[Design]:
+        """The best so far, best first."""
+        return [e.design for e in sorted(self._entries.values(), key=self._of)[:count]]
+
+    def answer(
+        self, search: str, finalists: Iterable[Design], seed: int, notes: Iterable[str], optimal: bool = False
+    ) -> Mapping:
+        """The best of some designs that were tried, given from simple to complicated.
+
+        Measured ones that are close run again in turns, and medians count; nearly equal means that the simpler wins.
+        """
+        final = list(dict.fromkeys(self._entries[d.mapping.networks, d.mapping.placements] for d in finalists))
+        winner = min(final, key=self._of) if self._contest is None else self._decided(self._contest, final)
+        rows = sorted(self._entries.values(), key=lambda e: (e is not winner, e.value is None, e.value or self._of(e)))
+        bound = fractional_bound(self._problem) if self._objective == "throughput" else None
+        effort = Effort(
+            self._objective,
+            seed,
+            len(self._entries),
+            0 if self._contest is None else self._contest.runs,
+            time.monotonic() - self._begin,
+            bound,
+            optimal or (bound is not None and winner.design.predicted <= bound * 1.0001),
+        )
+        final.sort(key=lambda e: e.value or self._of(e))
+        said = [*auto.why(self._problem, winner, final, self._objective), *notes]
+        said += [] if self.measured else ["predictions decided"]
+        return replace(
+            winner.design.mapping,
+            search=search,
+            contestants=tuple(e.contestant for e in rows[:ROWS]),
+            effort=effort,
+            why=tuple(said),
+        )
+
+    def _decided(self, contest: Contest, final: list[Entry]) -> Entry:
+        contest.entries[:] = final
+        return contest.decide()
+
+    def _of(self, entry: Entry) -> float:
+        if self._contest is None:
+            return entry.design.predicted
+        return entry.values[0] if entry.values else inf
+
+    def _first(self, design: Design) -> Entry:
+        if self._contest is None or design.predicted == inf:
+            self._report(design)
+            return Entry(design)
+        try:
+            return self._contest.enter(design)
+        except Faults as faults:
+            if not any(e.values for e in self._contest.entries):
+                raise
+            if self._progress is not None:
+                self._progress(f"does not run: {design.configuration}: {faults}")
+            return self._contest.entries[-1]
+
+    def _report(self, design: Design) -> None:
+        """Predictions come by thousands: only the better ones are told."""
+        if design.predicted < self._least:
+            self._least = design.predicted
+            if self._progress is not None:
+                self._progress(f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}")
+
+
+def only_throughput(search: str, objective: Objective) -> None:
+    """Refuse other objectives. Raises Faults."""
+    if objective != "throughput":
+        message = f"`{search}` was published for throughput: it cannot search for {objective}"
+        help_text = "leave --objective out, or take --search auto, exact or ga"
+        raise Faults([Diagnostic("F508", message, None, "", (), help_text)])
+
+
+def as_auto(
+    search: str,
+    problem: Problem,
+    seed: int,
+    budget: float,
+    progress: Progress | None,
+    measure: Measure | None,
+    objective: Objective,
+) -> Mapping:
+    """The answer of `auto` under another name: for apps that have no network."""
+    found = auto.search(problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective)
+    return replace(found, search=search, why=(*found.why, f"there is no network that may be cut: `{search}` is `auto`"))

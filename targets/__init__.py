@@ -1,0 +1,1 @@
+"""What a platform can run: which processors a task may go to, and which pins are legal."""

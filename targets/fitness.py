@@ -1,0 +1,70 @@
+"""What a generated program can run on which kind of processor of a platform, and what stands in the way.
+
+In: a task with its network, a kind of processor, the platform. Out: the reason why not, with what to do. What a DLA can
+run is decided in `dla`, how many engines fit into it in `engines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model.application import Application, Task
+from ..model.diagnostic import Diagnostic, one_of
+from ..model.platform import Platform
+
+#: (code, message, help) of a diagnostic.
+Reason = tuple[str, str, str]
+#: KiB of shared memory that a block may have, by compute capability (CUDA C++ Programming Guide, technical
+#: specifications); others are not judged.
+_SHARED_KIB = {
+    (5, 3): 48, (6, 0): 48, (6, 1): 48, (6, 2): 48, (7, 0): 96, (7, 2): 96, (7, 5): 64, (8, 0): 163, (8, 6): 99,
+    (8, 7): 163, (8, 9): 99, (9, 0): 227, (10, 0): 227, (12, 0): 99,
+}  # fmt: skip
+
+
+def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
+    """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
+    if kind == "gpu" and sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and _has_code(task):
+        return "F603", "a program uses one GPU, and the platform has more", "declare one"
+    if task.network is None:
+        if not task.implementations or any(i.kind == kind for i in task.implementations):
+            return _too_much_shared(task, platform) if kind == "gpu" else None  # to an abstract task code may be added
+        have = f"it has code for {one_of(sorted({i.kind for i in task.implementations}))}"
+        return "F503", f"`{task.name}` cannot run on a {kind}: it has no code for one", have
+    if kind == "cpu":
+        return None
+    if task.network.moving is not None:
+        return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
+    if kind != "dla":
+        return None
+    from .dla import unfit_for_dla
+
+    return unfit_for_dla(task, task.network, platform, fallback)
+
+
+def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:
+    """Tasks whose only code is kernels that the platform's GPU cannot launch: one fault per definition."""
+    found = {}
+    for task in (t for a in apps for t in a.tasks):
+        reason = _too_much_shared(task, platform)
+        if reason is not None and all(i.kind == "gpu" for i in task.implementations):
+            code, message, help_text = reason
+            found[task.definition] = Diagnostic(code, message, task.implementations[0].span, "", (), help_text)
+    return tuple(found.values())
+
+
+def _too_much_shared(task: Task, platform: Platform) -> Reason | None:
+    """Kernels that ask for more shared memory than a block can have on the platform's GPU."""
+    compute = next((p.compute for p in platform.pools if p.kind == "gpu"), None)
+    most = None if compute is None else _SHARED_KIB.get(compute)
+    for launch in (x for i in task.implementations for x in i.launches):
+        if most is not None and compute is not None and launch.shared > most << 10:
+            name = ".".join(map(str, compute))
+            message = f"kernel `{launch.kernel}` asks for {launch.shared} bytes of shared memory"
+            return "F309", message, f"a block has {most} KiB on a GPU of compute capability {name}"
+    return None
+
+
+def _has_code(task: Task) -> bool:
+    """Is it more than a box in an analysis?"""
+    return task.network is not None or bool(task.implementations)

@@ -1,0 +1,224 @@
+"""The verbs: exit status, one JSON document on standard output, and what a new user types first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.cli import app
+from flowc.model.diagnostic import Faults
+from typer.testing import CliRunner
+
+from builds import HANGS, ROOT, Write, store_profile
+
+TEXT = """
+task Count { out n: int64   python "t.py:Count" }
+task Show { in n: int64 rate 2   python "t.py:show" }
+app A { c: Count  s: Show   c -> s }
+"""
+CODE = """
+class Count:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return self.n
+def show(n): print("got", n)
+"""
+
+
+def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flowc", *arguments]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
+
+
+def said(*words: str) -> tuple[int, str, str]:
+    """Status, standard output and errors of a command, without a process of its own."""
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def flow(write: Write) -> Path:
+    made = write(TEXT, t_py=CODE)
+    store_profile(made)
+    return made
+
+
+def test_a_starter_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said("new", "my-app")[0] == 0
+    done = call("run", "my-app/my_app.flow", "--frames", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("brightness of four frames") == 2
+    assert call("test", "my-app/my_app.flow", cwd=tmp_path).returncode == 0
+    assert said("fmt", "--check", "my-app/my_app.flow")[0] == 0
+    status, _, stderr = said("new", "my-app")
+    assert status == 1 and "not empty" in stderr
+
+
+def test_every_verb_prints_one_json_document(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    verbs = {
+        "check": [], "show": ["-o", "g.png"], "profile": ["--seconds", "0.2"], "build": [], "headers": [],
+    }  # fmt: skip
+    for verb, extra in verbs.items():
+        status, stdout, stderr = said(verb, str(flow), *extra, "--json")
+        assert status == 0, (verb, stderr)
+        assert isinstance(json.loads(stdout), dict), verb
+    for words in (["run", "--frames", "3"], ["test"]):
+        done = call(*words, str(flow), "--json", cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr)
+        assert isinstance(json.loads(done.stdout), dict), words
+    for words in (["doctor"], ["explain", "F203"], ["fmt", str(flow)]):
+        assert isinstance(json.loads(said(*words, "--json")[1]), dict), words
+    assert (tmp_path / "g.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -> None:
+    document = json.loads(said("check", str(flow), "--json")[1])
+    assert document == {
+        "ok": True,
+        "diagnostics": [],
+        "apps": {
+            "A": {"consistent": True, "deadlock_free": True, "schedulable": True, "repetition": {"A.c": 2, "A.s": 1}}
+        },
+    }
+    report = json.loads(call("run", str(flow), "--frames", "3", "--json", cwd=tmp_path).stdout)
+    app = report["apps"]["A"]
+    assert set(app) == {"frames", "seconds", "fps", "deadline_misses", "overruns", "latency_ms"}
+    assert set(report["tasks"]["A.c"]) == {"processor", "firings", "mean_us", "std_us", "max_us", "share"}
+    assert all(set(p) == {"utilization"} for p in report["processors"].values())
+
+
+def test_a_fault_is_data_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.flow").write_text("app A { x: Nothing }")
+    for verb in ("check", "build", "run", "test", "show", "profile"):
+        status, stdout, stderr = said(verb, "bad.flow", "--json")
+        assert status == 1, verb
+        document = json.loads(stdout)
+        assert document["ok"] is False
+        fault = document["diagnostics"][0]
+        assert (fault["code"], fault["file"], fault["line"], fault["column"]) == ("F101", "bad.flow", 1, 12)
+        assert "error[F101]" in stderr
+
+
+def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
+    for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
+        assert said(*arguments)[0] == 2, arguments
+    assert call("frobnicate", cwd=tmp_path).returncode == 2
+
+
+def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
+    script = "import flowc.driver.check as d, flowc.cli\ndef broken(*a, **k): raise KeyError('x')\nd.check = broken\nflowc.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "check", "x.flow"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert "Traceback" in done.stderr and "mistake in flowc" in done.stderr
+
+
+def test_a_failing_program_gives_status_1(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE.replace("print", "1 / 0"))
+    store_profile(flow)
+    assert call("run", str(flow), cwd=tmp_path).returncode == 1
+    assert call("test", str(flow), cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("everybody", [True, False])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_run_hands_signals_on(flow: Path, tmp_path: Path, number: int, status: int, everybody: bool) -> None:
+    """Sent to the whole group, as a terminal does, or to flowc alone."""
+    mark = tmp_path / "twenty"
+    slow = f"import time; time.sleep(0.01); self.n += 1; self.n == 20 and open({str(mark)!r}, 'w').close()"
+    flow.with_name("t.py").write_text(CODE.replace("self.n += 1", slow))
+    store_profile(flow)
+    command = [sys.executable, "-m", "flowc", "run", str(flow), "--json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        give_up = time.monotonic() + HANGS
+        while not mark.exists() and child.poll() is None and time.monotonic() < give_up:
+            time.sleep(0.02)
+        if everybody:
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
+        stdout, stderr = child.communicate(timeout=HANGS)
+    assert child.returncode == status, stderr
+    assert json.loads(stdout)["apps"]["A"]["frames"] >= 8
+
+
+def test_the_second_build_is_up_to_date(flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = json.loads(said("build", str(flow), "--json")[1])
+    second = json.loads(said("build", str(flow), "--json")[1])
+    assert (first["fresh"], second["fresh"]) == (True, False)
+    assert first["digest"] == second["digest"]
+    assert first["directory"] == "build/app"
+
+
+def test_building_measures_once_and_keeps_the_profile(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE)
+    assert said("build", str(flow), "-o", str(tmp_path / "out"))[0] == 0
+    profile = json.loads((tmp_path / "app.host.profile.json").read_text())
+    assert profile["version"] == 1 and profile["platform"] == "host"
+    entry = profile["entries"][0]
+    assert {"processor", "subject", "implementation", "content_hash", "host_hash", "batch", "precision", "samples",
+            "mean_ns", "std_ns", "max_ns", "wcet_ns", "energy_nj", "estimated", "layers", "overhead_ns", "held", "totals_ns"} == set(entry)  # fmt: skip
+    assert entry["wcet_ns"] >= entry["max_ns"] >= entry["mean_ns"] > 0
+    before = (tmp_path / "app.host.profile.json").stat().st_mtime_ns
+    assert said("build", str(flow), "-o", str(tmp_path / "out"))[0] == 0
+    assert (tmp_path / "app.host.profile.json").stat().st_mtime_ns == before
+
+
+def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task Scale(by: float) { in x: float32[4] rate 2  out y: float32[4] rate 2  state n: int32  c "s.c:scale" }\n'
+        "app A { a: Scale(by = 2)  b: Scale(by = 3)  a -> b  b -> delay 4 -> a }",
+        s_c="/* nothing yet */\n",
+    )
+    status, _, stderr = said("headers", str(flow))
+    assert status == 0, stderr
+    text = (tmp_path / "s.flow.h").read_text()
+    assert "int scale(void *state, const float *x, float *y, const scale_params *p);" in text
+    assert "double by;" in text and "int32_t n;" in text
+    assert (
+        subprocess.run(["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")], check=False).returncode
+        == 0
+    )
+
+
+def test_the_python_face(flow: Path, tmp_path: Path) -> None:
+    assert flowc.check(flow).verdicts["A"].repetition == {"A.c": 2, "A.s": 1}
+    assert [a.name for a in flowc.load(flow).apps] == ["A"]
+    built = flowc.build(flow, tmp_path / "out")
+    assert (built.directory / "main.py").is_file() and re.fullmatch(r"[0-9a-f]{64}", built.digest)
+    flow.write_text("app A { }")
+    with pytest.raises(Faults) as raised:
+        flowc.load(flow)
+    assert raised.value.diagnostics[0].code == "F215"
+
+
+def test_version_and_module(tmp_path: Path) -> None:
+    done = call("--version", cwd=tmp_path)
+    assert done.stdout.strip() == f"flowc {flowc.__version__}"
+
+
+def test_readme_shows_what_happens(tmp_path: Path) -> None:
+    """The smallest text of README, and what it prints."""
+    blocks = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    text, python, checked, ran = [body for kind, body in blocks if kind != "sh"]
+    (tmp_path / "spot.flow").write_text(text)
+    (tmp_path / "spot.py").write_text(python)
+    assert call("check", "spot.flow", cwd=tmp_path).stdout == checked
+    assert call("run", "spot.flow", "--frames", "2", cwd=tmp_path).stdout.startswith(ran)

@@ -1,0 +1,386 @@
+"""`flowc map`: contestants, the stored mapping and what becomes of it, configurations that pins can say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+
+import flowc
+import numpy as np
+import onnx
+import pytest
+from flowc.cli import app
+from flowc.driver import map as mapping_step
+from flowc.driver import measure as measuring
+from flowc.model.mapping import Mapping
+from flowc.model.profile import Transfer
+from flowc.networks.onnx.cuts import read_chain
+from flowc.profiling.identity import task_hashes
+from flowc.profiling.machine import RuntimeCosts
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from builds import Write, harness, pretend_runs, run, store_profile
+
+DEPTH = 8
+CODE = """
+import numpy as np
+class Source:
+    def __init__(self, count=1 << 40):
+        self.left, self.rng = count, np.random.default_rng(3)
+    def __call__(self):
+        if not self.left: raise StopIteration
+        self.left -= 1
+        return self.rng.standard_normal((1, 8, 32, 32)).astype(np.float32)
+def scale(raw):
+    return raw * np.float32(0.5)
+def show(y):
+    print("sum", format(float(np.abs(y).sum()), ".4f"))
+def broken(y):
+    raise ValueError("no such show")
+"""
+TEXT = """
+type Image = float32[1, 8, 32, 32]
+task Source(count: int = {count}) {{ out raw: Image  python "small.py:Source" }}
+task Scale {{ in raw: Image  out image: Image  python "small.py:scale" }}
+task Show {{ in y: Image  python "small.py:{show}" }}
+network Net from "small.onnx" {{ in image from "x"  out y from "r8" }}
+app A {{ source: Source  scale: Scale  net: Net  show: Show   source -> scale -> net -> show }}
+platform board {{ cpu core[2] scheduler static_order  gpu volta scheduler fifo }}
+{pins}
+"""
+
+
+@pytest.fixture
+def small(write: Write, tmp_path: Path) -> Write:
+    """A text with a chain of eight convolutions, each with its activation: r1 to r8."""
+    rng = np.random.default_rng(0)
+    nodes, weights = [], []
+    for k in range(1, DEPTH + 1):
+        weights.append(numpy_helper.from_array(rng.normal(0, 0.12, (8, 8, 3, 3)).astype(np.float32), f"w{k}"))
+        before = f"r{k - 1}" if k > 1 else "x"
+        nodes.append(helper.make_node("Conv", [before, f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 32, 32]) for n in ("x", f"r{DEPTH}")]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(made, tmp_path / "small.onnx")
+
+    def text(pins: str = "", count: str = "1099511627776", show: str = "show") -> Path:
+        return write(TEXT.format(pins=pins, count=count, show=show), small_py=CODE)
+
+    return text
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+# -- on this machine ---------------------------------------------------------------------------------------------------
+def test_the_winner_is_measured_stored_built_and_right(
+    small: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is fastest here and now."""
+    monkeypatch.setattr(measuring, "LAYERS", 0.2)
+    monkeypatch.setattr(mapping_step, "SHORTEST", 0.3)
+    flow = small()
+    status, out, err = call("map", flow, "--budget", "1s", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert set(found) == {"tasks", "networks", "why", "file", "search"}
+    network = found["networks"]["A.net"]
+    names = [c["name"] for c in network["contestants"]]
+    assert {"one core", "threads of the library", "frames in turn"} <= set(names) and any("stages" in n for n in names)
+    measured = [c["measured_fps"] for c in network["contestants"] if c["measured_fps"] is not None]
+    assert network["measured_fps"] == measured[0] >= 0.99 * max(measured)
+    assert found["search"]["measured_runs"] >= len(measured) >= 1 and found["search"]["lower_bound"] > 0
+    stored = tmp_path / "app.host.mapping.json"
+    assert found["file"] == str(stored)
+    built = flowc.build(flow, tmp_path / "out")
+    assert built.mapping.search == "auto"
+    assert harness(tmp_path / "out").returncode == 0
+    layers = json.loads((tmp_path / "app.host.profile.json").read_text())
+    entry = next(e for e in layers["entries"] if e["subject"] == "A.net")
+    assert len(entry["layers"]) == 2 * DEPTH and layers["transfers"][0]["from"] == "cpu"
+
+
+#: What is in the program that is measured, and who that is.
+CONTESTANTS = {
+    r"Fire\(net, .*replica=": "frames in turn",
+    "threads=2": "threads of the library",
+    "net_stage2": "2 stages",
+}
+
+
+@pytest.mark.parametrize("fastest", [*CONTESTANTS.values(), "one core"])
+def test_the_fastest_contestant_wins(
+    small: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fastest: str
+) -> None:
+    """On a machine where it takes half of what the others take."""
+    flow = small()
+    times = dict.fromkeys([x.name for x in read_chain(tmp_path / "small.onnx").layers], 100_000.0)
+    monkeypatch.setattr(measuring, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0))
+    costs = RuntimeCosts(100.0, Transfer("cpu", "cpu", 1000, 0.0))
+    monkeypatch.setattr(measuring.machine, "runtime_costs", lambda: costs)
+
+    def period_ns(build: Path) -> float:
+        text = (build / "main.py").read_text()
+        name = next((n for sign, n in CONTESTANTS.items() if re.search(sign, text)), "one core")
+        return 1e6 if name == fastest else 2e6
+
+    pretend_runs(monkeypatch, period_ns)
+    status, out, err = call("map", flow, "--json")
+    assert status == 0, err
+    network = json.loads(out)["networks"]["A.net"]
+    assert network["contestants"][0]["name"].startswith(fastest) and network["measured_fps"] == 1000
+    built = flowc.build(flow, tmp_path / "out")
+    places = {p.task: p.processors for p in built.mapping.placements}
+    stages = network["stages"]
+    assert (len(stages) > 1) == (fastest == "2 stages")
+    for k, stage in enumerate(stages, 1):
+        assert places[f"A.net.stage{k}" if len(stages) > 1 else "A.net"] == tuple(stage["processors"])
+    # A table for people, with the reasons.
+    status, out, err = call("map", flow, "--explain")
+    assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
+
+
+def test_an_app_without_networks_is_mapped_too(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_runs(monkeypatch)
+    text = """
+task Source { out x: float32[4]  python "t.py:source" }
+task Sink { in x: float32[4]  python "t.py:sink" }
+app A { source: Source  sink: Sink  source -> sink }
+"""
+    code = "import numpy as np\ndef source(): return np.zeros(4, np.float32)\ndef sink(x): pass\n"
+    status, out, err = call("map", write(text, t_py=code), "--budget", "1s", "--json")
+    assert status == 0, err
+    assert set(json.loads(out)["tasks"]) == {"A.source", "A.sink"}
+
+
+def test_an_app_that_fails_says_so(small: Write, tmp_path: Path) -> None:
+    status, _, err = call("map", small(show="broken"), "--budget", "1s")
+    assert status == 1 and "no such show" in err and not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize("words", [["--search", "magic"], ["--objective", "beauty"], ["--budget", "soon"]])
+def test_wrong_words_are_wrong_usage(small: Write, words: list[str]) -> None:
+    status, _, err = call("map", small(), *words)
+    assert status == 2 and words[0] in err
+
+
+# -- a board whose profile comes from a file ---------------------------------------------------------------------------
+def store_board(flow: Path, gpu: Iterable[float], cpu: Iterable[float], watts: tuple[float, float] | None) -> None:
+    """Milliseconds per convolution on the GPU and on a core; watts of both."""
+    checked = flowc.check(flow, platform="board", mapped=False)
+    chain = read_chain(flow.parent / "small.onnx")
+    entries = []
+    for task, digest in task_hashes(checked.system).items():
+        common = {"subject": task, "implementation": "", "content_hash": digest, "host_hash": "", "samples": 9,
+                  "std_ns": 0, "max_ns": 0, "wcet_ns": 0}  # fmt: skip
+        if task != "A.net":
+            entries.append({**common, "processor": "cpu", "mean_ns": 10_000})
+            continue
+        for kind, ms, power in zip(("cpu", "gpu"), (cpu, gpu), watts or (0, 0), strict=True):
+            times = [t * 1e6 for t in ms for t in (t, 0.0)]
+            layers = [
+                {"layer": x.name, "mean_ns": t, **({"energy_nj": t * power} if watts else {})}
+                for x, t in zip(chain.layers, times, strict=True)
+            ]
+            entries.append({**common, "processor": kind, "mean_ns": round(sum(times)), "layers": layers})
+    transfers = [{"from": "cpu", "to": "gpu", "fixed_ns": 100_000, "ns_per_byte": 1.0}]
+    document = {"version": 1, "platform": "board", "host": "a board", "entries": entries, "transfers": transfers}
+    (flow.parent / "app.board.profile.json").write_text(json.dumps(document))
+
+
+def mapped(flow: Path, objective: str) -> dict[str, object]:
+    status, out, err = call("map", flow, "--platform", "board", "--objective", objective, "--json")
+    assert status == 0, err
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def processors(found: dict[str, object]) -> list[list[str]]:
+    return [s["processors"] for s in found["networks"]["A.net"]["stages"]]  # type: ignore[index]
+
+
+def test_three_objectives_give_three_mappings(small: Write) -> None:
+    """The GPU is fast at the first layers and slow at the last one; cores are frugal."""
+    flow = small()
+    gpu, cpu = [1, 1, 1, 1, 1, 1, 1, 6], [3, 3, 3, 3, 3, 3, 3, 3]
+    store_board(flow, gpu, cpu, watts=(2.0, 5.0))
+    fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
+    assert len(processors(fast)) > 1 and {p for s in processors(fast) for p in s} == {"volta", "core[0]", "core[1]"}
+    assert processors(soon) == [["volta"], ["core[0]"]]
+    assert processors(frugal) == [["volta"], ["core[0]"]] and soon != frugal
+    slower = [1, 1, 1, 1, 1, 1, 1, 1]
+    store_board(flow, slower, cpu, watts=(2.0, 10.0))
+    soon, frugal = (mapped(flow, o) for o in ("latency", "energy"))
+    assert processors(soon) == [["volta"]] and all("core" in p for s in processors(frugal) for p in s)
+    for found in (fast, soon, frugal):
+        assert any("as a whole" in line for line in found["why"])  # type: ignore[attr-defined]
+
+
+def test_on_a_profile_like_the_papers_energy_and_latency_agree_on_one_processor(small: Write) -> None:
+    """TX2 with TVM: the GPU is faster at every layer, at less energy; only throughput gains from both."""
+    flow = small()
+    store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=(4.0, 5.0))
+    fast, soon, frugal = (mapped(flow, o) for o in ("throughput", "latency", "energy"))
+    assert processors(soon) == processors(frugal) == [["volta"]]
+    assert len(processors(fast)) > 1
+
+
+def test_without_energies_there_is_no_mapping_for_energy(small: Write) -> None:
+    flow = small()
+    store_board(flow, [2.0] * DEPTH, [6.0] * DEPTH, watts=None)
+    status, _, err = call("map", flow, "--platform", "board", "--objective", "energy")
+    assert status == 1 and "does not say the energy" in err
+
+
+# -- the stored mapping ------------------------------------------------------------------------------------------------
+PLAN = {
+    "version": 1, "platform": "host", "search": "auto", "predicted_period_ns": {"A": 1000},
+    "placements": [
+        {"task": "A.source", "processors": ["cpu[0]"]}, {"task": "A.scale", "processors": ["cpu[0]"]},
+        {"task": "A.show", "processors": ["cpu[0]"]},
+    ],
+    "networks": [
+        {"task": "A.net", "stages": [{"processors": ["cpu[0]"], "until": "r4"}, {"processors": ["cpu[0]"]}]},
+    ],
+}  # fmt: skip
+
+
+def store(flow: Path, **changes: object) -> None:
+    from flowc.passes.stored_mapping import identity
+
+    checked = flowc.check(flow, mapped=False)
+    assert checked.platform is not None
+    document = {**PLAN, "identity": identity(checked.system, checked.platform), **changes}
+    (flow.parent / "app.host.mapping.json").write_text(json.dumps(document))
+
+
+def test_a_stored_mapping_counts_like_pins(small: Write, tmp_path: Path) -> None:
+    flow = small(count="5")
+    store(flow)
+    checked = flowc.check(flow)
+    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == ["A.net.stage1", "A.net.stage2"]
+    store_profile(flow)
+    flowc.build(flow, tmp_path / "stored")
+    with_pins = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="5")
+    (tmp_path / "app.host.mapping.json").unlink()
+    store_profile(with_pins)
+    flowc.build(with_pins, tmp_path / "pinned")
+    first, second = (run(tmp_path / d).stdout for d in ("stored", "pinned"))
+    sums = [[line for line in text.splitlines() if line.startswith("sum")] for text in (first, second)]
+    assert len(sums[0]) == 5 and sums[0] == sums[1]
+
+
+def test_pins_of_the_text_win_over_a_stored_mapping(small: Write) -> None:
+    flow = small('mapping on host { A.net -> cpu[0] until "r2" | cpu[0] }')
+    store(flow)
+    net = flowc.check(flow).system.apps[0].task("A.net.stage1").network
+    assert net is not None and [t.name for t in net.outputs] == ["r2"]
+
+
+def test_a_mapping_of_other_code_is_named_and_not_used(small: Write, tmp_path: Path) -> None:
+    flow = small()
+    store(flow)
+    (tmp_path / "small.py").write_text(CODE + "\n# changed\n")
+    (warning,) = flowc.check(flow).diagnostics
+    assert warning.code == "F609" and "`A.source`" in warning.message and warning.severity == "warning"
+    (tmp_path / "app.host.mapping.json").write_text("{")
+    (warning,) = flowc.check(flow).diagnostics
+    assert warning.code == "F609" and "not JSON" in warning.message
+
+
+def test_a_mapping_edited_by_hand_is_checked_like_pins(small: Write) -> None:
+    flow = small()
+    store(flow, networks=[{"task": "A.net", "stages": [{"processors": ["cpu[9]"]}]}])
+    (fault,) = flowc.check(flow).diagnostics
+    assert fault.code == "F501" and "app.host.mapping.json" in fault.help
+    store(
+        flow,
+        networks=[
+            {"task": "A.net", "stages": [{"processors": ["cpu[0]"], "until": "r44"}, {"processors": ["cpu[0]"]}]}
+        ],
+    )
+    (fault,) = flowc.check(flow).diagnostics
+    assert fault.code == "F507" and "app.host.mapping.json" in fault.help
+
+
+def test_a_mapping_survives_its_file() -> None:
+    text = json.dumps({**PLAN, "identity": {"A.net": "x"}})
+    mapping, wanted = Mapping.from_json(text)
+    again, same = Mapping.from_json(mapping.to_json(wanted))
+    assert (again, same) == (mapping, wanted) and mapping.of("A.scale") == ("cpu[0]",)
+
+
+# -- what pins can say -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [
+        ('A.net -> cpu[0] until "r4" | cpu[0] streams 2', "replica=(1, 2)"),
+        ("A.net -> cpu[0] threads 2", "threads=2"),
+        ('A.net -> cpu[0] until "r4" | cpu[0] buffers 7', "capacity=7"),
+        ("A.net -> cpu[0] pre 2", "Fire(scale, stage=1, replica=(1, 2))"),
+        ('A.net -> cpu[0] until "r4" | cpu[0] adapt', "Front("),
+        ("A.scale -> cpu[0] process", "Process(Python("),
+    ],
+)
+def test_a_program_with_this_pin_computes_the_same(small: Write, tmp_path: Path, pins: str, expected: str) -> None:
+    flow = small(f"mapping on host {{ {pins} }}", count="6")
+    store_profile(flow)
+    flowc.build(flow, tmp_path / "out")
+    assert expected in (tmp_path / "out" / "main.py").read_text()
+    assert harness(tmp_path / "out").returncode == 0
+    ended = run(tmp_path / "out")
+    assert ended.returncode == 0 and ended.stdout.count("sum") == 6, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("pins", "code", "message"),
+    [
+        ("A.source -> cpu[0] streams 2", "F504", "keeps state or ends the graph"),
+        ("A.scale -> cpu[0] threads 2", "F504", "is no network"),
+        ("A.net -> cpu[0] process", "F504", "is no Python code"),
+        ("A.net -> cpu[0] post 2", "F504", "cannot have 2 threads"),
+        (
+            'A.net -> cpu[0] until "r2" | cpu[0] until "r4" | cpu[0] adapt',
+            "F505",
+            "can `adapt` between two stages only",
+        ),
+        ("A.net -> cpu[0] adapt", "F505", "can `adapt` between two stages only"),
+        ("A.net -> cpu[0] streams 0", "F105", "streams"),
+    ],
+)
+def test_pins_that_cannot_be(small: Write, tmp_path: Path, pins: str, code: str, message: str) -> None:
+    status, _, err = call("build", small(f"mapping on host {{ {pins} }}"), "-o", tmp_path / "out")
+    assert status == 1 and f"error[{code}]" in err and message in err
+
+
+# -- 8 bits ------------------------------------------------------------------------------------------------------------
+def test_a_network_in_8_bits_is_quantised_once_cut_and_right(small: Write, tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "frames" / "some.npy", rng.standard_normal((6, 8, 32, 32)).astype(np.float32))
+    flow = small('mapping on host { A.net -> cpu[0] until "r4" | cpu[0] }', count="4")
+    flow.write_text(
+        flow.read_text().replace('out y from "r8" }', 'out y from "r8" precision int8 calibrate "frames/*" }')
+    )
+    assert [t.name for t in flowc.check(flow).staged.unquantized] == ["A.net"]
+    status, out, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 0 and "in 8 bits" in out and "dB" in out, err
+    kept = list((tmp_path / ".flowc").rglob("*.onnx"))
+    assert len(kept) == 1 and not flowc.check(flow).staged.unquantized
+    stamp = kept[0].stat().st_mtime_ns
+    assert harness(tmp_path / "out").returncode == 0
+    parts = [onnx.load(p) for p in sorted((tmp_path / "out" / "networks").glob("*.onnx"))]
+    assert len(parts) == 2 and all(any(n.op_type == "QuantizeLinear" for n in p.graph.node) for p in parts)
+    crossing = parts[0].graph.output[0].type.tensor_type.elem_type
+    assert crossing == TensorProto.UINT8
+    call("build", flow, "-o", tmp_path / "out")
+    assert kept[0].stat().st_mtime_ns == stamp
+    np.save(tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32))
+    assert flowc.check(flow).staged.unquantized  # other data, another network

@@ -1,0 +1,170 @@
+"""A cut that moves in a running program: when, where to, and that no frame is lost on the way. Time is the tests' own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import flowc
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from flowc.runtime import adapt
+from onnx import TensorProto, helper, numpy_helper
+
+from builds import HANGS, Write, store_profile
+
+DEPTH, CHANNELS, SIZE, FRAMES = 10, 4, 8, 400
+CODE = f"""
+import numpy as np
+class Source:
+    def __init__(self):
+        self.left, self.frames = {FRAMES}, np.load({{file!r}})
+    def __call__(self):
+        if not self.left: raise StopIteration
+        self.left -= 1
+        return self.frames[self.left % 7]
+class Show:
+    def __init__(self): self.sums = []
+    def __call__(self, y): self.sums.append(float(y.sum()))
+    def close(self): np.save({{file!r}} + ".sums", self.sums)
+"""
+TEXT = f"""
+type Image = float32[1, {CHANNELS}, {SIZE}, {SIZE}]
+task Source {{ out image: Image  python "t.py:Source" }}
+task Show {{ in y: Image  python "t.py:Show" }}
+network Net from "net.onnx" {{ in image from "x"  out y from "r{DEPTH}" }}
+app A {{ source: Source  net: Net  show: Show   source -> net -> show }}
+mapping on host {{ A.net -> cpu[0] until "r5" | cpu[1] adapt
+    A.source -> cpu[0]   A.show -> cpu[0] }}
+"""
+#: The first frames find the second core three times as slow as planned, the others find it as planned.
+DRIVER = """
+import json, runpy, sys, types
+home, loaded = sys.argv[1], int(sys.argv[2])
+sys.path.insert(0, home)
+from runtime import adapt
+now, seen = 10**9, 0
+adapt.time = types.SimpleNamespace(perf_counter_ns=lambda: now)
+took, said = adapt.Cut.took, []
+def as_planned(self, side, variant, ns):
+    global now, seen
+    work = self.variants[variant].work
+    slow = 3 if seen < loaded else 1
+    unit = 10_000_000 / sum(work)
+    spent = int(unit * work[0]), int(unit * slow * work[1])
+    self.say = said.append
+    if side == 1:
+        seen += 1
+        now += max(spent)
+    took(self, side, variant, spent[side])
+adapt.Cut.took = as_planned
+sys.argv = ["main.py", "--quiet"]
+try:
+    runpy.run_path(home + "/main.py", run_name="__main__")
+finally:
+    print(json.dumps(said))
+"""
+
+
+def _network(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    nodes, weights = [], []
+    for k in range(1, DEPTH + 1):
+        kernel = rng.normal(0, 0.07, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
+        weights.append(numpy_helper.from_array(kernel, f"w{k}"))
+        nodes.append(helper.make_node("Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+    shape = [1, CHANNELS, SIZE, SIZE]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", f"r{DEPTH}")]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_path: Path) -> None:
+    """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what it would be."""
+    file = tmp_path / "frames.npy"
+    frames = np.random.default_rng(3).standard_normal((7, 1, CHANNELS, SIZE, SIZE), np.float32)
+    np.save(file, frames)
+    flow = write(TEXT, t_py=CODE.format(file=str(file)))
+    _network(tmp_path / "net.onnx")
+    store_profile(flow, {"A.net.stage1": 2_000_000, "A.net.stage2": 2_000_000})
+    build = flowc.build(flow, tmp_path / "out").directory
+    command = [sys.executable, "-c", DRIVER, str(build), str(FRAMES // 2)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+    moves = [line.removeprefix("the cut of A.net moved to ") for line in json.loads(done.stdout.splitlines()[-1])]
+    assert moves == ["`r7`", "`r5`"]
+    whole = onnxruntime.InferenceSession(tmp_path / "net.onnx")
+    sums = [float(whole.run(None, {"x": x})[0].sum()) for x in frames]
+    expected = [sums[left % 7] for left in reversed(range(FRAMES))]
+    np.testing.assert_allclose(np.load(f"{file}.sums.npy"), expected, rtol=1e-4, atol=1e-4)
+
+
+# -- the cut alone -----------------------------------------------------------------------------------------------------
+class Clock:
+    """Time that passes when somebody works."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0
+        monkeypatch.setattr(adapt.time, "perf_counter_ns", lambda: self.now)
+
+
+def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: int) -> float:
+    """Two stages at work, slower than planned by these factors; returns the mean time between frames."""
+    begin = clock.now
+    for _ in range(frames):
+        number = cut.current
+        spent = [int(w * s) for w, s in zip(cut.variants[number].work, slow, strict=True)]
+        cut.took(0, number, spent[0])
+        clock.now += max(spent)
+        cut.took(1, number, spent[1])
+    return (clock.now - begin) / frames
+
+
+def variants() -> list[adapt.Variant]:
+    nothing = ("", (), ())
+    return [adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)]
+
+
+def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2)
+    said: list[str] = []
+    cut.say = said.append
+    assert pipeline(cut, clock, (1, 1), 100) == 50e6 and cut.current == 2
+    assert pipeline(cut, clock, (1, 2), 30) > 70e6  # until it is noticed
+    pipeline(cut, clock, (1, 2), 60)
+    assert cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
+    pipeline(cut, clock, (1, 1), 100)
+    assert cut.current == 2 and pipeline(cut, clock, (1, 1), 30) == 50e6
+    assert said[0] == "the cut of A.net moved to `l7`" and said[-1] == "the cut of A.net moved to `l5`"
+
+
+def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The front seems slow, but what it waits for does not move with the cut."""
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2)
+    tried = 0
+    for _ in range(600):
+        number, before = cut.current, cut.current
+        cut.took(0, number, 100_000_000)
+        clock.now += 100_000_000
+        cut.took(1, number, 50_000_000)
+        tried += cut.current != before
+    assert cut.current == 2 and cut.moves == 0 and 2 <= tried <= 14
+
+
+def test_what_other_tasks_do_on_a_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    cut = adapt.Cut("A.net", variants(), 2, others=(40e6, 0.0))
+    for _ in range(100):
+        number = cut.current
+        front, back = cut.variants[number].work
+        cut.took(0, number, int(front))
+        clock.now += int(max(front + 40e6, back))
+        cut.took(1, number, int(back))
+    assert cut.variants[cut.current].layer == "l3"

@@ -1,0 +1,510 @@
+"""Tasks and networks mapped together under deadlines: candidates, placing, bounds, optimum, and the verb."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise, product
+from math import inf
+from pathlib import Path
+
+import flowc
+import numpy as np
+import pytest
+from flowc.analysis.timing.system import TimedChannel, utilisation
+from flowc.cli import app
+from flowc.driver import store
+from flowc.driver.deadline_problem import joint_problem
+from flowc.driver.deadlines import Joint, reasons
+from flowc.driver.map import find_mapping
+from flowc.model.mapping import Mapping
+from flowc.model.platform import Platform, Pool
+from flowc.model.times import times_of
+from flowc.networks.onnx.cuts import read_chain
+from flowc.search.deadline import candidates
+from flowc.search.deadline.auto import SEARCHES, Outcome, search
+from flowc.search.deadline.candidates import Kernels, front, options_of
+from flowc.search.deadline.exact import solve
+from flowc.search.deadline.genetic import heuristic_ga
+from flowc.search.deadline.place import Placer, plain
+from flowc.search.deadline.problem import (
+    Assignment,
+    Candidate,
+    Item,
+    JointProblem,
+    Net,
+    Step,
+    Team,
+    broken_limits,
+    timed,
+    utilisations,
+    verdict,
+)
+from flowc.search.deadline.relaxed import relax
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from builds import Write, pretend_runs, store_profile
+
+MS = 1_000_000
+
+
+def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform:
+    pools = (
+        Pool("arm", "cpu", cores, True, "fixed_priority"),
+        Pool("volta", "gpu", 1, False, "fifo"),
+        Pool("nvdla", "dla", dlas, True, "fifo", engines=engines, engines_total=True),
+    )
+    return Platform("board", pools, (), "", None)
+
+
+def _around(channel: TimedChannel, net: str, firings: int) -> TimedChannel:
+    """The channel with rates for a network that fires so often in an iteration, and its neighbours once."""
+    if channel.destination == net:
+        return replace(channel, produced=(firings,))
+    return replace(channel, consumed=(firings,)) if channel.source == net else channel
+
+
+def chain(names: list[str]) -> tuple[TimedChannel, ...]:
+    return tuple(TimedChannel(a, b) for a, b in pairwise(names))
+
+
+@st.composite
+def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
+    """One to three groups: a row of tasks with a network in the middle, which may fire several times an iteration."""
+    teams, items, nets = [], [], []
+    for g in range(draw(st.integers(1, 3))):
+        name = f"G{g}"
+        period = Fraction(draw(st.sampled_from([40, 50, 100])) * MS)
+        row = []
+        firings = draw(st.integers(1, 3))
+        for t in range(draw(st.integers(1, 3))):
+            kinds = draw(st.sampled_from([("cpu",), ("cpu", "gpu"), ("gpu",)]))
+            row.append(f"{name}.t{t}")
+            items.append(Item(row[-1], name, {k: draw(st.integers(1, 8)) * MS for k in kinds}))
+        if draw(st.booleans()):
+            row.insert(1, f"{name}.net")
+            rows = draw(st.lists(st.sampled_from([("gpu",), ("dla",), ("dla", "gpu"), ("gpu", "dla", "gpu")]),
+                                 min_size=1, max_size=3))  # fmt: skip
+            candidates = tuple(
+                Candidate(
+                    "-".join(r),
+                    tuple(Step(k, (draw(st.integers(1, 6)) * MS,), f"l{s}", firings=firings) for s, k in enumerate(r)),
+                )
+                for r in rows
+            )
+            nets.append(Net(row[1], name, candidates))
+        teams.append(Team(name, period, None, g, tuple(_around(c, f"{name}.net", firings) for c in chain(row))))
+    return JointProblem(
+        board(cores, 2, draw(st.sampled_from([None, 2, 3]))), tuple(teams), tuple(items), tuple(nets), {}
+    )
+
+
+# -- candidates --------------------------------------------------------------------------------------------------------
+def test_options_of_a_xavier_contain_those_of_the_paper() -> None:
+    options = options_of(board(8, 2), ["gpu", "dla"])
+    for paper in ("dla gpu", "gpu dla gpu", "dla dla gpu", "gpu dla dla gpu", "gpu"):
+        assert tuple(paper.split()) in options
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_the_front_leaves_nothing_out(data: st.DataObject) -> None:
+    """Every way to cut a network is beaten or equalled by a candidate of the front."""
+    count = data.draw(st.integers(1, 6))
+    times = {
+        kind: [data.draw(st.one_of(st.integers(0, 9), st.just(inf))) for _ in range(count)] for kind in ("gpu", "dla")
+    }
+    if any(min(times[k][i] for k in times) == inf for i in range(count)):
+        return
+    border = data.draw(st.integers(0, 2))
+    nothing_left_out(times, border)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dla", "border"),
+    [
+        ([inf, inf, inf, 1], [4, 1, 3, inf], 2),  # the border moves the balance of two DLAs
+        ([inf, inf, 5], [0, 0, inf], 0),
+    ],
+)
+def test_the_front_balances_parts(gpu: list[float], dla: list[float], border: int) -> None:
+    nothing_left_out({"gpu": gpu, "dla": dla}, border)
+
+
+def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
+    count = len(times["gpu"])
+    network = Kernels(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
+    platform = board(2, 2, 4)
+    found = front(network, platform)
+    vectors = [_vector([(s.kind, float(s.work)) for s in c.steps]) for c in found.candidates]
+    for option in options_of(platform, ["gpu", "dla"]):
+        for ends in product(range(1, count), repeat=len(option) - 1):
+            cuts = [0, *ends, count]
+            if any(b <= a for a, b in pairwise(cuts)):
+                continue
+            stages = [
+                (kind, sum(times[kind][a:b]) + (border if a else 0))
+                for kind, a, b in zip(option, cuts, cuts[1:], strict=False)
+            ]
+            wanted = _vector(stages)
+            if inf not in wanted:
+                assert any(all(x <= y for x, y in zip(v, wanted, strict=True)) for v in vectors), (option, ends)
+    for c in found.candidates:
+        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.steps) >= len(c.steps)
+
+
+def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
+    gpu = sum(t for k, t in stages if k == "gpu")
+    dla = [t for k, t in stages if k == "dla"]
+    return gpu, max(dla, default=0.0) if len(dla) <= 2 else sum(dla), len(dla)
+
+
+# -- placing and bounds ------------------------------------------------------------------------------------------------
+def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is asked where there are too many cuts."""
+    rng = np.random.default_rng(3)
+    times = {"gpu": rng.integers(1, 9, 24).tolist(), "dla": rng.integers(2, 18, 24).tolist()}
+    times["dla"][7] = inf
+    network = Kernels(tuple(f"l{i}" for i in range(24)), times, tuple(range(1, 24)))
+    platform = board(2, 2, 4)
+    exact = front(network, platform)
+    monkeypatch.setattr(candidates, "MOST_CUTS", 5)
+    monkeypatch.setattr("flowc.search.deadline.evolve.GENERATIONS", 150)
+    found = front(network, platform)
+    assert exact.exact and not found.exact and len(found.candidates) > 10
+
+    def vector(c: Candidate) -> tuple[float, ...]:
+        return _vector([(s.kind, float(s.work)) for s in c.steps])
+
+    best = [vector(c) for c in exact.candidates]
+    for c in found.candidates:
+        assert any(all(x <= y for x, y in zip(b, vector(c), strict=True)) for b in best)
+    assert found.candidates[0].latency <= 1.1 * min(c.latency for c in exact.candidates)
+
+
+@settings(max_examples=80)
+@given(problems(), st.booleans(), st.randoms(use_true_random=False))
+def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:
+    rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]
+    choices = np.stack([rng.integers(0, len(n.candidates), size=5) for n in problem.nets], axis=1) if problem.nets else (
+        np.zeros((5, 0), int)
+    )  # fmt: skip
+    placed = Placer(problem).place(choices, at_home=np.full(5, at_home))
+    for i in range(5):
+        used, expected = plain(problem, tuple(int(c) for c in choices[i]), at_home)
+        assert placed.assignment(problem, i, choices[i]) == expected
+        exact = utilisations(problem, expected)
+        assert placed.used[i] == pytest.approx([float(exact[p]) for p in problem.processors])
+        assert used == pytest.approx({p: float(u) for p, u in exact.items()})
+        assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
+
+
+@pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
+def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(name: str, tmp_path: Path) -> None:
+    """Their files speak of kinds of processors, and call their pools otherwise."""
+    (tmp_path / "a.flow").write_text("task T { out x: float32 wcet 1 ms } app A { period 9 ms t: T }")
+    platform = flowc.check(tmp_path / "a.flow", platform=name).platform
+    assert platform is not None and platform.contention
+    teams = tuple(Team(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
+    problem = JointProblem(platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {})
+    places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
+    apart = verdict(replace(problem, platform=replace(platform, contention=())), places).response_ns
+    together = verdict(problem, places).response_ns
+    factors = {c.victim: c.factor for c in platform.contention}
+    assert all(apart[k] == 10 * MS and together[k] > 10 * MS for k in factors)
+    # No longer than if the other one was busy all the time.
+    assert all((together[k] or 0) <= 10 * MS * factors[k] + 1 for k in factors)
+
+
+def everything(problem: JointProblem) -> list[Assignment]:
+    found = []
+    for choice in product(*(range(len(n.candidates)) for n in problem.nets)):
+        rows = [
+            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].steps)))
+            for n, c in zip(problem.nets, choice, strict=True)
+        ]
+        for steps_ in product(*rows):
+            for items in product(*(problem.places(i) for i in problem.items)):
+                found.append(Assignment(tuple(choice), tuple(steps_), tuple(items)))
+    return found
+
+
+@settings(max_examples=25)
+@given(problems())
+def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
+    every = everything(problem)
+    for found in every[:: max(1, len(every) // 20)]:
+        assert utilisation(timed(problem, found)) == utilisations(problem, found)
+
+
+@settings(max_examples=25)
+@given(problems(cores=1).filter(lambda p: len(p.items) <= 4))
+def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
+    every = everything(problem)
+    if len(every) > 400:
+        return
+    feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
+    allowed = [max(utilisations(problem, a).values()) for a in every if not broken_limits(problem, a)]
+    found = solve(problem, seed=0, budget=60)
+    if allowed:
+        relaxed = relax(problem)
+        assert relaxed is not None and relaxed.bound <= float(min(allowed)) + 1e-9
+        assert float(found.bound) <= float(min(feasible, default=Fraction(1))) + 1e-6
+    if feasible:
+        assert found.verdict is not None and found.verdict.feasible
+        assert float(found.verdict.maximum) == pytest.approx(float(min(feasible)), rel=2e-4)
+    else:
+        assert found.verdict is None or not found.verdict.feasible
+
+
+@settings(max_examples=15)
+@given(problems())
+def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
+    found = {name: run(problem, 0, 60.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
+    bound = found["auto"].bound
+    for name, outcome in found.items():
+        if outcome.verdict is not None and outcome.verdict.feasible:
+            assert bound is None or float(outcome.verdict.maximum) >= float(bound) - 1e-9, name
+    if found["exact"].verdict is not None and found["exact"].verdict.feasible:
+        auto = found["auto"].verdict
+        assert auto is not None and auto.feasible
+        assert float(auto.maximum) <= float(found["exact"].verdict.maximum) * 1.001
+
+
+def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -> None:
+    items = tuple(Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS}) for g in range(3) for t in range(4))
+    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)])) for g in range(3))
+    problem = JointProblem(board(4), teams, items, (), {})
+    first = heuristic_ga(problem, seed=7, budget=60, population=64)
+    heuristic_ga(problem, seed=8, budget=1, population=64)
+    again = heuristic_ga(problem, seed=7, budget=60, population=64)
+    assert first.assignment == again.assignment and first.feasible
+
+
+def test_too_many_engines_are_impossible() -> None:
+    candidates = (Candidate("dla", (Step("dla", (MS,), None),)),)
+    nets = tuple(Net(f"G{g}.net", f"G{g}", candidates) for g in range(3))
+    items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
+    teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
+    problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
+    assert solve(problem, seed=0, budget=60).infeasible
+    assert SEARCHES["auto"](problem, 0, 60.0, None).impossible
+
+
+# -- the verb ----------------------------------------------------------------------------------------------------------
+TEXT = """
+task Camera {{ out x wcet 2 ms }}
+task Filter {{ in x out y wcet 4 ms }}
+task Show   {{ in y wcet 1 ms }}
+app Left  {{ period {left}  priority 2  c: Camera f: Filter s: Show  c -> f -> s }}
+app Right {{ period 50 ms  priority 1  c: Camera f: Filter s: Show  c -> f -> s }}
+platform two {{ cpu core[2] scheduler fixed_priority }}
+"""
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_map_meets_deadlines_and_says_so(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT.format(left="20 ms"))
+    chart = tmp_path / "g.svg"
+    status, out, err = call("map", flow, "--platform", "two", "--explain", "--gantt", chart)
+    assert status == 0, err
+    assert "schedulable" in out and "proved" in out and "is the tightest" in out and chart.stat().st_size > 1000
+    status, out, err = call("map", flow, "--platform", "two", "--json")
+    found = json.loads(out)
+    assert status == 0 and set(found) == {
+        "max_utilization", "utilization", "groups", "tasks", "networks", "disturbed", "file", "search",
+    }  # fmt: skip
+    assert found["groups"]["Left"]["schedulable"] and found["groups"]["Left"]["response_time_ns"] >= 7 * MS
+    assert found["search"]["optimal"] and found["max_utilization"] == pytest.approx(0.25)
+    stored = flowc.check(flow, platform="two")
+    assert stored.ok and len([p for p in stored.system.pins if p.platform == "two"]) == 6
+
+
+HOST = """
+task Camera {{ out x: int64  python "tasks.py:Camera" }}
+task Save   {{ in x: int64  python "tasks.py:Save" }}
+task Filter {{ in x: int64  out y: int64  python "tasks.py:Filter" }}
+task Show   {{ in y: int64  python "tasks.py:Show" }}
+app Left  {{ period 100 ms  c: Camera v: Save f: Filter s: Show  c -> v  c -> f -> s }}
+app Right {{ period 200 ms  c: Camera f: Filter s: Show  c -> f -> s }}
+mapping on host {{
+    {pins}
+}}
+"""
+CODE = """
+class Camera:
+    def __call__(self): return 1
+class Save:
+    def __call__(self, x): pass
+class Filter:
+    def __call__(self, x): return x
+class Show:
+    def __call__(self, y): pass
+"""
+
+
+def test_bounds_are_about_the_program_that_is_built(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one core: Left's camera, filter, show, save, then Right's; no task preempts another one."""
+    wcet = {"c": 3, "v": 4, "f": 5, "s": 6}
+    pins = "\n".join(
+        f"{a}.{t} -> cpu[0] wcet {wcet[t]} ms" for a in ("Left", "Right") for t in wcet if (a, t) != ("Right", "v")
+    )
+    (tmp_path / "tasks.py").write_text(CODE)
+    flow = write(HOST.format(pins=pins))
+    pretend_runs(monkeypatch)
+    found = find_mapping(flow, budget=60).joint
+    assert found is not None and found.program is not None and found.verdict is not None
+    (worker,) = found.program.workers
+    assert [(p.group, p.task[-1], p.index) for p in worker.sequence] == [
+        ("Left", "c", 0), ("Left", "f", 0), ("Left", "s", 0), ("Left", "v", 0),
+        ("Right", "c", 0), ("Right", "f", 0), ("Right", "s", 0),
+        ("Left", "c", 1), ("Left", "f", 1), ("Left", "s", 1), ("Left", "v", 1),
+    ]  # fmt: skip
+    left, right = (sum(sum(t.wcet) for t in g.tasks) for g in found.program.groups)
+    assert (left, right) == (18 * MS, 14 * MS)
+    assert found.verdict.response_ns == {"Left": left, "Right": left + right}
+    assert all(c.capacity is not None for g in found.program.groups for c in g.channels)
+    (bound,) = (g for g in found.mapping.groups if g.app == "Right")
+    assert bound.response_ns == math.ceil(left + right)
+
+
+def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
+    status, out, _ = call("map", write(TEXT.format(left="6 ms")), "--platform", "two", "--budget", "2s", "--explain")
+    assert status == 1 and "Left   too late " in out
+    assert (tmp_path / "app.two.mapping.json").exists()  # the best there is
+
+
+def test_an_overloaded_processor_makes_nobody_else_late() -> None:
+    teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
+    items = (Item("A.x", "A", {"cpu": 12 * MS}), Item("B.x", "B", {"cpu": 4 * MS}))
+    problem = JointProblem(board(2), teams, items, (), {})
+    told = verdict(problem, Assignment((), (), ("arm[0]", "arm[1]")))
+    assert told.response_ns == {"A": None, "B": 4 * MS} and told.late == ("A",)
+
+
+@pytest.mark.parametrize(("ms", "spared"), [(1, True), (20, False)])
+def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
+    items = tuple(Item(f"{g}.t{k}", g, {"cpu": ms * MS}) for g in "AB" for k in range(2))
+    teams = tuple(Team(g, Fraction(100 * MS), None, 0, chain([f"{g}.t0", f"{g}.t1"])) for g in "AB")
+    found = search(JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=60)
+    assert found.verdict is not None and found.verdict.feasible and found.assignment is not None
+    assert (found.spared is not None, len(set(found.assignment.items)) == 1) == (spared, spared)
+    assert found.spared == (Fraction(ms, 100) if spared else None)
+
+
+def test_without_a_bound_it_is_said_what_would_help() -> None:
+    teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
+    problem = JointProblem(board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {})
+    found = Assignment((), (), ("volta", "volta"))
+    told = verdict(problem, found)
+    outcome = Outcome("auto", found, told, None, False, False, 0, 0.0)
+    said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
+    assert "`A` has no bound: too much can come before it on some processor" in said
+    assert "with 2 times the periods, `A` 12.00 ms and `B` 12.00 ms would be needed: " + (
+        "such deadlines and periods would help") in said  # fmt: skip
+    assert "so would a faster `volta`, or less to do on it" in said
+
+
+def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT.format(left="20 ms"))
+    status, out, _ = call("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
+    found = json.loads(out)
+    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] is None
+    assert found["max_utilization"] == pytest.approx(0.14) and not list(tmp_path.glob("*.mapping.json"))
+    for words in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
+        assert call("map", flow, "--platform", "two", *words)[0] == 2
+
+
+def test_times_that_are_missing_are_all_listed(write: Write) -> None:
+    text = "task A { out x } task B { in x } app G { period 5 ms a: A b: B a -> b } platform p { cpu c }"
+    status, _, err = call("map", write(text), "--platform", "p")
+    assert status == 1 and err.count("error[F509]") == 2 and "`G.a`" in err and "`G.b`" in err
+
+
+def test_more_work_than_time_is_said_before_any_search(write: Write) -> None:
+    text = "task A { out x wcet 4 ms } task B { in x wcet 4 ms } app G { period 5 ms a: A b: B a -> b } platform p { cpu c }"
+    status, _, err = call("map", write(text), "--platform", "p")
+    assert status == 1 and "F509" in err and "needs 1.60 of them" in err
+
+
+def test_searches_of_the_other_problem_are_refused(write: Write) -> None:
+    status, _, err = call("map", write(TEXT.format(left="20 ms")), "--platform", "two", "--search", "jedi")
+    assert status == 1 and "F508" in err and "entire-ga" in err
+
+
+NETWORK = """
+task Source {{ out x: float32[1, 4] rate {rate}  python "t.py:source"  wcet 1 ms }}
+network Net from "net.onnx" {{ in x from "input"  out y from "output" }}
+task Sink {{ in y: float32[1, 2] rate {rate}  python "t.py:sink"  wcet 1 ms }}
+app A {{ period 20 ms   source: Source   net: Net   sink: Sink   source -> net -> sink }}
+platform two {{ cpu core[2] }}
+{mapping}
+"""
+
+
+def network(write: Write, **words: object) -> Path:
+    flow = write(NETWORK.format(**{"rate": 1, "mapping": "", **words}), t_py="def source(): ...\ndef sink(y): ...\n")
+    shutil.copy(Path(__file__).parents[1] / "faulty/files/linear.onnx", flow.with_name("net.onnx"))
+    return flow
+
+
+def test_a_network_that_fires_several_times_in_an_iteration(write: Write, tmp_path: Path) -> None:
+    """Its stages do as well, and their work counts as often."""
+    flow = network(write, rate=3)
+    store_profile(flow, {"A.net": 2 * MS}, "two")
+    path = next(tmp_path.glob("*.two.profile.json"))
+    document = json.loads(path.read_text())
+    entry = next(e for e in document["entries"] if e["subject"] == "A.net")
+    layers = [x.name for x in read_chain(tmp_path / "net.onnx", {}).layers]
+    entry["layers"] = [{"layer": name, "mean_ns": MS // 4} for name in layers]
+    path.write_text(json.dumps(document))
+    status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["groups"]["A"]["schedulable"]
+    assert sum(found["utilization"].values()) == pytest.approx((MS + MS + 3 * 2 * MS) / (20 * MS), rel=1e-3)
+
+
+def test_a_pin_without_times_there_is_said(write: Write) -> None:
+    flow = network(write, mapping="mapping on orin { A.net -> ampere }")
+    store_profile(flow, {}, "orin")
+    status, _, err = call("map", flow, "--platform", "orin")
+    assert status == 1 and "error[F509]: `A.net` has no worst-case time on the gpu of `orin`" in err
+
+
+def test_a_worst_case_that_the_text_gives_holds_for_each_firing(write: Write, tmp_path: Path) -> None:
+    """Pinned or declared, whatever the profile has; what only it knows has its curve."""
+    pins = "mapping on two { A.source -> core[0] wcet 5 ms }"
+    flow = network(write, mapping=pins)
+    store_profile(flow, {}, "two")
+    path = tmp_path / "app.two.profile.json"
+    document = json.loads(path.read_text())
+    for entry in document["entries"]:
+        entry |= {"wcet_ns": 5 * MS, "max_ns": 5 * MS, "totals_ns": [5 * MS, 6 * MS, 7 * MS]}
+    path.write_text(json.dumps(document))
+    checked = flowc.check(flow, platform="two")
+    valid = checked.require()
+    problem = joint_problem(valid, times_of(valid.system, valid.platform, store.read_profile(valid)[0]))
+    work = {i.name: i.work("cpu") for i in problem.items}
+    assert work == {"A.source": 5 * MS, "A.net": Fraction(7 * MS, 3), "A.sink": MS}
+
+
+def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
+    teams = tuple(Team(g, Fraction(100 * MS), None, 0, ()) for g in "ABC")
+    items = tuple(Item(f"{g}.t", g, {"cpu": ms * MS}) for g, ms in (("A", 2), ("B", 10), ("C", 9)))
+    problem = JointProblem(board(4), teams, items, (), {"A.t": "arm[1]"})
+    found = search(problem, name="auto", seed=0, budget=60)
+    assert found.assignment is not None and found.assignment.items == ("arm[1]",) * 3
+    both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
+    found = search(both, name="auto", seed=0, budget=60)
+    assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}

@@ -1,0 +1,97 @@
+"""Builds that do not measure, and running what was built."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.codegen.deploy import Deployed
+from flowc.driver import measure as measuring
+from flowc.driver import store
+from flowc.driver.build import place, plan
+from flowc.driver.check import Valid
+from flowc.model.mapping import Mapping
+from flowc.model.profile import Profile, ProfileEntry
+from flowc.model.times import times_of
+from flowc.profiling import measure
+from flowc.profiling.host import description, host_hash
+from flowc.profiling.identity import task_hashes
+from flowc.profiling.measure import Seen
+from flowc.runtime.reference import load_deployment
+
+ROOT = Path(__file__).resolve().parents[2]
+Write = Callable[..., Path]
+#: Seconds after which something hangs, however busy the machine is.
+HANGS = 120
+
+
+@contextmanager
+def in_a_moment() -> Iterator[None]:
+    """What takes a second or two, of which other programs have no part, and may take thirty on a slow machine.
+
+    It is against what would take hours: costs that grow with the square of an input, or faster.
+    """
+    begin = time.process_time()
+    yield
+    assert time.process_time() - begin < 30
+
+
+def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> None:
+    """Put a made-up profile beside a text, so that building it measures nothing (default 1000 ns per firing)."""
+    checked = flowc.check(flow, platform=platform)
+    assert checked.ok, [d.message for d in checked.diagnostics]
+    assert checked.platform is not None
+    entries = tuple(
+        ProfileEntry("cpu", name, "", digest, host_hash(), 10, ns, 0, ns, ns)
+        for name, digest in task_hashes(checked.system).items()
+        for ns in [(times_ns or {}).get(name, 1000)]
+    )
+    assert not store.save_profile(checked.require(), Profile(checked.platform.name, description(), entries))
+
+
+def placed(valid: Valid, profile: Profile | None) -> Mapping:
+    """Where a build puts everything."""
+    return place(valid, times_of(valid.system, valid.platform, profile))
+
+
+def planned(valid: Valid, profile: Profile | None) -> Deployed:
+    """What a build emits."""
+    times = times_of(valid.system, valid.platform, profile)
+    return plan(valid, times, place(valid, times))
+
+
+def build(flow: Path, output: Path, times_ns: dict[str, int] | None = None, platform: str = "host") -> Path:
+    """Build without measuring."""
+    store_profile(flow, times_ns, platform)
+    flowc.build(flow, output, platform=platform)
+    return output
+
+
+def run(directory: Path, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
+    """Run a build from another directory than its own."""
+    command = [sys.executable, str(directory / "main.py"), *arguments]
+    return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def harness(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run the harness of a build."""
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANGS, check=False)
+
+
+def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6) -> None:
+    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns` says."""
+
+    def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
+        apps = load_deployment(str(directory))["apps"]
+        period = {a["name"]: period_ns(directory) for a in apps}
+        return Seen({t["name"]: [1000] * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})
+
+    monkeypatch.setattr(measure, "run_build", pretended)
+    monkeypatch.setattr(measuring, "run_build", pretended)

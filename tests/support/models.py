@@ -1,0 +1,84 @@
+"""Small ONNX models that tests make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+RNG = np.random.default_rng(3)
+
+
+N = helper.make_node
+
+
+X = {"x": [1, 4, 8, 8]}
+
+
+def weights(*shape: int) -> np.ndarray:
+    return RNG.normal(0, 0.3, shape).astype(np.float32)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[object]],
+    constants: Mapping[str, np.ndarray],
+    outs: str,
+    kinds: Mapping[str, int] = {},
+    ir: int = 8,
+) -> onnx.ModelProto:
+    """A small model; shapes of outputs are left to inference, except where `inputs` tells them."""
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), d) for n, d in inputs.items()],
+        [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), inputs.get(n)) for n in outs.split()],
+        [numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir)
+
+
+def save(path: Path, *args: object, **more: object) -> Path:
+    onnx.save(model(*args, **more), path)  # type: ignore[arg-type]
+    return path
+
+
+def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -> onnx.ModelProto:
+    """Layers (kind, operand, other operand) over tensors of 8 x 8; operands count back from the newest tensor."""
+    rng = np.random.default_rng(len(plan))
+    channels = {"x": 4, "x2": 2}
+    names = list(channels)
+    constants = {"k": np.full((1, 1, 1), 0.5, np.float32), "one": np.ones(1, np.float32)}
+    nodes = [N("Neg", ["k"], ["minus"]), N("Exp", ["minus"], ["scale"])]
+    for i, (kind, first, second) in enumerate(plan):
+        a, b = names[-1 - first % len(names)], names[-1 - second % len(names)]
+        out, c = f"t{i}", channels[a]
+        channels[out] = c
+        if kind == 0 or (kind == 2 and channels[b] != c):
+            width = 1 + second % 4
+            shared = f"w{c}_{width}"  # of all convolutions of that shape
+            constants.setdefault(shared, rng.normal(0, 0.3, (width, c, 3, 3)).astype(np.float32))
+            nodes.append(N("Conv", [a, shared], [out], pads=[1, 1, 1, 1]))
+            channels[out] = width
+        elif kind == 1:
+            nodes.append(N("Relu", [a], [out]))
+        elif kind == 2:
+            nodes.append(N("Add", [a, b], [out]))
+        elif kind == 3:
+            nodes.append(N("Concat", [a, b], [out], axis=1))
+            channels[out] = c + channels[b]
+        elif kind == 4:
+            nodes.append(N("MaxPool", [a], [out], kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+        elif kind == 5:
+            nodes.append(N("Mul", [a, "scale"], [out]))
+        else:
+            nodes += [N("Shape", [a], [f"s{i}"]), N("Reshape", [a, f"s{i}"], [out])]
+        names.append(out)
+    outs = dict.fromkeys([names[-1], *(names[-1 - o % len(names)] for o in outputs)])
+    return model(nodes, {"x": ["n", 4, 8, 8], "x2": [2, 2, 8, 8]}, constants, " ".join(outs))
