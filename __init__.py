@@ -2,7 +2,7 @@
 
 From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`, `profile`, `map`,
 `build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text. They print nothing. What is
-wrong with a text is raised as `Faults`, whose `diagnostics` say where and why; `check` and `analyze` return what they
+wrong with a text is raised as `Errors`, whose `diagnostics` say where and why; `check` and `analyze` return what they
 found.
 """
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from .driver.map import find_mapping as map
     from .driver.measure import profile
     from .driver.run import run, test
-    from .model.diagnostic import Faults
+    from .model.diagnostic import Errors
     from .model.system import System
 
 __version__ = "0.1.0"
 __all__ = [
-    "Faults",
+    "Errors",
     "__version__",
     "analyze",
     "build",
@@ -41,7 +41,7 @@ __all__ = [
 
 #: Where each name is, and what it is called there: nothing is imported before it is asked for.
 _FACES = {
-    "Faults": ("model.diagnostic", "Faults"),
+    "Errors": ("model.diagnostic", "Errors"),
     "analyze": ("driver.analyze", "analyze"),
     "build": ("driver.build", "build"),
     "check": ("driver.check", "check"),
@@ -64,7 +64,7 @@ def __getattr__(name: str) -> object:
 
 
 def load(path: str | Path, *, platform: str = "host") -> System:
-    """The model of a text, networks cut as it pins them. Raises `flowc.Faults` when it has errors."""
+    """The model of a text, networks cut as it pins them. Raises `flowc.Errors` when it has errors."""
     from .driver.check import check
 
     return check(path, platform=platform).require().system

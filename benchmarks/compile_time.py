@@ -69,7 +69,7 @@ task Scale { in block: Block   in level: Level   out scaled: Block   python "aud
 /// Asks for the next block to be louder or softer.
 task Meter(target: float = 0.25) { in block: Block   out level: Level   python "audio.py:Meter"   wcet 4 us }
 
-task Speaker { in left: Block   in right: Block   in centre: Block   python "audio.py:Speaker"   wcet 10 us }
+task Speaker { in left: Block   in right: Block   in center: Block   python "audio.py:Speaker"   wcet 10 us }
 
 /// Two filters side by side.
 graph Bands(cutoff: int) {
@@ -136,7 +136,7 @@ class Meter:
 
 
 class Speaker:
-    def __call__(self, left, right, centre): ...
+    def __call__(self, left, right, center): ...
 '''
 
 
@@ -214,7 +214,7 @@ def app(name: str, tasks: int) -> Iterator[str]:
         yield lines
         left -= size
         number += 1
-    yield f"    {end} -> speaker.left, speaker.right, speaker.centre\n}}\n"
+    yield f"    {end} -> speaker.left, speaker.right, speaker.center\n}}\n"
 
 
 def write_text(folder: Path, tasks: int) -> Path:

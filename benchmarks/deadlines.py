@@ -34,7 +34,7 @@ SIMULATIONS = 20
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found for a rate, over some seeds: the middle one by maximum utilisation."""
+    """What a search found for a rate, over some seeds: the middle one by maximum utilization."""
 
     fps: int
     search: str
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def maximum(self) -> float:
-        """Utilisation of the busiest processor; 0 where nothing was found."""
+        """Utilization of the busiest processor; 0 where nothing was found."""
         return float(self.verdict.maximum) if self.verdict is not None else 0.0
 
 

@@ -34,7 +34,7 @@ class System:
     outcomes: dict[str, Outcome]
 
     def maximum(self, name: str) -> float | None:
-        """Utilisation of the busiest processor, None where deadlines are missed."""
+        """Utilization of the busiest processor, None where deadlines are missed."""
         verdict = self.outcomes[name].verdict
         return float(verdict.maximum) if verdict is not None and verdict.feasible else None
 

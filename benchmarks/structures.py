@@ -1,7 +1,7 @@
 """The structures that the benchmarks run: well-known networks with seeded random weights.
 
 `python structures.py FOLDER` writes all of them as ONNX files; `write(folder, names)` some. They take the time of the
-originals and recognise nothing. Those that are made here count batch normalisations as folded into the convolutions.
+originals and recognize nothing. Those that are made here count batch normalizations as folded into the convolutions.
 The `light_*` ones come with the onnx package, where all weights of a tensor are one constant; here they are random, and
 everything else is as in the file.
 """
@@ -152,7 +152,7 @@ def yolov3_tiny() -> onnx.ModelProto:
 
 
 def inception_v1() -> onnx.ModelProto:
-    """Inception v1, GoogLeNet (Szegedy et al. 2015), without its local response normalisation."""
+    """Inception v1, GoogLeNet (Szegedy et al. 2015), without its local response normalization."""
     g = Graph("inception_v1", seed=5)
 
     def conv(x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:

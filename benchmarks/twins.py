@@ -1,7 +1,7 @@
 """Throughput of two networks at once: the program that flowc makes of examples/twins, against hand-written scripts.
 
 Every side runs both applications (camera, prepare, network, top) for the same number of frames each, in a process of
-its own, with the same functions of examples/twins/twins.py; the checksums of what was recognised must agree.
+its own, with the same functions of examples/twins/twins.py; the checksums of what was recognized must agree.
 
 A side's time is that of its frames: from the start of the first one to the end of the last one of both applications.
 Starting Python, importing and loading the networks are not in it. The scripts take it around their loops; for the
@@ -74,7 +74,7 @@ class Sides:
     def _check(self, lines: list[str]) -> None:
         self.printed.add(tuple(sorted(lines)))
         if len(self.printed) > 1:
-            raise SystemExit(f"the sides do not agree on what was recognised: {sorted(self.printed)}")
+            raise SystemExit(f"the sides do not agree on what was recognized: {sorted(self.printed)}")
 
 
 def main() -> None:

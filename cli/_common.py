@@ -51,14 +51,14 @@ def print_json(document: Any) -> None:
 
 
 def replace(file: Path, content: str | bytes, *, follow: bool = False) -> None:
-    """Write a file that the user named whole or not at all. Raises Faults."""
+    """Write a file that the user named whole or not at all. Raises Errors."""
     from ..driver.import_ import write
 
     write(file, content, follow=follow)
 
 
 def refuse_existing(target: Path, force: bool) -> None:
-    """Do not replace a file unless told to. Raises Faults."""
+    """Do not replace a file unless told to. Raises Errors."""
     from ..driver.import_ import refuse
 
     refuse(target, force)
@@ -69,7 +69,7 @@ def show_built(built: Built) -> None:
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
 
 
-def _colour() -> bool:
+def _color() -> bool:
     return sys.stderr.isatty() and "NO_COLOR" not in os.environ
 
 
@@ -80,7 +80,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, st
     found = list(diagnostics)
     shown = sorted(found, key=lambda d: d.severity != "error")[:MOST_SHOWN] if len(found) > MOST_SHOWN else found
     for diagnostic in shown:
-        say(render(diagnostic, sources, colour=_colour()) + "\n")
+        say(render(diagnostic, sources, color=_color()) + "\n")
     if len(found) > len(shown):
         say(
             f"and {number(len(found) - len(shown), 'more diagnostic')}: mend these first (`--json` lists all of them)\n"
@@ -106,11 +106,11 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        from ..model.diagnostic import Faults
+        from ..model.diagnostic import Errors
 
         try:
             status = function(*args, **kwargs)
-        except Faults as faults:
+        except Errors as faults:
             if kwargs.get("as_json"):
                 from ._diagnostics import as_data
 

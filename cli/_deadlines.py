@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def joint_table(joint: Joint) -> str:
-    """Processors with their utilisation and tasks, apps with their bounds, and how good the answer is."""
+    """Processors with their utilization and tasks, apps with their bounds, and how good the answer is."""
     from ..runtime.report import columns
 
     mapping = joint.mapping

@@ -13,11 +13,11 @@ _RED, _YELLOW, _BLUE, _BOLD, _END = "\033[1;31m", "\033[1;33m", "\033[1;34m", "\
 WIDEST = 160
 
 
-def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, colour: bool = False) -> str:
+def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, color: bool = False) -> str:
     """One diagnostic as text, several lines, without a line end."""
 
     def paint(code: str, text: str) -> str:
-        return f"{code}{text}{_END}" if colour and text else text
+        return f"{code}{text}{_END}" if color and text else text
 
     tone = _RED if diagnostic.severity == "error" else _YELLOW
     message, *details = diagnostic.message.split("\n")
@@ -42,12 +42,12 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str], *, colour: bool =
     lines += [f"{' ' * width} {paint(_BLUE, '|')} {detail}" for detail in details]
     if diagnostic.help:
         lines.append(f"{' ' * width} {paint(_BLUE, '=')} help: {diagnostic.help}")
-    return "\n".join(_printable(line, colour) for line in lines)
+    return "\n".join(_printable(line, color) for line in lines)
 
 
-def _printable(line: str, colour: bool) -> str:
-    """Characters of a stranger's text that would steer the terminal are shown as \\xNN (our own colours are kept)."""
-    own = "\033" if colour else ""
+def _printable(line: str, color: bool) -> str:
+    """Characters of a stranger's text that would steer the terminal are shown as \\xNN (our own colors are kept)."""
+    own = "\033" if color else ""
     return "".join(c if c.isprintable() or c == own else c.encode("unicode_escape").decode() for c in line)
 
 

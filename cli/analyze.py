@@ -141,7 +141,7 @@ def _capacities(c: Capacities | None) -> dict[str, Any] | None:
         "period_proved": c.exact,
         "total": c.total,
         "bytes": c.bytes,
-        "minimised": "tokens" if c.bytes is None else "bytes",
+        "minimized": "tokens" if c.bytes is None else "bytes",
         "lower_bound": c.lower,
         "proved": c.proved,
         "channels": c.channels,

@@ -20,7 +20,7 @@ def fmt(
     """Format texts in place; line breaks and comments are kept."""
     from ..dsl.format import format_text
     from ..dsl.load import read_text
-    from ..model.diagnostic import Diagnostic, Faults
+    from ..model.diagnostic import Diagnostic, Errors
 
     changed, faults = [], []
     for file in files:
@@ -30,7 +30,7 @@ def fmt(
             continue
         try:
             formatted = format_text(str(file), text)
-        except Faults as found:
+        except Errors as found:
             faults += found.diagnostics
             continue
         if formatted != text:
@@ -38,7 +38,7 @@ def fmt(
             if not only_check:
                 replace(file, formatted, follow=True)  # the user named the link
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     if as_json:
         print_json({"changed": changed})
     else:

@@ -117,14 +117,14 @@ def _rate(text: str | None) -> Fraction | None:
 
 
 def _draw(mapped: Mapped, file: Path) -> None:
-    """The Gantt chart of a simulation of the mapped system. Raises Faults."""
+    """The Gantt chart of a simulation of the mapped system. Raises Errors."""
     from ..driver.deadlines import simulated
-    from ..model.diagnostic import Diagnostic, Faults
+    from ..model.diagnostic import Diagnostic, Errors
     from ..report.gantt import draw
 
     if mapped.joint is None:
         help_text = "`flowc show --gantt` draws apps without periods"
-        raise Faults([Diagnostic("F605", "only apps with periods are simulated", None, "", (), help_text)])
+        raise Errors([Diagnostic("F605", "only apps with periods are simulated", None, "", (), help_text)])
     chart = simulated(mapped.joint)
     if chart is not None:
         draw([chart], file)

@@ -29,7 +29,7 @@ def show(
 ) -> int:
     """Draw the graph: tasks, channels, rates, delays, the critical cycle, and the mapping once a profile is stored."""
     from ..driver.show import look
-    from ..model.diagnostic import Diagnostic, Faults
+    from ..model.diagnostic import Diagnostic, Errors
     from ..report import gantt as chart
     from ..report.graph import TooLarge, draw
 
@@ -45,9 +45,9 @@ def show(
             notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in shown.reports}
             draw(shown.valid.system, target, shown.places, _critical(shown.limits()), notes)
     except TooLarge as error:
-        raise Faults([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
+        raise Errors([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
     except OSError as error:
-        raise Faults([Diagnostic("F605", f"cannot write `{target}`: {error.strerror}", None)]) from error
+        raise Errors([Diagnostic("F605", f"cannot write `{target}`: {error.strerror}", None)]) from error
     if as_json:
         print_json({"picture": str(target), "tasks": {t: list(p) for t, p in shown.places.items()}})
     else:

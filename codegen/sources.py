@@ -23,7 +23,7 @@ class Sources:
 
         `content` stands for a file that does not exist: what was made from the application's files.
         """
-        file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbours are there
+        file = Path(os.path.abspath(path))  # a link keeps its own place: its neighbors are there
         relative = Path(os.path.relpath(file, self._root))
         if relative.parts[0] == KEPT:
             relative = Path(relative.name)

@@ -39,9 +39,9 @@ def main(target: Path) -> None:
     axes.set_axis_off()
     axes.set_xlim(0, 12.5)
     axes.set_ylim(0, 2.75)
-    for x, y, title, text, colour in BOXES.values():
+    for x, y, title, text, color in BOXES.values():
         style = "round,pad=0,rounding_size=0.12"
-        axes.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle=style, facecolor=colour, edgecolor=INK))
+        axes.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle=style, facecolor=color, edgecolor=INK))
         axes.text(x + WIDTH / 2, y + 0.72, title, ha="center", va="center", fontsize=10, fontweight="bold", color=INK)
         axes.text(x + WIDTH / 2, y + 0.32, text, ha="center", va="center", fontsize=7.5, color=INK)
     for a, b in ARROWS:

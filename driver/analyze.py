@@ -1,7 +1,7 @@
 """What the graphs of a text can do: period, latency, buffers, schedules (analysis.dataflow.analyze).
 
 Times are those of `model.times` with the stored profile; nothing is measured here. A network on its own, as an .onnx
-file, is analysed as an app whose tasks are its layers (`networks`).
+file, is analyzed as an app whose tasks are its layers (`networks`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from ..analysis.dataflow.analyze import Analysis, limits
 from ..analysis.dataflow.analyze import analyze as analyze_app
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.diagnostic import Diagnostic, Errors, has_errors
 from ..model.profile import Profile
 from ..model.times import Times, times_of
 from . import store
@@ -59,9 +59,9 @@ def analyze(
     noticed: Callable[[tuple[Diagnostic, ...], Checked], None] | None = None,
     answered: Answered | None = None,
 ) -> Analyzed:
-    """What every app of a text can do, or a network in an .onnx file. Raises Faults.
+    """What every app of a text can do, or a network in an .onnx file. Raises Errors.
 
-    Texts whose only errors are rates that do not balance, or deadlocks, are analysed as far as that goes. `for_period`
+    Texts whose only errors are rates that do not balance, or deadlocks, are analyzed as far as that goes. `for_period`
     also looks for the least buffers that keep the period, `pareto` for the whole trade-off; `overlap` lets firings of a
     task overlap. Each search may take `seconds`. `by_parts` lets the layers of a network work row by row. `noticed`
     gets the diagnostics before anything takes long, `answered` what is known of an app whenever there is more.
@@ -74,15 +74,15 @@ def analyze(
     diagnostics = tuple(d for d in checked.diagnostics if not (overlap and d.code == "F211"))
     try:
         valid = checked.require(VERDICT_CODES)
-    except Faults:
-        raise Faults(checked.diagnostics) from None
+    except Errors:
+        raise Errors(checked.diagnostics) from None
     profile, stale = (None, ()) if alone else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
     told = (*diagnostics, *stale, *times.warnings(valid.tasks))
     if noticed is not None:
         noticed(told, checked)
     if not valid.system.apps:
-        raise Faults([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
+        raise Errors([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
     orders = processor_schedules(checked, valid, times, profile)
     if checked.ok and profile is not None:
         times = times.on_mapping(place(valid, times).placements, valid.platform)

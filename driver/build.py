@@ -16,7 +16,7 @@ from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
-from ..model.diagnostic import Diagnostic, Faults, has_errors
+from ..model.diagnostic import Diagnostic, Errors, has_errors
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import Profile
@@ -53,7 +53,7 @@ def build(
     force: bool = False,
     report: Report | None = None,
 ) -> Built:
-    """From a text to a directory with a running program. Raises Faults.
+    """From a text to a directory with a running program. Raises Errors.
 
     Without a stored profile the application is measured for a moment first, and the profile is stored beside the text.
     """
@@ -65,10 +65,10 @@ def build(
     try:  # before anything is measured
         refuse_foreign(directory, force)
     except CannotWrite as error:
-        raise Faults([error.diagnostic]) from error
+        raise Errors([error.diagnostic]) from error
     impossible = pinned(valid.system.apps, valid.platform, valid.system.pins)[1]
     if impossible:
-        raise Faults(impossible)
+        raise Errors(impossible)
     profile, warnings = store.read_profile(valid)
     extra = [*warnings, *without_gpu(valid)]
     if profile is None:
@@ -77,7 +77,7 @@ def build(
     times = times_of(valid.system, valid.platform, profile)
     extra += times.warnings(valid.tasks)
     mapping = place(valid, times)
-    extra += _unhonoured(valid.system, valid.platform, mapping)
+    extra += _unhonored(valid.system, valid.platform, mapping)
     cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
     means = firing_means(valid, times, mapping)
     for app in valid.system.apps:
@@ -91,13 +91,13 @@ def build(
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
 def require_buildable(valid: Valid) -> None:
-    """Every task has code and every port a type. Raises Faults."""
+    """Every task has code and every port a type. Raises Errors."""
     if not valid.system.apps:
         help_text = "add `app Name { ... }`"
-        raise Faults([Diagnostic("F215", "there is no app to build", None, help=help_text)])
+        raise Errors([Diagnostic("F215", "there is no app to build", None, help=help_text)])
     faults = [*missing(valid.system), *without_gpu(valid)]
     if has_errors(faults):
-        raise Faults([*valid.diagnostics, *faults])
+        raise Errors([*valid.diagnostics, *faults])
 
 
 def without_gpu(valid: Valid) -> list[Diagnostic]:
@@ -120,7 +120,7 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
     return list(found.values())
 
 
-def _unhonoured(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
+def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
     """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
     found = {}
     kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
@@ -133,7 +133,7 @@ def _unhonoured(system: System, platform: Platform, mapping: Mapping) -> tuple[D
 
 
 def _compiled_kernels(valid: Valid) -> list[Diagnostic]:
-    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Faults.
+    """Compile the kernels for the platform's GPU, where a compiler for it is installed. Raises Errors.
 
     Returns warnings about what could not be compiled here.
     """
@@ -142,7 +142,7 @@ def _compiled_kernels(valid: Valid) -> list[Diagnostic]:
     found = [cuda_faults(Path(path), code.file, compute) for path, code in codes.items() for compute in sorted(targets)]
     broken = [f for f in found if f is not None]
     if has_errors(broken):
-        raise Faults(broken)
+        raise Errors(broken)
     return broken
 
 
@@ -161,11 +161,11 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
 
 
 def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
-    """Where every task runs: as pinned or stored, else by a quick rule. Raises Faults."""
+    """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
     apps, platform = valid.system.apps, valid.platform
     pins, faults = pinned(apps, platform, valid.system.pins)
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     known = firing_means(valid, times)
     means = {
         name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, 1.0)}
@@ -174,14 +174,14 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
     problem = Problem(apps, platform, valid.repetition, means, pins)
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
-        raise Faults([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
+        raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
     found = greedy.search(problem, seed=seed, progress=report)
     return found if valid.mapping is None else replace(valid.mapping, placements=found.placements)
 
 
 def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
-    """The deployment of a mapping. Raises Faults."""
+    """The deployment of a mapping. Raises Errors."""
     means = firing_means(valid, times, mapping)
     system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
     try:
@@ -190,15 +190,15 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
         raise too_long(valid.system, error) from error
 
 
-def too_long(system: System, error: TooLong) -> Faults:
+def too_long(system: System, error: TooLong) -> Errors:
     """The error that an iteration has too many firings for a program."""
     help_text = "make the rates smaller: a program lists the firings of one iteration"
-    return Faults([Diagnostic("F213", str(error), system.apps[0].span, help=help_text)])
+    return Errors([Diagnostic("F213", str(error), system.apps[0].span, help=help_text)])
 
 
 def write_program(deployed: Deployed, directory: Path, *, force: bool = False) -> bool:
-    """Write a program and compile its C code; false if the directory already held exactly this. Raises Faults."""
+    """Write a program and compile its C code; false if the directory already held exactly this. Raises Errors."""
     try:
         return write(emit(deployed), directory, deployed.c_tasks, force=force)
     except CannotWrite as error:
-        raise Faults([error.diagnostic]) from error
+        raise Errors([error.diagnostic]) from error

@@ -16,7 +16,7 @@ from ..analysis.dataflow.repetition import repetition
 from ..dsl.load import Loaded, load
 from ..model.application import Application, Task
 from ..model.collecting import no_garbage_collection
-from ..model.diagnostic import Diagnostic, Faults, has_errors, in_order
+from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.system import System
@@ -68,10 +68,10 @@ class Valid:
         return {t.name: t for a in self.system.apps for t in a.tasks}
 
     def mapped(self, mapping: Mapping) -> Valid:
-        """The same with a mapping carried out. Raises Faults."""
+        """The same with a mapping carried out. Raises Errors."""
         system, faults = carried_out(self.system, self.platform, mapping)
         if has_errors(faults):
-            raise Faults(faults)
+            raise Errors(faults)
         before = {a.name: a for a in self.system.apps}
         verdicts = {
             a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
@@ -118,10 +118,10 @@ class Checked:
         return None if self.staged is None else self.staged.mapping
 
     def require(self, despite: Collection[str] = ()) -> Valid:
-        """What later stages take. Raises Faults for errors, but those `despite` which somebody goes on."""
+        """What later stages take. Raises Errors for errors, but those `despite` which somebody goes on."""
         broken = any(d.severity == "error" and d.code not in despite for d in self.diagnostics)
         if broken or self.staged is None:
-            raise Faults(self.diagnostics)
+            raise Errors(self.diagnostics)
         staged = self.staged
         return Valid(
             self.loaded,
@@ -146,7 +146,7 @@ def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> C
 
 
 def prepare(path: str | Path, *, platform: str = "host", mapped: bool = True, report: Report | None = None) -> Checked:
-    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Faults."""
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped)
     if not checked.ok or checked.staged is None or not checked.staged.unquantized:
         return checked

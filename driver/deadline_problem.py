@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ..analysis.timing.system import TimedChannel
 from ..model.application import Application, Task
-from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.platform import Platform
 from ..model.times import MARGIN, FiringTime, Times
 from ..networks.onnx.cuts import read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..search.deadline.candidates import Kernels, front
 from ..search.deadline.problem import Item, JointProblem, Net, Team
 from ..targets.dla import barred_from_dla
@@ -26,7 +26,7 @@ from .check import Valid
 
 
 def joint_problem(valid: Valid, times: Times) -> JointProblem:
-    """Times, candidates and periods of everything. Raises Faults that list every task without times."""
+    """Times, candidates and periods of everything. Raises Errors that list every task without times."""
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
     teams, items, nets, faults = [], [], [], []
@@ -58,7 +58,7 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
             )
         teams.append(_team(app))
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
     return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
 
@@ -102,7 +102,7 @@ def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platfo
             names = tuple(x.name for x in chain.layers)
             shares = dict(zip(names, chain.shares(), strict=True))
             cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))
-        except NetworkFault:
+        except NetworkError:
             cuts = ()
     times: dict[str, list[float]] = {}
     barred = barred_from_dla(task, platform)
@@ -120,7 +120,7 @@ def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platfo
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Faults that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
+    """Errors that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
     faults = []
     for item in problem.items:
         if not problem.places(item):
@@ -132,7 +132,7 @@ def require_possible(problem: JointProblem) -> None:
             message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
             faults.append(Diagnostic("F503", message, None, "", (), "give times of all layers on one kind at least"))
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     for kind, processors in problem.of_kind.items():
         share = sum(
             Fraction(item.work(kind)) / problem.period[item.group]
@@ -146,4 +146,4 @@ def require_possible(problem: JointProblem) -> None:
             help_text = "make periods longer, or give tasks code for other processors"
             faults.append(Diagnostic("F509", message, None, "", (), help_text))
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)

@@ -14,9 +14,9 @@ from fractions import Fraction
 from ..analysis.timing.program import timed_program
 from ..analysis.timing.response_time import Term, bounds, response_times
 from ..analysis.timing.simulate import Choices, simulate
-from ..analysis.timing.system import Refused, Time, TimedSystem, utilisation
+from ..analysis.timing.system import Refused, Time, TimedSystem, utilization
 from ..codegen.deploy import missing
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
 from ..model.profile import Profile
 from ..model.times import MARGIN, Times, times_of, too_optimistic
@@ -86,9 +86,9 @@ def map_jointly(
     run_here: bool = True,
     report: Report | None = None,
 ) -> Joint:
-    """Search for the least maximum utilisation with which every app meets its deadline.
+    """Search for the least maximum utilization with which every app meets its deadline.
 
-    On this machine the program runs for a moment, unless not `run_here`. Raises Faults.
+    On this machine the program runs for a moment, unless not `run_here`. Raises Errors.
     """
     problem = joint_problem(valid, times)
     require_possible(problem)
@@ -127,8 +127,8 @@ def _of_program(
         if planned is None:
             return joint
         system, seen = planned
-        used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilisation(system)}
-        told = replace(with_responses(joint.problem, joint.outcome.verdict, response_times(system)), utilisation=used)
+        used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
+        told = replace(with_responses(joint.problem, joint.outcome.verdict, response_times(system)), utilization=used)
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
             mapping = mapping_of(joint.problem, joint.outcome, told, seed, seen)
             said = () if seen is None else _exceeding(valid, times, seen)
@@ -146,14 +146,14 @@ def program(
     """The timing of the program that a build would write with this mapping; None where none can be built here.
 
     On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add:
-    what that showed comes with it. Raises Faults when it fails, and Refused where no bounds are known for it.
+    what that showed comes with it. Raises Errors when it fails, and Refused where no bounds are known for it.
     """
     found = joint.outcome.assignment
     if found is None or missing(valid.system):
         return None
     try:
         mapped = valid.mapped(joint.mapping)
-    except Faults:
+    except Errors:
         return None
     times: dict[str, Time | tuple[Time, ...]] = {}
     curves: dict[str, WorkloadCurve] = {}
@@ -215,8 +215,8 @@ def reasons(joint: Joint) -> list[str]:
     verdict, problem = joint.verdict, joint.problem
     if verdict is None:
         return ["nothing was found: make periods longer, or give the search more time with --budget"]
-    busiest = max(verdict.utilisation, key=lambda p: verdict.utilisation[p])
-    lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilisation[busiest]):.2%} of its time"]
+    busiest = max(verdict.utilization, key=lambda p: verdict.utilization[p])
+    lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its time"]
     for pool in verdict.engines:
         lines.append(f"`{pool}` would hold more engines than it can: cut networks less often")
     slack: dict[str, Fraction] = {}

@@ -20,12 +20,12 @@ from ..codegen.deploy import deploy, sequential
 from ..dsl.modules import local_modules
 from ..model.application import Network, Task
 from ..model.deployment import Deployment, EngineCode
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.times import times_of
 from ..networks.onnx.cuts import Chain, read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
 from ..profiling.host import host_hash
@@ -56,7 +56,7 @@ def has_gpu() -> bool:
 
 
 def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
-    """The profile with entries of the platform's GPU and DLAs. Raises Faults when a program fails."""
+    """The profile with entries of the platform's GPU and DLAs. Raises Errors when a program fails."""
     times = times_of(valid.system, valid.platform, profile)
     frame_ns = sum(firing_means(valid, times).values()) or 1e6
     frames = max(FEWEST, min(MOST, int(seconds * 1e9 / frame_ns)))
@@ -74,7 +74,7 @@ def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Repo
                 report(f"measuring what a dla can run of {task.name}")
             try:
                 found += _measured(valid, {task.name: task}, "dla", frames, report)
-            except Faults as faults:  # not even with the GPU's help: there is always a way without the DLA
+            except Errors as faults:  # not even with the GPU's help: there is always a way without the DLA
                 if report is not None:
                     report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
     known = {(e.processor, e.subject) for e in found}
@@ -96,7 +96,7 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
     barred = barred_from_dla(task, platform)
     try:
         return not all(barred(x.name) or x.operator in PAIR for x in _chain(task.network).layers)
-    except NetworkFault:
+    except NetworkError:
         return False
 
 
@@ -130,7 +130,7 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
                 _run(valid, directory, "profile_engines.py", "--report", "layers.json")
                 reported = json.loads((directory / "layers.json").read_text())
                 layers = {n: _layers(t, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
-            except Faults as faults:  # the times of the whole are worth having without them
+            except Errors as faults:  # the times of the whole are worth having without them
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
         _run(valid, directory, "main.py", "--frames", str(frames), "--quiet", "--report", "report.json")
@@ -149,7 +149,7 @@ def _layers(task: Task, kind: str, deployment: Deployment, reported: list[dict[s
     assert task.network is not None and isinstance(code, EngineCode)
     try:
         layers = _chain(task.network).layers
-    except NetworkFault:
+    except NetworkError:
         return ()
     plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
     (own,) = (x["layers"] for x in reported if plan.items() <= x.items())
@@ -174,7 +174,7 @@ def _run(valid: Valid, directory: Path, *command: str) -> None:
     if done.returncode:
         said = "\n".join(done.stderr.strip().splitlines()[-10:])
         message = f"the application failed while it was measured\n{said}"
-        raise Faults([Diagnostic("F606", message, valid.system.apps[0].span)])
+        raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
 
 
 def _entry(task: Task, digest: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:

@@ -10,7 +10,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from ..networks.dla.rules import Row, Run, legal_runs, summary
 from ..networks.onnx.cuts import read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import PAIR
 from ..targets.dla import broken_rules, generation
 
@@ -44,7 +44,7 @@ def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
         try:
             chain = read_chain(Path(network.path), {t.name: t.type.shape for t in network.inputs})
             found = broken_rules(network, platform)
-        except NetworkFault:  # it runs as a whole, and has been checked as one
+        except NetworkError:  # it runs as a whole, and has been checked as one
             continue
         names = [x.name for x in chain.layers if x.operator not in PAIR]
         illegal = {b.layer for b in found}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..interop.registry import EXPORTERS, Exported, Source
-from ..model.diagnostic import Diagnostic, Faults, one_of
+from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.times import times_of
 from . import store
 from .check import check
@@ -28,15 +28,15 @@ class Export:
 
 
 def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host") -> Export:
-    """Write an app of a text, by default the only one, in another tool's format. Raises Faults."""
+    """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
     known = {e.name: e for e in EXPORTERS}
     if format not in known:
-        raise Faults([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
+        raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
     exporter = known[format]
     alone = Path(path).suffix == ".onnx"
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
-        raise Faults([Diagnostic("F704", message, None, help="give a .flow text")])
+        raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
     valid = (check_network(path) if alone else check(path, platform=platform)).require()
     profile, stale = (None, ()) if alone else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..codegen.emit import digest
 from ..codegen.external import external, none_to_export
 from ..codegen.write import CannotWrite, write
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.external import External
 from ..model.mapping import Pin, Placement
 from ..model.platform import Platform
@@ -43,25 +43,25 @@ def build_external(
     force: bool = False,
     report: Report | None = None,
 ) -> BuiltExternal:
-    """From a text to a directory with a library for C, by default build/STEM-external. Raises Faults."""
+    """From a text to a directory with a library for C, by default build/STEM-external. Raises Errors."""
     valid = prepare(path, platform=platform, report=report).require()
     whole = valid.loaded.system  # before pins and the stored mapping have cut anything
     fault = none_to_export(whole)
     if fault is not None:
-        raise Faults([*valid.diagnostics, fault])
+        raise Errors([*valid.diagnostics, fault])
     networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
     pins = tuple(p for p in valid.system.pins if p.task in networks)  # where the others run is not asked here
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)
     if not impossible:
         impossible = _elsewhere(valid.platform, placements, {p.task: p for p in pins})
     if impossible:
-        raise Faults(impossible)
+        raise Errors(impossible)
     exported = external(whole, valid.system, placements, valid.platform.name)
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-external"
     try:
         fresh = write(exported.files, directory, {}, force=force)
     except CannotWrite as error:
-        raise Faults([error.diagnostic]) from error
+        raise Errors([error.diagnostic]) from error
     diagnostics = (*valid.diagnostics, *_in_full(whole))
     return BuiltExternal(directory, digest(exported.files), exported.external, diagnostics, fresh, valid.losses)
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from ..codegen.emit import header
 from ..model.application import Task
-from ..model.diagnostic import Faults
+from ..model.diagnostic import Errors
 from .check import check
 
 
 def headers_of(path: str | Path) -> dict[Path, str]:
-    """The text of the header of each C source, by its path. Raises Faults.
+    """The text of the header of each C source, by its path. Raises Errors.
 
     A header is what makes missing C code easy to write: a function that is not there yet (F302) is no obstacle.
     """
     checked = check(path)
     if any(d.severity == "error" and d.code != "F302" for d in checked.diagnostics):
-        raise Faults(checked.diagnostics)
+        raise Errors(checked.diagnostics)
     sources: dict[str, list[Task]] = {}
     for task in (t for a in checked.loaded.system.apps for t in a.tasks):
         for code in task.implementations:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ..interop.registry import IMPORTERS, Importer, Request
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import replace_file
 from ..profiling.identity import task_hashes
 from . import store
@@ -25,7 +25,7 @@ class Import:
 
 
 def importer_of(path: Path) -> Importer:
-    """Who reads a path. Raises Faults where it cannot be looked at."""
+    """Who reads a path. Raises Errors where it cannot be looked at."""
     return next(i for i in IMPORTERS if i.recognizes(path))
 
 
@@ -48,7 +48,7 @@ def import_(
     """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
 
     `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
-    Darknet, `times` a JSON file of worst cases for HOPES. Raises Faults; nothing is written then.
+    Darknet, `times` a JSON file of worst cases for HOPES. Raises Errors; nothing is written then.
     """
     path = Path(path)
     if not path.name:  # `.`, which has a name elsewhere
@@ -85,16 +85,16 @@ def import_(
 
 
 def refuse(target: Path, force: bool) -> None:
-    """Files that exist are replaced only by `force`. Raises Faults."""
+    """Files that exist are replaced only by `force`. Raises Errors."""
     if os.path.exists(target) and not force:
         help_text = "choose another --output, or say --force"
-        raise Faults([Diagnostic("F604", f"`{target}` exists", None, help=help_text)])
+        raise Errors([Diagnostic("F604", f"`{target}` exists", None, help=help_text)])
 
 
 def write(file: Path, content: str | bytes, *, follow: bool = False) -> None:
-    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Faults."""
+    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Errors."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, content, follow=follow)
     except OSError as error:
-        raise Faults([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error
+        raise Errors([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error

@@ -13,13 +13,13 @@ from pathlib import Path
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
 from ..model.application import Task
-from ..model.diagnostic import Diagnostic, Faults, listed, one_of
+from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..search.registry import searches_for
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.divisible import divisible, transfer_model
@@ -83,7 +83,7 @@ def find_mapping(
     what_if: WhatIf | None = None,
     report: Report | None = None,
 ) -> Mapped:
-    """Search for the best mapping of a text and store it beside it. Raises Faults.
+    """Search for the best mapping of a text and store it beside it. Raises Errors.
 
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`,
     configurations are run to decide; for other platforms the times of a profile decide. `search` is one of
@@ -96,7 +96,7 @@ def find_mapping(
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
         message = f"`{search}` is no search for this text: {why}"
-        raise Faults([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
+        raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
     here = valid.platform.name == "host"
     profile, warnings = (
         store.read_profile(valid) if what_if.profile is None else (store.read_given_profile(what_if.profile), ())
@@ -171,16 +171,16 @@ def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]
 
 def _require(problem: Problem, objective: Objective) -> None:
     if not problem.apps:
-        raise Faults([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
+        raise Errors([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
     if not problem.cpus:
         message = f"platform `{problem.platform.name}` has no cpu"
-        raise Faults([Diagnostic("F603", message, problem.platform.span, help="add `cpu core[4]`")])
+        raise Errors([Diagnostic("F603", message, problem.platform.span, help="add `cpu core[4]`")])
     silent = [n for n, d in problem.networks.items() if d.energy is None]
     if objective == "energy" and (silent or not problem.networks):
         what = f"of `{silent[0]}` on every kind of processor" if silent else "of a network"
         message = f"the profile does not say the energy {what}"
         help_text = "give `energy_nj` for its entries, or choose another --objective"
-        raise Faults([Diagnostic("F607", message, None, help=help_text)])
+        raise Errors([Diagnostic("F607", message, None, help=help_text)])
 
 
 # -- what is known -----------------------------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ def _divisible(
     try:
         barred = barred_from_dla(task, platform)
         return divisible(read_chain(Path(task.network.path), fixed_shapes(task)), entries, profile.transfers, barred)
-    except NetworkFault:
+    except NetworkError:
         return whole
 
 
 # -- measured runs -----------------------------------------------------------------------------------------------------
 class _Runs:
-    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Faults."""
+    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Errors."""
 
     def __init__(self, valid: Valid, profile: Profile | None) -> None:
         self._valid, self._profile = valid, profile
@@ -260,5 +260,5 @@ class _Runs:
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"
-            raise Faults([Diagnostic("F606", message, None, help=help_text)])
+            raise Errors([Diagnostic("F606", message, None, help=help_text)])
         return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)

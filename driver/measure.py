@@ -14,11 +14,11 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, sequential
 from ..dsl.modules import local_modules
 from ..model.application import Task
-from ..model.diagnostic import Diagnostic, Faults, listed
+from ..model.diagnostic import Diagnostic, Errors, listed
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.system import System
 from ..networks.onnx.cuts import read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import Loss
 from ..profiling import machine
 from ..profiling.host import host_platform
@@ -52,7 +52,7 @@ class Profiled:
 def profile(
     path: str | Path, *, platform: str = "host", seconds: float = 5.0, report: Report | None = None
 ) -> Profiled:
-    """Measure every task and network of a text on this machine, and store the times beside it. Raises Faults.
+    """Measure every task and network of a text on this machine, and store the times beside it. Raises Errors.
 
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
     """
@@ -75,7 +75,7 @@ def profile(
 
 
 def measure(valid: Valid, *, seconds: float = SHORT, report: Report | None = None) -> Profile:
-    """Run the application on one core and measure every task. Raises Faults when it cannot be built or run."""
+    """Run the application on one core and measure every task. Raises Errors when it cannot be built or run."""
     require_buildable(valid)
     _require_twins(valid)
     if report is not None:
@@ -94,7 +94,7 @@ def measure(valid: Valid, *, seconds: float = SHORT, report: Report | None = Non
     if silent:
         message = f"the stream ended before {listed(silent)} fired once"
         help_text = "a source has to deliver at least one iteration"
-        raise Faults([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
+        raise Errors([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
     return result
 
 
@@ -104,7 +104,7 @@ def without_periods(system: System) -> System:
 
 
 def _require_twins(valid: Valid) -> None:
-    """Measuring here runs everything on a CPU. Raises Faults for what has code for a GPU only."""
+    """Measuring here runs everything on a CPU. Raises Errors for what has code for a GPU only."""
     faults = []
     for task in valid.tasks.values():
         if task.network is None and task.implementation_on("cpu") is None and task.reference is None:
@@ -112,19 +112,19 @@ def _require_twins(valid: Valid) -> None:
             help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
             faults.append(Diagnostic("F610", message, task.span, help=help_text))
     if faults:
-        raise Faults(list(dict.fromkeys(faults)))
+        raise Errors(list(dict.fromkeys(faults)))
 
 
 def run_deployed(system: System, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
     """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
 
-    Raises Faults when it fails.
+    Raises Errors when it fails.
     """
     return run_elsewhere(system, deployed, seconds, strict=strict, paced=not strict)
 
 
 def run_elsewhere(system: System, deployed: Deployed, seconds: float, *, strict: bool, paced: bool) -> Seen:
-    """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Faults when it fails."""
+    """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         write_program(deployed, directory)
@@ -133,7 +133,7 @@ def run_elsewhere(system: System, deployed: Deployed, seconds: float, *, strict:
         except MeasurementFailed as failure:
             places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
             said = str(failure).replace(places[0], "").replace(places[1], "")
-            raise Faults([_failed(system, said)]) from failure
+            raise Errors([_failed(system, said)]) from failure
 
 
 def _failed(system: System, said: str) -> Diagnostic:
@@ -149,7 +149,7 @@ def with_layers(
     """The profile with the layers of every network that could be cut, and what firings and transfers cost here.
 
     It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
-    measured again. Raises Faults; returns what could not be stored.
+    measured again. Raises Errors; returns what could not be stored.
     """
     seconds = LAYERS if seconds is None else seconds
     tasks = {name: t for name, t in valid.tasks.items() if may_be_cut(t)}
@@ -184,11 +184,11 @@ def _layered(
     try:
         chain = read_chain(path, fixed_shapes(task))
         times = layer_times(path, chain, seconds)
-    except NetworkFault:  # nothing that could be cut; it runs as a whole
+    except NetworkError:  # nothing that could be cut; it runs as a whole
         return e
     except Exception as error:  # what ONNX Runtime raises has no common type
         said = str(error).strip().splitlines()[0]
-        raise Faults([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
+        raise Errors([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
     layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
     return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
 

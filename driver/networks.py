@@ -13,12 +13,12 @@ from ..analysis.dataflow.graph import graph_of
 from ..analysis.dataflow.repetition import repetition
 from ..dsl.load import Loaded
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.system import System
 from ..networks.dataflow import by_parts as parts
 from ..networks.dataflow.layerwise import as_sdf
 from ..networks.onnx.cuts import Chain, read_chain
-from ..networks.onnx.interface import NetworkFault
+from ..networks.onnx.interface import NetworkError
 from ..networks.onnx.layers import Cnn
 from ..networks.onnx.read_layers import read_layers
 from ..passes import Staged
@@ -30,15 +30,15 @@ from .check import Checked
 def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
     """An ONNX network as an app of its own: a task per layer, a token per element of its data.
 
-    `by_parts` lets every layer work through its data row by row (networks.dataflow.by_parts). Raises Faults.
+    `by_parts` lets every layer work through its data row by row (networks.dataflow.by_parts). Raises Errors.
     """
     cnn = _layers(path)
     stem = Path(path).stem
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
     try:
         app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
-    except NetworkFault as fault:
-        raise Faults([_as_diagnostic(fault)]) from fault
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
     verdicts, diagnostics = check_app(app)
     system, host = System(stem, str(path), (app,), (), (), {}), host_platform()
     return Checked(Loaded(system, host, ()), Staged(system, host), {name: verdicts}, diagnostics)
@@ -47,11 +47,11 @@ def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
 def _layers(path: str | Path) -> Cnn:
     try:
         return read_layers(Path(path))
-    except NetworkFault as fault:
-        raise Faults([_as_diagnostic(fault)]) from fault
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
 
 
-def _as_diagnostic(fault: NetworkFault) -> Diagnostic:
+def _as_diagnostic(fault: NetworkError) -> Diagnostic:
     return Diagnostic(fault.code, fault.message, None, "", (), fault.help)
 
 
@@ -72,7 +72,7 @@ class NetworkMemory:
 
 
 def network_memory(path: str | Path) -> NetworkMemory:
-    """Least buffers of a network in three ways of running it. Raises Faults."""
+    """Least buffers of a network in three ways of running it. Raises Errors."""
     cnn = _layers(path)
     ours = _least(parts.by_parts(cnn, "Net"))
     printed, overlap, reason = None, 0, ""
@@ -102,27 +102,27 @@ class CutPoint:
 
 
 def network_cuts(path: str | Path) -> tuple[CutPoint, ...]:
-    """Where a network can be cut into stages without parting what becomes one kernel. Raises Faults."""
+    """Where a network can be cut into stages without parting what becomes one kernel. Raises Errors."""
     chain = _chain(path)
     return _cut_points(chain, {x.name: x.macs for x in chain.layers})
 
 
 def measured_cuts(path: str | Path, seconds: float) -> tuple[tuple[CutPoint, ...], LayerTimes]:
-    """The same by time on a CPU of this machine, and the times of the layers. Raises Faults."""
+    """The same by time on a CPU of this machine, and the times of the layers. Raises Errors."""
     chain = _chain(path)
     try:
         times = layer_times(Path(path), chain, seconds)
     except Exception as error:  # what ONNX Runtime raises has no common type
         said = str(error).strip().splitlines()[0]
-        raise Faults([Diagnostic("F606", f"`{path}` does not run: {said}", None)]) from error
+        raise Errors([Diagnostic("F606", f"`{path}` does not run: {said}", None)]) from error
     return _cut_points(chain, times.mean_ns), times
 
 
 def _chain(path: str | Path) -> Chain:
     try:
         return read_chain(Path(path))
-    except NetworkFault as fault:
-        raise Faults([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
+    except NetworkError as fault:
+        raise Errors([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
 
 
 def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:

@@ -48,7 +48,7 @@ def run(
     on_agreed: Callable[[], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
-    """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Faults of the build.
+    """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` checks what tasks
     return at every firing; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
@@ -92,7 +92,7 @@ def test(
     on_built: OnBuilt | None = None,
     report: Report | None = None,
 ) -> Ran:
-    """Build if needed, then run the harness: the program against a sequential reference. Raises Faults of the build."""
+    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
     built = build(path, output, platform=platform, force=force, report=report)
     if on_built is not None:
         on_built(built)

@@ -14,7 +14,7 @@ from ..analysis.dataflow.self_timed import self_timed
 from ..analysis.dataflow.static_order import Schedule, schedule
 from ..analysis.dataflow.static_order import Step as StaticStep
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.profile import Profile
 from ..model.times import AppTimes, Times, times_of
 from ..report.gantt import MOST_BARS, Bar, Chart
@@ -45,15 +45,15 @@ class Shown:
         return {a.name: limits(a, self.valid.verdicts[a.name], self.times.app(a), seconds=seconds) for a in apps}
 
     def charts(self, *, iterations: int) -> list[Chart]:
-        """Self-timed execution of every app. Raises Faults."""
+        """Self-timed execution of every app. Raises Errors."""
         return charts(self.valid, self.times, self.profile, iterations=iterations)
 
 
 def look(path: str | Path, *, platform: str = "host") -> Shown:
-    """Everything that `show` draws. Raises Faults."""
+    """Everything that `show` draws. Raises Errors."""
     valid = check(path, platform=platform).require()
     if not valid.system.apps:
-        raise Faults([Diagnostic("F215", "there is no app to draw", None)])
+        raise Errors([Diagnostic("F215", "there is no app to draw", None)])
     profile, stale = store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
     mapping = place(valid, times) if profile is not None else None
@@ -71,7 +71,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
     """Self-timed execution of every app on its own, from the start; on the mapping once a profile is stored.
 
-    Raises Faults.
+    Raises Errors.
     """
     planned = _planned(valid, times) if profile is not None else None
     orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
@@ -79,7 +79,7 @@ def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: i
 
 
 def _planned(valid: Valid, times: Times) -> Schedule | None:
-    """Who fires what in which order, each app on its own; None where that is too long. Raises Faults."""
+    """Who fires what in which order, each app on its own; None where that is too long. Raises Errors."""
     places = {p.task: p.processors for p in place(valid, times).placements}
     known = firing_means(valid, times)
     orders: dict[str, tuple[StaticStep, ...]] = {}
@@ -100,7 +100,7 @@ def processor_schedules(
 ) -> dict[str, dict[str, str]]:
     """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
 
-    One round in a steady state: after the processors' pipeline has filled. Raises Faults.
+    One round in a steady state: after the processors' pipeline has filled. Raises Errors.
     """
     planned = _planned(valid, times) if checked.ok and profile is not None else None
     found: dict[str, dict[str, str]] = {a.name: {} for a in valid.system.apps}
@@ -130,7 +130,7 @@ def _chart(
     if sum(graph.firings) * iterations > MOST_BARS:
         message = f"{iterations} iterations of `{app.name}` have {sum(graph.firings) * iterations} firings"
         help_text = f"draw fewer with --iterations; at most {MOST_BARS} firings fit"
-        raise Faults([Diagnostic("F605", message, app.span, help=help_text)])
+        raise Errors([Diagnostic("F605", message, app.span, help=help_text)])
     index = {n: i for i, n in enumerate(graph.names)}
     vector = valid.verdicts[app.name].repetition
     lanes = {p: _sequence(steps, app.name, index, vector, iterations) for p, steps in orders.items()}

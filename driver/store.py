@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.diagnostic import Diagnostic, Faults, listed
+from ..model.diagnostic import Diagnostic, Errors, listed
 from ..model.files import read_bytes, reason, replace_file
 from ..model.mapping import Mapping
 from ..model.platform import Platform
@@ -47,12 +47,12 @@ def read_mapping(system: System, platform: Platform) -> tuple[StoredMapping | No
 
 
 def save_mapping(valid: Valid, mapping: Mapping) -> Path:
-    """Write a mapping beside the text. Raises Faults."""
+    """Write a mapping beside the text. Raises Errors."""
     path = mapping_path(valid.system, valid.platform)
     try:
         replace_file(path, mapping.to_json(identity(valid.system, valid.platform)))
     except OSError as error:
-        raise Faults([Diagnostic("F605", f"cannot write `{path}`: {error.strerror}", None)]) from error
+        raise Errors([Diagnostic("F605", f"cannot write `{path}`: {error.strerror}", None)]) from error
     return path
 
 
@@ -80,11 +80,11 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 
 def read_given_profile(path: Path) -> Profile:
-    """A profile that the user named. Raises Faults."""
+    """A profile that the user named. Raises Errors."""
     try:
         return Profile.from_json(read_bytes(path))
     except (OSError, ValueError) as error:
-        raise Faults([Diagnostic("F607", f"cannot read the profile `{path}`: {reason(error)}", None)]) from error
+        raise Errors([Diagnostic("F607", f"cannot read the profile `{path}`: {reason(error)}", None)]) from error
 
 
 def save_profile(valid: Valid, profile: Profile) -> tuple[Diagnostic, ...]:

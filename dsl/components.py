@@ -105,7 +105,7 @@ class Components:
         return None
 
     def check_params(self, params: tuple[s.Param, ...]) -> None:
-        """Faults of a parameter list by itself."""
+        """Errors of a parameter list by itself."""
         seen: dict[str, s.Param] = {}
         for param in params:
             self._unique(param.name, seen, "parameter")

@@ -60,7 +60,7 @@ class Context:
 
     @contextmanager
     def within(self, note: Note | None) -> Iterator[None]:
-        """Faults found inside carry `note`, e.g. the instance whose arguments led there."""
+        """Errors found inside carry `note`, e.g. the instance whose arguments led there."""
         if note is not None:
             self._notes.append(note)
         try:

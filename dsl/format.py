@@ -1,7 +1,7 @@
 """The formatter: one layout for every text, line breaks and comments kept.
 
 A line is indented by the blocks around it, items on one line stand three spaces apart, tokens are spaced by rule.
-Columns that the writer lined up stay lined up, and comments behind code are aligned over neighbouring lines.
+Columns that the writer lined up stay lined up, and comments behind code are aligned over neighboring lines.
 Formatting twice changes nothing more.
 """
 
@@ -12,7 +12,7 @@ from itertools import groupby, pairwise, takewhile
 
 from lark import Token
 
-from ..model.diagnostic import Faults
+from ..model.diagnostic import Errors
 from ..model.span import Span
 from . import syntax as s
 from .parse import Parser, tokens_and_comments
@@ -62,10 +62,10 @@ class Line:
 
 
 def format_text(path: str, text: str) -> str:
-    """The formatted text. Raises Faults when it has syntax errors: nothing is changed then."""
+    """The formatted text. Raises Errors when it has syntax errors: nothing is changed then."""
     specification, faults = Parser().parse(path, text)
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     starts = {(span.line, span.column) for d in specification.declarations for span in _item_starts(d)}
     lines: list[Line | None] = []
     depth = 0
@@ -171,7 +171,7 @@ def _space(left: Token, right: Token, before: Token | None) -> str:
 
 
 def _with_comments(lines: list[Line | None]) -> list[str]:
-    """Comments behind code start in one column over neighbouring lines that have one."""
+    """Comments behind code start in one column over neighboring lines that have one."""
     result: list[str] = []
     width = 0
     for i, line in enumerate(lines):

@@ -9,7 +9,7 @@ from ..model.application import FilePath, Implementation, Network, Port, Task, T
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
-from ..networks.onnx.interface import Border, NetworkFault, NetworkInterface, read_network
+from ..networks.onnx.interface import Border, NetworkError, NetworkInterface, read_network
 from . import syntax as s
 from .code import PythonSymbol
 from .context import Context
@@ -98,7 +98,7 @@ class NetworkBuilder:
                     if kind := types[id(port)]:
                         fixed.update({b.name: kind.shape for b in chosen.get(id(port), ())})
                 interface = read_network(place, fixed, 1 if batch else None)
-        except NetworkFault as fault:
+        except NetworkError as fault:
             self._context.fault(fault.code, fault.message, declaration.file.span, "", (), fault.help)
             return None
         if batch is not None and self._wrong_batch(declaration, interface, batch, place):
@@ -119,7 +119,7 @@ class NetworkBuilder:
                 return True
         try:
             grouped = read_network(place, {}, batch)
-        except NetworkFault as fault:  # it can be read, but not for so many inputs at once
+        except NetworkError as fault:  # it can be read, but not for so many inputs at once
             span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
             self._context.fault("F409", f"`batch {batch}`: {fault}", span, "", (), "leave `batch` out")
             return True

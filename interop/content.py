@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import read_bytes
 
 
 def content(file: Path, code: str) -> bytes:
-    """The bytes of a file. Raises Faults with that code."""
+    """The bytes of a file. Raises Errors with that code."""
     try:
         return read_bytes(file)
     except OSError as error:
-        raise Faults([Diagnostic(code, f"cannot read `{file}`: {error.strerror}", None)]) from error
+        raise Errors([Diagnostic(code, f"cannot read `{file}`: {error.strerror}", None)]) from error

@@ -50,7 +50,7 @@ class Importer:
     """A format that is read. `recognizes` looks at the path, and at the content where that is not enough.
 
     `options` are the fields of a `Request` that mean something to it. `makes` is the ending of what it writes, `key`
-    what that is called in JSON. `read` raises Faults with everything that is wrong.
+    what that is called in JSON. `read` raises Errors with everything that is wrong.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Exported:
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
 
-    `write` gets a source and the name of the app (None: all of them, or the only one). It raises Faults.
+    `write` gets a source and the name of the app (None: all of them, or the only one). It raises Errors.
     """
 
     name: str

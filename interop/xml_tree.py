@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 from xml.parsers import expat
 
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.span import Span
 
 #: Elements inside each other; graph files need about six.
@@ -40,7 +40,7 @@ class Element:
 
 
 def parse(path: str, data: bytes, code: str) -> Element:
-    """The root element. Raises Faults with `code` when this is no XML, or XML that is not read here."""
+    """The root element. Raises Errors with `code` when this is no XML, or XML that is not read here."""
     parser = expat.ParserCreate()
     outside = Element("", {}, [], Span(path, 1, 1, 1, 1))
     opened = [outside]
@@ -78,4 +78,4 @@ def parse(path: str, data: bytes, code: str) -> Element:
 
 
 def _refuse(code: str, message: str, span: Span, help_text: str) -> NoReturn:
-    raise Faults([Diagnostic(code, message, span, "", (), help_text)])
+    raise Errors([Diagnostic(code, message, span, "", (), help_text)])

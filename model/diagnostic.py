@@ -1,4 +1,4 @@
-"""Faults are data: every floor can make one, only the CLI draws it."""
+"""Errors are data: every floor can make one, only the CLI draws it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Diagnostic:
     severity: Severity = "error"
 
 
-class Faults(Exception):
+class Errors(Exception):
     """Raised by a stage that cannot go on; carries everything it found, never a single first fault."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -1,7 +1,7 @@
 """A network in two stages whose cut may move at run time: the word `adapt` on its pin.
 
 In: a task and its pin. Out: two tasks, front and back, that carry the models of several cuts: the one that is pinned
-and its neighbours, a step of work apart. One channel between them carries whatever crosses.
+and its neighbors, a step of work apart. One channel between them carries whatever crosses.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..model.types import TensorType
 from ..networks.onnx.cuts import Chain, read_chain, size
 from ..networks.onnx.split import Stage, split
 
-#: Neighbours on each side of the pinned cut, and how much of the work lies between two of them.
-NEIGHBOURS, STEP = 3, 0.08
+#: Neighbors on each side of the pinned cut, and how much of the work lies between two of them.
+NEIGHBORS, STEP = 3, 0.08
 
 
 def moving(app: Application, task: Task, layer: str) -> Application:
-    """The app with the network in two stages, cut after `layer` at first. Raises SplitFault and NetworkFault."""
+    """The app with the network in two stages, cut after `layer` at first. Raises SplitError and NetworkError."""
     assert task.network is not None
     network = task.network
     path = Path(network.path)
@@ -59,7 +59,7 @@ def _variants(
     whole = done[-1] or 1
     cuts = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
     pinned = names.index(layer)
-    wanted = [done[pinned] / whole + k * STEP for k in range(-NEIGHBOURS, NEIGHBOURS + 1)]
+    wanted = [done[pinned] / whole + k * STEP for k in range(-NEIGHBORS, NEIGHBORS + 1)]
     near = {min(cuts, key=lambda c: abs(done[c] / whole - share)) for share in wanted if 0 < share < 1 and cuts}
     chosen = sorted({*near, pinned})
     parts = [split(path, fixed, 1, (names[c],)) for c in chosen]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.application import Application, Network, Task
-from ..model.diagnostic import Diagnostic, Faults
+from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import KEPT, make_folders, read_bytes, replace_file
 from ..model.json_reader import parse, read
 from ..model.platform import STRONGLY_TYPED
@@ -25,7 +25,7 @@ from .staged import Staged
 if TYPE_CHECKING:
     from ..networks.quantization.quantize import Loss
 
-#: Changes when the same network and data would be quantised differently.
+#: Changes when the same network and data would be quantized differently.
 RULES = 2
 
 
@@ -96,21 +96,21 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
 def _files(root: Path, pattern: str) -> Iterable[Path]:
     try:
         return sorted(p for p in root.glob(pattern) if p.is_file())
-    except (ValueError, NotImplementedError):  # no pattern: said when the network is quantised
+    except (ValueError, NotImplementedError):  # no pattern: said when the network is quantized
         return ()
 
 
 def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) -> None:
-    """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Faults.
+    """Convert the network of a task and keep it, one of 8 bits with its loss. Raises Errors.
 
     For a platform with TensorRT, 8 bits are in its scheme, with the ranges of all tensors in the model; where types
     decide, what is not in 8 bits is in fp16.
     """
-    from ..networks.onnx.interface import Border, NetworkFault
+    from ..networks.onnx.interface import Border, NetworkError
     from ..networks.quantization.calibration import calibration
     from ..networks.quantization.half import in_half, rest_in_half
     from ..networks.quantization.implicit import with_ranges
-    from ..networks.quantization.quantize import CPU, TENSORRT, loss, quantise
+    from ..networks.quantization.quantize import CPU, TENSORRT, loss, quantize
 
     network = task.network
     assert network is not None
@@ -123,14 +123,14 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
     borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
     try:
         samples = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
-        model = quantise(Path(network.path), samples, TENSORRT if tensorrt else CPU)
+        model = quantize(Path(network.path), samples, TENSORRT if tensorrt else CPU)
         if tensorrt >= STRONGLY_TYPED:
             model = rest_in_half(model)
         elif tensorrt:
             model = with_ranges(model, samples)
         found = loss(Path(network.path), model, samples)
-    except NetworkFault as fault:
-        raise Faults([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault
+    except NetworkError as fault:
+        raise Errors([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault
     place = _place(system, network, tensorrt)
     _keep(place, {_name(network, place): model, "loss.json": json.dumps([asdict(x) for x in found]).encode()})
 
@@ -141,4 +141,4 @@ def _keep(place: Path, files: dict[str, bytes]) -> None:
         for name, content in files.items():
             replace_file(place / name, content)
     except OSError as error:
-        raise Faults([Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]) from error
+        raise Errors([Diagnostic("F605", f"cannot write `{place}`: {error.strerror}", None)]) from error

@@ -24,7 +24,7 @@ from .staged import BUILD_ONLY, Staged
 
 if TYPE_CHECKING:
     from ..networks.onnx.interface import Border
-    from ..networks.onnx.split import SplitFault, Stage, StageInput
+    from ..networks.onnx.split import SplitError, Stage, StageInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
 
 
 def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
-    from ..networks.onnx.interface import NetworkFault
-    from ..networks.onnx.split import SplitFault
+    from ..networks.onnx.interface import NetworkError
+    from ..networks.onnx.split import SplitError
 
     network = task.network
     if network is None:
@@ -102,9 +102,9 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     fixed = tuple((t.name, t.type.shape) for t in network.inputs)
     try:
         stages = _stages(str(path), path.stat().st_mtime_ns, fixed, tuple(s.until or "" for s in inner))
-    except SplitFault as fault:
+    except SplitError as fault:
         return _fault(fault, pin, network.file)
-    except NetworkFault as fault:
+    except NetworkError as fault:
         return Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help)
     read = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is None}
     unread = [t.name for t in network.inputs if t.name not in read]
@@ -120,7 +120,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     return stages
 
 
-def _fault(fault: SplitFault, pin: Pin, file: str) -> Diagnostic:
+def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
     """Where the text says what cannot be, and what to do; names of layers may hold anything."""
     from ..networks.onnx.split import NoSuchLayer, OutOfOrder
 

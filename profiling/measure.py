@@ -23,7 +23,7 @@ from ..runtime.command import HUGE_PAGES
 from .host import description, host_hash
 from .identity import implementation_name
 
-#: First firings are slower (caches, lazy initialisation): this share of a task's samples is dropped.
+#: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
 WARM_UP = 0.2
 #: Lines of what a crashed program said.
 LAST_LINES = 10

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .graph import COLOURS, CRITICAL, TooLarge
+from .graph import COLORS, CRITICAL, TooLarge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def _panel(axes: Axes, chart: Chart) -> None:
     from matplotlib.patches import Patch
 
     tasks = list(dict.fromkeys(b.task for b in chart.bars))
-    colour = {t: COLOURS[i % len(COLOURS)] for i, t in enumerate(tasks)}
+    color = {t: COLORS[i % len(COLORS)] for i, t in enumerate(tasks)}
     row = {lane: i for i, lane in enumerate(chart.lanes)}
     end = max((b.end for b in chart.bars), default=1.0) or 1.0
     size, unit = (1.0, "") if chart.unit else _unit(end)
@@ -76,7 +76,7 @@ def _panel(axes: Axes, chart: Chart) -> None:
         shade = 1.0 if bar.iteration % 2 == 0 else 0.55
         narrow = bar.end - bar.start < NARROW * end  # its edges would be all that is seen of it
         axes.barh(
-            row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=colour[bar.task],
+            row[bar.lane], (bar.end - bar.start) / size, left=bar.start / size, height=0.72, color=color[bar.task],
             alpha=shade, edgecolor="#37474f", linewidth=0.0 if narrow else 0.4,
         )  # fmt: skip
     for first, last in _runs(chart):
@@ -95,7 +95,7 @@ def _panel(axes: Axes, chart: Chart) -> None:
     axes.grid(axis="x", color="#cfd8dc", linewidth=0.5)
     axes.set_axisbelow(True)
     if not by_task and len(tasks) <= 16:
-        shown = [Patch(facecolor=colour[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks]
+        shown = [Patch(facecolor=color[t], edgecolor="#37474f", linewidth=0.4, label=t) for t in tasks]
         axes.legend(handles=shown, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -1,4 +1,4 @@
-"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colours.
+"""The graph of a system as a picture: tasks in layers along the data flow, rates at the arrows, mapping as colors.
 
 What limits the speed is drawn in red.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 BOX_HEIGHT = 0.62
 ROW = 1.25
-COLOURS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
+COLORS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9d9d9")
 NEUTRAL = "#eceff1"
 CRITICAL = "#c62828"
 #: Larger graphs are drawn without rates and with smaller boxes; beyond the second limit a picture says nothing.
-MOST_LABELLED, MOST_TASKS = 120, 2000
+MOST_LABELED, MOST_TASKS = 120, 2000
 
 
 class TooLarge(Exception):
@@ -50,7 +50,7 @@ def draw(
 ) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf).
 
-    `processors[task]` colours a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
+    `processors[task]` colors a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
     limits the speed; `notes[definition]` stands below the names of its instances. Raises TooLarge.
     """
     import matplotlib
@@ -70,29 +70,29 @@ def draw(
     axes.set_axis_off()
     top = 0.0
     names = sorted({p for places in processors.values() for p in places})
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    colors = {name: COLORS[i % len(COLORS)] for i, name in enumerate(names)}
     for layout in layouts:
-        layout.draw(axes, top, processors, colours)
+        layout.draw(axes, top, processors, colors)
         top -= layout.height
-    _legend(axes, colours, top)
+    _legend(axes, colors, top)
     axes.set_xlim(-0.8, width + 0.3)
-    axes.set_ylim(top - (0.9 if colours else 0.2), 0.9)
+    axes.set_ylim(top - (0.9 if colors else 0.2), 0.9)
     metadata = {"Date": None} if target.suffix == ".svg" else None
     figure.savefig(target, dpi=130, metadata=metadata)
 
 
-def _legend(axes: Axes, colours: Mapping[str, str], top: float) -> None:
+def _legend(axes: Axes, colors: Mapping[str, str], top: float) -> None:
     from matplotlib.patches import Rectangle
 
     x = 0.0
-    for name, colour in colours.items():
-        axes.add_patch(Rectangle((x, top - 0.35), 0.35, 0.35, facecolor=colour, edgecolor="#455a64", linewidth=0.8))
+    for name, color in colors.items():
+        axes.add_patch(Rectangle((x, top - 0.35), 0.35, 0.35, facecolor=color, edgecolor="#455a64", linewidth=0.8))
         axes.text(x + 0.5, top - 0.18, name, va="center", fontsize=8)
         x += 1.2 + 0.14 * len(name)
 
 
 class _Layout:
-    """Places the tasks of one app: a column per level, rows ordered by their neighbours (barycentre)."""
+    """Places the tasks of one app: a column per level, rows ordered by their neighbors (barycenter)."""
 
     def __init__(self, app: Application, critical: Critical | None, notes: Mapping[str, str]) -> None:
         self._app = app
@@ -107,10 +107,10 @@ class _Layout:
         self._sort()
         self._short = {t.name: t.name.partition(".")[2] for t in app.tasks}
         self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in app.tasks}
-        self._labelled = len(app.tasks) <= MOST_LABELLED
+        self._labeled = len(app.tasks) <= MOST_LABELED
         widest = max(max(map(len, self._short.values())), 0.8 * max(map(len, self._below.values())))
         self._box = max(1.5, 0.135 * widest + 0.5)
-        gap = 2.3 if self._labelled else 1.0
+        gap = 2.3 if self._labeled else 1.0
         self._step = self._box + gap
         self._rows = max(len(c) for c in self._columns.values())
         self.width = len(self._columns) * self._step - gap
@@ -155,15 +155,15 @@ class _Layout:
         return routes
 
     def _sort(self) -> None:
-        neighbours: dict[str, list[str]] = defaultdict(list)
+        neighbors: dict[str, list[str]] = defaultdict(list)
         for c in self._app.channels:
             steps = [c.source, *self._routes[c.name], c.destination]
             for before, after in pairwise(steps):
-                neighbours[after].append(before)
+                neighbors[after].append(before)
         row: dict[str, float] = {}
         for column in sorted(self._columns):
             names = self._columns[column]
-            wanted = {n: [row[m] for m in neighbours[n] if m in row] for n in names}
+            wanted = {n: [row[m] for m in neighbors[n] if m in row] for n in names}
             order = {n: i for i, n in enumerate(names)}
             names.sort(key=lambda n: (sum(wanted[n]) / len(wanted[n]) if wanted[n] else order[n], order[n]))
             offset = (len(names) - 1) / 2
@@ -173,7 +173,7 @@ class _Layout:
         return [c.name for c in self._app.channels if self._column[c.destination] <= self._column[c.source]]
 
     def draw(
-        self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colours: Mapping[str, str]
+        self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colors: Mapping[str, str]
     ) -> None:
         from matplotlib.patches import FancyBboxPatch
 
@@ -190,14 +190,14 @@ class _Layout:
         self._arrows(axes, place, top)
         for task in app.tasks:
             x, y = place[task.name]
-            shown = [colours[p] for p in processors.get(task.name, ())] or [NEUTRAL]
+            shown = [colors[p] for p in processors.get(task.name, ())] or [NEUTRAL]
             part = self._box / len(shown)
             limits = task.name in self._critical.tasks
-            for i, colour in enumerate(shown):
+            for i, color in enumerate(shown):
                 style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
                 axes.add_patch(
                     FancyBboxPatch(
-                        (x + i * part, y - BOX_HEIGHT / 2), part, BOX_HEIGHT, boxstyle=style, facecolor=colour,
+                        (x + i * part, y - BOX_HEIGHT / 2), part, BOX_HEIGHT, boxstyle=style, facecolor=color,
                         edgecolor=CRITICAL if limits else "#37474f",
                         linewidth=2.2 if limits else 1.6 if task.network is not None else 1.0, zorder=3,
                     )
@@ -236,7 +236,7 @@ class _Layout:
             lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
             through = [place[name] for name in self._routes[c.name]]
             limits = c.name in self._critical.channels
-            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labelled else ("", ""), delay, lane, limits)
+            self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labeled else ("", ""), delay, lane, limits)
 
     @staticmethod
     def _offset(names: list[str], name: str) -> float:

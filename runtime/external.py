@@ -71,7 +71,7 @@ class External:
         """
         with self._lock:
             if self._open is None:
-                raise TaskError("not initialised: call init first")
+                raise TaskError("not initialized: call init first")
             ports = self._inputs + self._outputs
             for (_, port), buffer in zip(ports, buffers):
                 if buffer is None:

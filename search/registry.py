@@ -29,7 +29,7 @@ class Search:
     load: Callable[[], Callable[..., Any]]
 
     def run(self, problem: Any, **options: Any) -> Any:
-        """Search. Raises Faults where a search cannot do what is asked."""
+        """Search. Raises Errors where a search cannot do what is asked."""
         return self.load()(problem, **options)
 
 

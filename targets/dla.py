@@ -75,7 +75,7 @@ def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
 def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:
     """What of a network breaks rules of the platform's DLA; of a stage, everything that the whole network breaks.
 
-    Raises NetworkFault for a network that cannot be read.
+    Raises NetworkError for a network that cannot be read.
     """
     whole = network.cut_from or network
     path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)

@@ -44,12 +44,12 @@ def pinned(
         spans = [p.span for p in pins if p.platform == platform.name]
         faults.append(Diagnostic(too_many[0], too_many[1], spans[-1], "", (), too_many[2]))
     for pin in (p for p in pins if p.platform == platform.name):
-        for wanted, neighbours in ((pin.pre, _feeders), (pin.post, _readers)):
-            for neighbour in neighbours(pin.task, apps) if wanted > 1 else ():
-                if tasks[neighbour].replicable:
-                    placements[neighbour] = _spread(tasks[neighbour], placements.get(neighbour), wanted, platform)
+        for wanted, neighbors in ((pin.pre, _feeders), (pin.post, _readers)):
+            for neighbor in neighbors(pin.task, apps) if wanted > 1 else ():
+                if tasks[neighbor].replicable:
+                    placements[neighbor] = _spread(tasks[neighbor], placements.get(neighbor), wanted, platform)
                 else:
-                    message = f"`{neighbour}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
+                    message = f"`{neighbor}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
                     faults.append(Diagnostic("F504", message, pin.span, "", (), "leave `pre` or `post` out"))
     return placements, tuple(faults)
 

@@ -43,7 +43,7 @@ class Hop:
 class Capacities:
     """Channel capacities in tokens by name; `bytes` is what they take, None where a channel has no type.
 
-    What is minimised is the bytes, or the tokens where those are not known: no distribution that does the same has
+    What is minimized is the bytes, or the tokens where those are not known: no distribution that does the same has
     less than `lower` of it. `period` in ns is what they allow, at the most where it is not `exact`.
     """
 
@@ -171,7 +171,7 @@ def analyze(
     progress: Callable[[str], None] | None = None,
     answered: Callable[[Analysis], None] | None = None,
 ) -> Analysis:
-    """Analyse one app. `for_period` also looks for the least buffers that keep the period, `pareto` for the trade-off.
+    """Analyze one app. `for_period` also looks for the least buffers that keep the period, `pareto` for the trade-off.
 
     `overlap` lets firings of one task overlap (auto-concurrency). Each potentially exponential part ends after
     `seconds` with the best it has. `answered` gets what is known whenever an answer has been found.

@@ -29,7 +29,7 @@ MOST_DISTRIBUTIONS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """`capacities` in tokens by channel index; `cost` is what was minimised, and nothing costs less than `lower`.
+    """`capacities` in tokens by channel index; `cost` is what was minimized, and nothing costs less than `lower`.
 
     `period` is what they allow (None where it was not computed), at the most where it is not `exact`. `cut` says why
     the search ended before it was through: the time, or too many distributions to try them all.

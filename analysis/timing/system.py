@@ -4,7 +4,7 @@ In: groups (apps) that are released periodically, their tasks on processors, the
 processor is scheduled, who slows whom down. Out: the same as one frozen value, its faults in words, and the workers
 that execute it. Bounds are in response_time.py, the simulation is in simulate.py.
 
-What is modelled is what generated programs do. A *worker* is a thread bound to one processor. It fires a fixed
+What is modeled is what generated programs do. A *worker* is a thread bound to one processor. It fires a fixed
 sequence of firings, round after round, and waits where the next one has no data, no room for its results, or is not
 released yet; it never takes a later one first. Under `fixed_priority` and `fifo` there is one worker per group and
 processor, under `static_order` one per processor for all groups (two where sources are kept apart). A processor serves
@@ -175,7 +175,7 @@ class Refused(ValueError):
         self.faults = tuple(faults)
 
 
-def utilisation(system: TimedSystem) -> dict[str, Fraction]:
+def utilization(system: TimedSystem) -> dict[str, Fraction]:
     """The share of its time that each processor needs at most in the long run, contention aside."""
     used = {p.name: Fraction(0) for p in system.processors}
     for group in system.groups:

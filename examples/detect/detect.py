@@ -26,7 +26,7 @@ CANDIDATES, MOST = 100, 20  # boxes that are compared, and things that are repor
 
 
 class Camera:
-    """Endless frames of a random scene over which the camera pans, as NV12: brightness, then colours of 2 x 2 pixels.
+    """Endless frames of a random scene over which the camera pans, as NV12: brightness, then colors of 2 x 2 pixels.
 
     The same seed gives the same frames.
     """
@@ -38,7 +38,7 @@ class Camera:
         self.fired = 0
 
     def __call__(self) -> np.ndarray:
-        """Return the next frame, uint8[1080, 1280]: 720 rows of brightness, 360 of colours."""
+        """Return the next frame, uint8[1080, 1280]: 720 rows of brightness, 360 of colors."""
         y, x = (
             2 * (self.fired * step % room) for step, room in ((7, (SCENE - HEIGHT) // 2), (11, (SCENE - WIDTH) // 2))
         )
@@ -62,7 +62,7 @@ def textured(rng: np.random.Generator, side: int, channels: int) -> np.ndarray:
 
 
 def between(large: int, small: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `small` pixels the first of two neighbours among `large`, and how near it is to the second."""
+    """For each of `small` pixels the first of two neighbors among `large`, and how near it is to the second."""
     at = np.clip((np.arange(small) + 0.5) * large / small - 0.5, 0, large - 1.001)
     return at.astype(int), (at % 1).astype(np.float32)
 
@@ -71,7 +71,7 @@ def between(large: int, small: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decode(frame: np.ndarray) -> np.ndarray:
-    """One coloured pixel for 2 x 2 of NV12, uint8[1080, 1280]: float32[3, 360, 640], 0 to 255."""
+    """One colored pixel for 2 x 2 of NV12, uint8[1080, 1280]: float32[3, 360, 640], 0 to 255."""
     luma = frame[:HEIGHT]
     y = luma[::2, ::2].astype(np.uint16)
     for down, right in ((0, 1), (1, 0), (1, 1)):
@@ -96,12 +96,12 @@ def prepare(frame: np.ndarray) -> np.ndarray:
 
 
 def anchors() -> np.ndarray:
-    """Where boxes are before the network shifts them, map by map, cell by cell: centre x and y, width, height."""
+    """Where boxes are before the network shifts them, map by map, cell by cell: center x and y, width, height."""
     found = []
     for cells, sizes in MAPS:
         y, x = (np.mgrid[:cells, :cells] + 0.5) / cells
-        centres = np.stack([x, y], axis=-1)[:, :, None].repeat(len(sizes), axis=2)
-        found.append(np.concatenate([centres, np.broadcast_to(sizes, centres.shape)], axis=-1).reshape(-1, 4))
+        centers = np.stack([x, y], axis=-1)[:, :, None].repeat(len(sizes), axis=2)
+        found.append(np.concatenate([centers, np.broadcast_to(sizes, centers.shape)], axis=-1).reshape(-1, 4))
     return np.concatenate(found).astype(np.float32)
 
 
@@ -118,9 +118,9 @@ def select(boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     chosen = np.flatnonzero(best > SURE)
     chosen = chosen[np.argsort(-best[chosen], kind="stable")[:CANDIDATES]]
     anchor, shift = ANCHORS[chosen], boxes[0, chosen]
-    centre = anchor[:, :2] + 0.1 * shift[:, :2] * anchor[:, 2:]
+    center = anchor[:, :2] + 0.1 * shift[:, :2] * anchor[:, 2:]
     half = 0.5 * anchor[:, 2:] * np.exp(0.2 * shift[:, 2:])
-    corners = np.clip(np.concatenate([centre - half, centre + half], axis=1), 0, 1)
+    corners = np.clip(np.concatenate([center - half, center + half], axis=1), 0, 1)
 
     # How much boxes of one class have in common, of what they cover together.
     low = np.maximum(corners[:, None, :2], corners[:, :2])

@@ -36,7 +36,7 @@ class Graph:
         return out or name
 
     def conv(self, x: str, cin: int, cout: int, size: int = 1, stride: int = 1, group: int = 1, gain: float = 2) -> str:
-        """A convolution with bias; a batch normalisation behind it counts as folded into its weights."""
+        """A convolution with bias; a batch normalization behind it counts as folded into its weights."""
         name = f"conv_{len(self.nodes)}"
         shape = (cout, cin // group, size, size)
         weights = self.rng.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape)

@@ -34,7 +34,7 @@ class Graph:
         return out
 
     def conv(self, x: str, out: str, channels: int, size: int = 3, stride: int = 1, active: bool = True) -> str:
-        """A convolution, and a rectifier unless it is a head; a batch normalisation counts as folded into it."""
+        """A convolution, and a rectifier unless it is a head; a batch normalization counts as folded into it."""
         shape = (channels, self.channels[x], size, size)
         weights = self.rng.normal(0, np.sqrt((2 if active else 100) / np.prod(shape[1:])), shape)
         if self.channels[x] > 3:

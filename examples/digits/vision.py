@@ -39,12 +39,12 @@ class Camera:
         cells = []
         for image in self.images[chosen]:
             scale = rng.uniform(2.5, 3.2)
-            size = 7 * scale  # from the centre of the first glyph pixel to that of the last
+            size = 7 * scale  # from the center of the first glyph pixel to that of the last
             top = (HEIGHT - size) / 2 + rng.uniform(-9, 9)
             left = (CELL - size) / 2 + rng.uniform(-3, 3)
             cells.append(rng.uniform(70, 150) * draw(image, top, left, scale))
         light = rng.uniform(30, 80)
-        slope = rng.uniform(-15, 15, size=2)  # grey levels from the centre to the bottom and to the right edge
+        slope = rng.uniform(-15, 15, size=2)  # grey levels from the center to the bottom and to the right edge
         light = light + slope[0] * np.linspace(-1, 1, HEIGHT)[:, None] + slope[1] * np.linspace(-1, 1, CELL * DIGITS)
         noise = rng.normal(0, rng.uniform(8, 20), size=(HEIGHT, CELL * DIGITS))
         frame = np.hstack(cells) + light + noise
@@ -75,7 +75,7 @@ def flatten(frame: np.ndarray) -> np.ndarray:
 def segment(frame: np.ndarray) -> np.ndarray:
     """Cut the five digits out of a frame, uint8[48, 160].
 
-    Returns float32[5, 1, 1, 28, 28]: each digit centred, background at about 0 and strokes at about 1.
+    Returns float32[5, 1, 1, 28, 28]: each digit centered, background at about 0 and strokes at about 1.
     """
     rest = flatten(frame)
     crops = np.empty((DIGITS, 1, 1, SIDE, SIDE), np.float32)

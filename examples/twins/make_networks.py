@@ -3,7 +3,7 @@
 Usage: python make_networks.py [FOLDER]   (default: beside this file)
 
 Both have the structure of the original (MobileNetV2 1.0, SqueezeNet 1.1), image float32[1, 3, 224, 224] to
-logits float32[1, 1000], and random weights: they take the time of the real networks and recognise nothing.
+logits float32[1, 1000], and random weights: they take the time of the real networks and recognize nothing.
 Needs numpy, onnx and ONNX Runtime. Seeded: every run writes the same weights, but for rounding of the last bias.
 """
 
@@ -52,7 +52,7 @@ class Graph:
         return weights
 
     def conv(self, x: str, cin: int, cout: int, size: int = 1, stride: int = 1, pad: int = 0, group: int = 1) -> str:
-        """A convolution with bias; a batch normalisation behind it counts as folded into its weights."""
+        """A convolution with bias; a batch normalization behind it counts as folded into its weights."""
         name = f"conv_{len(self.nodes)}"
         weight = self.constant(name + ".weight", self.he(x, (cout, cin // group, size, size)))
         bias = self.constant(name + ".bias", self.rng.normal(0, 0.1, cout))

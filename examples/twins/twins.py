@@ -11,7 +11,7 @@ SCENE = 1024  # pixels: height and width of what the camera pans over
 
 
 class Camera:
-    """Endless frames of a coloured random scene, over which the camera pans. The same seed gives the same frames."""
+    """Endless frames of a colored random scene, over which the camera pans. The same seed gives the same frames."""
 
     def __init__(self, seed: int):
         rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from xml.parsers import expat
 
-from ...model.diagnostic import Diagnostic, Faults, Note
+from ...model.diagnostic import Diagnostic, Errors, Note
 from ...model.files import read_bytes
 from ...model.span import Span
 from ..names import listed, shown
@@ -37,7 +37,7 @@ _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 
 @dataclass(slots=True)
 class Collector:
-    """Faults and warnings of one project. What concerns many tasks alike is one warning at the first of them."""
+    """Errors and warnings of one project. What concerns many tasks alike is one warning at the first of them."""
 
     faults: list[Diagnostic] = field(default_factory=list)
     _warnings: list[Diagnostic] = field(default_factory=list)
@@ -94,9 +94,9 @@ class Collector:
         return value * _NS[unit]
 
     def stop(self) -> None:
-        """Raises Faults in the order of the files, if there are any."""
+        """Raises Errors in the order of the files, if there are any."""
         if self.faults:
-            raise Faults(sorted(self.faults, key=_place))
+            raise Errors(sorted(self.faults, key=_place))
 
 
 def _place(d: Diagnostic) -> tuple[str, int, int]:
@@ -144,9 +144,9 @@ def _parts(said: str) -> tuple[str, ...]:
 
 
 def locate(folder: Path) -> Project:
-    """The project in a folder: that of a project, its `NAME.files`, or a `CICTask`. Raises Faults (F720)."""
+    """The project in a folder: that of a project, its `NAME.files`, or a `CICTask`. Raises Errors (F720)."""
     if not os.path.exists(folder):
-        raise Faults([Diagnostic(NOT_HOPES, f"there is no `{folder}`", None)])
+        raise Errors([Diagnostic(NOT_HOPES, f"there is no `{folder}`", None)])
     places = [folder / "CICTask", folder]
     inside = []
     if os.path.isdir(folder):
@@ -156,14 +156,14 @@ def locate(folder: Path) -> Project:
     if len(inside) > 1:
         names = listed(p.stem for p in inside)
         help_text = f"import one of them, such as `{inside[0]}`"
-        raise Faults([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
+        raise Errors([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
     places += [inside[0] / "CICTask"] if inside else []
     places += [folder.with_name(f"{folder.name}.files") / "CICTask"]  # the file of the tool was named
     cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
     if cic is None:
         help_text = "name the folder with `NAME.files`, or a `CICTask` folder with its task.xml"
         message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
-        raise Faults([Diagnostic(NOT_HOPES, message, None, help=help_text)])
+        raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
     around = cic.parent
     # A CICTask on its own: `CICTask/..` may be anything, and is no part of it.
     files = around if around.suffix == ".files" or cic.name == "CICTask" else cic
@@ -181,7 +181,7 @@ def read_xml(path: Path, say: Collector, *roots: str) -> Element | None:
 def _tree(path: str, data: bytes, say: Collector, roots: Sequence[str]) -> Element | None:
     try:
         root = parse(path, data, FAULTY)
-    except Faults as fault:
+    except Errors as fault:
         say.faults += fault.diagnostics
         return None
     if root.tag not in roots:

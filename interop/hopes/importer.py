@@ -55,7 +55,7 @@ class Imported:
         return f"{self.platform}.flow" if self.platform else ""
 
     def given(self, path: str, data: bytes) -> Given:
-        """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises Faults."""
+        """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises Errors."""
         return read_times(path, data, self.times)
 
     def profile(self, hashes: Mapping[str, str], given: Given | None = None) -> Profile:
@@ -69,7 +69,7 @@ class Imported:
 def read(folder: Path, stem: str | None = None) -> Imported:
     """Import the project in a folder; `stem` is that of the file that the text will be in.
 
-    Raises Faults with everything that is wrong.
+    Raises Errors with everything that is wrong.
     """
     project, say = locate(folder), Collector()
     graph = graph_of(project, say)
@@ -103,7 +103,7 @@ def read(folder: Path, stem: str | None = None) -> Imported:
 
 
 def imported(request: Request) -> registry.Imported:
-    """The project of a request as texts, with its times as a profile. Raises Faults."""
+    """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem)
     given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
     name, code = found.stubs

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from statistics import median
 
-from ...model.diagnostic import Diagnostic, Faults, did_you_mean, one_of
+from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
 from ...model.json_reader import parse
 from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
@@ -171,7 +171,7 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
     """Times in a JSON file, `{"TASK": {"cpu": MICROSECONDS, "gpu": ...}}`, in ns.
 
     A kind that is missing cannot run the task. Names are those of `TaskTimes`; a text called `comment` may stand among
-    them. Raises Faults.
+    them. Raises Errors.
     """
 
     def fault(message: str, at: str = "", help_text: str = "") -> Diagnostic:
@@ -183,9 +183,9 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
     try:
         document = parse(data)
     except ValueError as error:
-        raise Faults([fault(f"this is {error}")]) from error
+        raise Errors([fault(f"this is {error}")]) from error
     if not isinstance(document, dict):
-        raise Faults([fault("this holds no times of tasks", help_text=form)])
+        raise Errors([fault("this holds no times of tasks", help_text=form)])
     known = {name for t in times for name in t.names}
     faults: list[Diagnostic] = []
     found: dict[str, dict[str, int]] = {}
@@ -206,5 +206,5 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
             else:
                 found.setdefault(name, {})[kind] = round(value * 1000)
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     return found

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...model.diagnostic import Diagnostic, Faults, closest, did_you_mean, one_of
+from ...model.diagnostic import Diagnostic, Errors, closest, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
 from .libconfig import Broken, Group, Items, Scalar, Setting, Value, parse, quoted, written
@@ -36,7 +36,7 @@ OWN = frozenset({"device_num", *_COUNTS, *_LISTS, "data_type"})
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
 
 
-class NotJedi(Faults):
+class NotJedi(Errors):
     """A file that has nothing of a configuration of JEDI: it may be of another tool."""
 
 
@@ -119,14 +119,14 @@ def settings_of(instance: Instance) -> list[tuple[str, str]]:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 def read(path: str, data: bytes) -> Configuration:
-    """The instances of a file. Raises Faults (F705, F706) with everything that is wrong; NotJedi where nothing fits."""
+    """The instances of a file. Raises Errors (F705, F706) with everything that is wrong; NotJedi where nothing fits."""
     parsed = parse(path, data, "F705")
     configs = parsed.root.get("configs") if parsed.root is not None else None
     inside = configs.value if configs is not None else None
     if parsed.root is None:
-        raise (Faults if b"instances" in data else NotJedi)(parsed.faults)
+        raise (Errors if b"instances" in data else NotJedi)(parsed.faults)
     if isinstance(inside, Broken):
-        raise Faults(parsed.faults)
+        raise Errors(parsed.faults)
     instances = inside.get("instances") if isinstance(inside, Group) else None
     if not isinstance(inside, Group) or instances is None:
         raise NotJedi([*parsed.faults, _no_instances(parsed.root, inside)])
@@ -134,7 +134,7 @@ def read(path: str, data: bytes) -> Configuration:
     reader.unread(s for s in (*parsed.root.settings, *inside.settings) if s.name not in _FRAME)
     found = reader.instances(inside, instances)
     if reader.faults:
-        raise Faults(sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+        raise Errors(sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
     return Configuration(tuple(found), tuple(reader.warnings))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...model.diagnostic import Diagnostic, Faults
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import NetworkPlan, StagePlan, in_words
 from ...model.span import Span
 from ...networks.onnx.interface import Border
@@ -73,7 +73,7 @@ class _Port:
 def read(path: str, data: bytes, target: Path) -> Imported:
     """Import a configuration. `path` is where it stands and what messages show, `target` where the text will be.
 
-    Raises Faults with everything that is wrong; NotJedi where the file has nothing of a configuration.
+    Raises Errors with everything that is wrong; NotJedi where the file has nothing of a configuration.
     """
     configuration = jedi_file.read(path, data)
     names = _names(configuration.instances, Path(path).stem)
@@ -88,7 +88,7 @@ def read(path: str, data: bytes, target: Path) -> Imported:
         apps.append(found.text())
         pins.append(found.pin())
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     mapping = "\n".join(["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""])
     return Imported("\n".join([*apps, BOARD, mapping]), tuple(warnings))
 
@@ -296,18 +296,18 @@ def _plain(value: str) -> bool:
 
 
 def imported(request: Request) -> registry.Imported:
-    """The file of a request as a text. Raises Faults."""
+    """The file of a request as a text. Raises Errors."""
     try:
         found = read(str(request.path), content(request.path, "F705"), request.target)
     except NotJedi as fault:  # tools that are no relatives name their files .cfg, too
         message = f"`{request.path}` is no Darknet network: it does not begin with [net]"
         network = Diagnostic("F402", message, None, help="a .cfg of Darknet describes the layers of a network")
-        raise Faults([network, *fault.diagnostics]) from fault
+        raise Errors([network, *fault.diagnostics]) from fault
     return registry.Imported({request.target.name: found.text}, found.warnings)
 
 
 def exported(source: Source, wanted: str | None) -> Exported:
-    """The apps of a system, or one of them, with its mapping. Raises Faults."""
+    """The apps of a system, or one of them, with its mapping. Raises Errors."""
     # Networks are cut in what was staged; JEDI is told where the whole is cut.
     found = write(source.whole, source.platform, source.mapping, wanted)
     return Exported(found.name, found.text, found.warnings)

@@ -18,7 +18,7 @@ from ...model.json_reader import parse, read
 from ...networks.darknet import convert as darknet
 from ...networks.darknet.cfg import read_sections
 from ...networks.darknet.net import INPUT
-from ...networks.onnx.interface import Border, NetworkFault, read_network
+from ...networks.onnx.interface import Border, NetworkError, read_network
 from .file import Instance
 
 
@@ -98,7 +98,7 @@ def _of_onnx(instance: Instance, onnx: Path, text: Path) -> Known:
     missing = ("", "")
     try:
         border = read_network(onnx, {}, None)
-    except NetworkFault as fault:
+    except NetworkError as fault:
         return Known(file, True, layers=layers, missing=(fault.message, fault.help))
     if layers is None and not instance.onnx:
         again = "write it again from the Darknet network: `flowc import NET.cfg`"
@@ -112,7 +112,7 @@ def _of_darknet(cfg: Path, file: str) -> Known | None:
         if not darknet.is_darknet(cfg):
             return None
         net = darknet.network_of(read_sections(cfg))
-    except NetworkFault:  # its faults are told when it is imported itself
+    except NetworkError:  # its faults are told when it is imported itself
         return None
     borders = ({INPUT: net.input}, net.outputs)
     inputs, outputs = (tuple(Border(t, "float32", (1, *shape)) for t, shape in end.items()) for end in borders)

@@ -14,13 +14,13 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, Faults, closest, one_of
+from ...model.diagnostic import Diagnostic, Errors, closest, one_of
 from ...model.mapping import Mapping, Pin, PinStage, as_pin
 from ...model.platform import Platform
 from ...model.span import Span
 from ...model.system import System
 from ...networks.onnx.cuts import Cut, jedi_allows, read_chain, skips
-from ...networks.onnx.interface import NetworkFault
+from ...networks.onnx.interface import NetworkError
 from ..names import listed, shown
 from .file import BEYOND, BOTH, DARKNET_PATH, DLA, GPU, MODELS, ONNX_PATHS, OWN, Instance, JediStage, text_of
 from .libconfig import Scalar, parse, quoted, written
@@ -42,18 +42,18 @@ class Written:
 
 
 def write(system: System, platform: Platform, mapping: Mapping | None, wanted: str | None) -> Written:
-    """The file for all apps of a system, or for the one that is `wanted`. Raises Faults (F215, F708)."""
+    """The file for all apps of a system, or for the one that is `wanted`. Raises Errors (F215, F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
     if not apps:
         message = f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
         known = one_of(a.name for a in system.apps)
         help_text = f"choose one with --app: {known}" if known else "add `app Name { ... }`"
-        raise Faults([Diagnostic("F215", message, None, "", (), help_text)])
+        raise Errors([Diagnostic("F215", message, None, "", (), help_text)])
     made = [_App(app, platform, _pins(system, platform, mapping)) for app in apps]
     instances = [m.instance() for m in made]
     faults = [d for m in made for d in m.faults]
     if faults:
-        raise Faults(faults)
+        raise Errors(faults)
     remarks = [f"Written by flowc from {shown(PurePosixPath(system.path).name)}, platform {shown(platform.name)}."]
     paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
     name = apps[0].name if len(apps) == 1 else system.stem
@@ -179,7 +179,7 @@ class _App:
             return
         try:
             chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
-        except NetworkFault as fault:
+        except NetworkError as fault:
             self.faults.append(Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help))
             return
         cuts: list[Cut] = [c for c in chain.cuts() if c.layer in after]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...model.diagnostic import Diagnostic, Faults, Note
+from ...model.diagnostic import Diagnostic, Errors, Note
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
@@ -24,10 +24,10 @@ _NUMBERS = 'write whole numbers, one for each phase: "2", "1,3" or "2*1,3"'
 
 
 def find(root: Element) -> tuple[Element, Element]:
-    """The application graph and the graph in it. Raises Faults."""
+    """The application graph and the graph in it. Raises Errors."""
 
-    def refuse(message: str, at: Element, help_text: str) -> Faults:
-        return Faults([Diagnostic("F701", message, at.span, "", (), help_text)])
+    def refuse(message: str, at: Element, help_text: str) -> Errors:
+        return Errors([Diagnostic("F701", message, at.span, "", (), help_text)])
 
     if root.tag != "sdf3":
         raise refuse(f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?")
@@ -48,13 +48,13 @@ def find(root: Element) -> tuple[Element, Element]:
         further = graphs[1][1] if len(graphs) > 1 else applications[1]
         notes = (Note("the first one", graphs[0][0].span),)
         help_text = "leave one graph in the file, and import the others from files of their own"
-        raise Faults([Diagnostic("F702", "this file has several graphs", further.span, "", notes, help_text)])
+        raise Errors([Diagnostic("F702", "this file has several graphs", further.span, "", notes, help_text)])
     return graphs[0]
 
 
 @dataclass(slots=True)
 class Collector:
-    """Faults and warnings of one graph; `span` is its place."""
+    """Errors and warnings of one graph; `span` is its place."""
 
     span: Span
     faults: list[Diagnostic] = field(default_factory=list)
@@ -86,6 +86,6 @@ class Collector:
             return None
 
     def stop(self) -> None:
-        """Raises Faults in the order of the file, if there are any."""
+        """Raises Errors in the order of the file, if there are any."""
         if self.faults:
-            raise Faults(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+            raise Errors(sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))

@@ -63,7 +63,7 @@ class Sdf3Graph:
 
 
 def graph_of(root: Element, processor: str | None) -> tuple[Sdf3Graph, tuple[Diagnostic, ...]]:
-    """The only graph of a file, and warnings. Raises Faults with everything that is wrong with it."""
+    """The only graph of a file, and warnings. Raises Errors with everything that is wrong with it."""
     application, graph = find(root)
     return _Reader(application, graph, processor).read()
 

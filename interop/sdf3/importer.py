@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ...model.diagnostic import Diagnostic, Faults, one_of
+from ...model.diagnostic import Diagnostic, Errors, one_of
 from .. import registry
 from ..content import content
 from ..names import KEYWORDS, capitalised, identifiers, listed, shown
@@ -49,7 +49,7 @@ class _End:
 def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     """Import a graph. Times are those of `processor`, by default of the one that the file marks.
 
-    `path` is what messages and the text's documentation show. Raises Faults with everything that is wrong.
+    `path` is what messages and the text's documentation show. Raises Errors with everything that is wrong.
     """
     graph, warnings = graph_of(parse(path, text, "F701"), processor)
     without = _serial(graph)
@@ -186,19 +186,19 @@ def _arrows(
 
 
 def imported(request: Request) -> registry.Imported:
-    """The file of a request as a text. Raises Faults."""
+    """The file of a request as a text. Raises Errors."""
     found = read(str(request.path), content(request.path, "F701"), request.processor)
     return registry.Imported({request.target.name: found.text}, found.warnings)
 
 
 def exported(source: Source, wanted: str | None) -> Exported:
-    """An app, by default the only one, with the times that `analyze` counts with. Raises Faults."""
+    """An app, by default the only one, with the times that `analyze` counts with. Raises Errors."""
     apps = {a.name: a for a in source.staged.apps}
     if wanted is None and len(apps) == 1:
         wanted = next(iter(apps))
     if wanted is None or wanted not in apps:
         message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
         help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
-        raise Faults([Diagnostic("F215", message, None, help=help_text)])
+        raise Errors([Diagnostic("F215", message, None, help=help_text)])
     times = source.times.app(apps[wanted])
     return Exported(wanted, write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed}))

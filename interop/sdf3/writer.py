@@ -17,7 +17,7 @@ from math import lcm
 from xml.sax.saxutils import quoteattr
 
 from ...model.application import Application, Channel, Port, Task
-from ...model.diagnostic import Diagnostic, Faults
+from ...model.diagnostic import Diagnostic, Errors
 from ..names import identifiers
 
 #: The type of the only processor of an exported file.
@@ -45,12 +45,12 @@ def write(app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: 
     """The SDF3 file of one application.
 
     `times` are nanoseconds by full name of the task, one entry or one per phase; a task that it lacks gets none. With
-    `overlap` the self-edges are left out: SDF3 then lets firings of one task overlap. Raises Faults (F704).
+    `overlap` the self-edges are left out: SDF3 then lets firings of one task overlap. Raises Errors (F704).
     """
     windows = [c for c in app.channels if c.frees]
     if windows:
         help_text = "SDF3 frees what a firing takes; an export for it has to leave sliding windows out"
-        raise Faults(
+        raise Errors(
             Diagnostic("F704", f"`{c.name}` frees other tokens than it takes", c.span, "", (), help_text)
             for c in windows
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...model.diagnostic import Diagnostic, did_you_mean, one_of
 from ...model.files import read_bytes
 from ...model.span import Span
-from ..onnx.interface import NetworkFault
+from ..onnx.interface import NetworkError
 
 #: Names of the section that a .cfg begins with.
 NET = ("net", "network")
@@ -27,7 +27,7 @@ _TRAINING = frozenset(
 )
 
 
-class CfgFaults(NetworkFault):
+class CfgError(NetworkError):
     """Everything that is wrong with a `.cfg`: `diagnostics` with their places, and in `message` a line for each."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -155,7 +155,7 @@ def _number(text: str | None) -> float | None:
 
 
 def is_darknet(path: Path) -> bool:
-    """Does the file begin as a `.cfg` of Darknet? Raises NetworkFault (F401) where it cannot be read."""
+    """Does the file begin as a `.cfg` of Darknet? Raises NetworkError (F401) where it cannot be read."""
     for line in _text(path).split("\n"):
         if _bare(line):
             found = _HEADER.fullmatch(_bare(line))
@@ -166,8 +166,8 @@ def is_darknet(path: Path) -> bool:
 def read_sections(path: Path) -> tuple[Section, ...]:
     """The sections of a `.cfg`, with at least one after the first, which is `[net]`; they share the list of faults.
 
-    Comments stand behind `#`, or on lines that begin with `;`. Raises NetworkFault (F401) where the file cannot be
-    read, and CfgFaults where it is not a network.
+    Comments stand behind `#`, or on lines that begin with `;`. Raises NetworkError (F401) where the file cannot be
+    read, and CfgError where it is not a network.
     """
     faults: list[Diagnostic] = []
     sections: list[Section] = []
@@ -180,7 +180,7 @@ def read_sections(path: Path) -> tuple[Section, ...]:
         if line.startswith("["):
             _begin(line, span, sections, faults)
         elif not sections:
-            raise CfgFaults([Diagnostic("F402", "a line before the first section", span, "", (), "begin with [net]")])
+            raise CfgError([Diagnostic("F402", "a line before the first section", span, "", (), "begin with [net]")])
         else:
             name, equals, value = (part.strip() for part in line.partition("="))
             if name and value:
@@ -197,7 +197,7 @@ def _text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     except OSError as error:
-        raise NetworkFault("F401", f"cannot read `{path}`: {error.strerror}", "check the path") from error
+        raise NetworkError("F401", f"cannot read `{path}`: {error.strerror}", "check the path") from error
 
 
 def _bare(line: str) -> str:
@@ -216,13 +216,13 @@ def _begin(line: str, span: Span, sections: list[Section], faults: list[Diagnost
 def _check_frame(path: Path, sections: Sequence[Section]) -> None:
     if not sections:
         place = Span(str(path), 1, 1, 1, 1)
-        raise CfgFaults([Diagnostic("F402", f"`{path.name}` has no sections", place, "", (), "begin with [net]")])
+        raise CfgError([Diagnostic("F402", f"`{path.name}` has no sections", place, "", (), "begin with [net]")])
     first = sections[0]
     if first.kind not in NET and not first.broken:
         first.refuse(
             f"the first section is [{first.kind}], not [net]", help="width, height and channels stand in [net]"
         )
-        raise CfgFaults(first.faults)
+        raise CfgError(first.faults)
     if len(sections) == 1:
         first.refuse("there is no layer after [net]")
-        raise CfgFaults(first.faults)
+        raise CfgError(first.faults)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import did_you_mean, one_of
-from .cfg import CfgFaults, Section, is_darknet, read_sections
+from .cfg import CfgError, Section, is_darknet, read_sections
 from .layers import OTHERS, RULES
 from .net import INPUT, DarknetNet, Layer, Shape, Unknown
 from .weights import read_weights
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from onnx import ModelProto
 
-__all__ = ["CfgFaults", "is_darknet", "read_darknet"]
+__all__ = ["CfgError", "is_darknet", "read_darknet"]
 #: The oldest in which all operators have their present form: TensorRT 8.0 of JetPack 4 reads it.
 OPSET, IR_VERSION = 13, 7
 #: Elements of a tensor: beyond this a number is a slip, and others would overflow.
@@ -37,7 +37,7 @@ def read_darknet(cfg: Path, weights: Path) -> ModelProto:
     detection layers as they come, and layers that no other reads. `metadata_props` holds, as JSON, what the detection
     layers say (`darknet.yolo_30`), what stands in front of the weights (`darknet.weights`) and the tensors by tkDNN's
     layer numbers (`darknet.tkdnn_layers`). Same files, same bytes.
-    Raises NetworkFault: F401 where the cfg cannot be read, CfgFaults (F402) with everything that is wrong with it, F407
+    Raises NetworkError: F401 where the cfg cannot be read, CfgError (F402) with everything that is wrong with it, F407
     where there are no weights, F402 where these are not those of the cfg.
     """
     net = network_of(read_sections(cfg))
@@ -49,7 +49,7 @@ def read_darknet(cfg: Path, weights: Path) -> ModelProto:
 def network_of(sections: Sequence[Section]) -> DarknetNet:
     """What the sections of a `.cfg` compute; outputs are the heads, and what no layer reads.
 
-    Raises CfgFaults with everything that is wrong. A layer behind a faulty one is checked as far as it does not depend
+    Raises CfgError with everything that is wrong. A layer behind a faulty one is checked as far as it does not depend
     on its shape.
     """
     first, *rest = sections
@@ -63,7 +63,7 @@ def network_of(sections: Sequence[Section]) -> DarknetNet:
     for index, section in enumerate(rest):
         done.append(_layer(index, section, net, done))
     if first.faults:
-        raise CfgFaults(first.faults)
+        raise CfgError(first.faults)
     read = {t for node in net.nodes for t in node.inputs}
     net.outputs = {t: shape for t, shape in done[1:] if shape is not None and (t in net.heads or t not in read)}
     return net

@@ -71,7 +71,7 @@ def _norm(x: Layer, count: int) -> tuple[str, ...]:
 
 
 def _weighted(x: Layer, weights: str, biases: str, norm: Sequence[str], attributes: Mapping[str, Any]) -> None:
-    """With a batch normalisation the biases are its own, behind the scales."""
+    """With a batch normalization the biases are its own, behind the scales."""
     x.add("Conv", "conv", x.tensor, weights, *([] if norm else [biases]), **attributes)
     if norm:
         scales, mean, variance = norm

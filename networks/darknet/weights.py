@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.files import read_bytes
-from ..onnx.interface import LARGEST, NetworkFault
+from ..onnx.interface import LARGEST, NetworkError
 from .net import DarknetNet
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def read_weights(path: Path, net: DarknetNet, cfg: Path) -> tuple[dict[str, np.n
     except OSError as error:
         why = error.strerror
         help_text = f"put `{cfg.stem}.weights` beside the cfg, or name the file with --weights"
-        raise NetworkFault("F407", f"the weights of `{cfg.name}` cannot be read: `{path}`: {why}", help_text) from error
+        raise NetworkError("F407", f"the weights of `{cfg.name}` cannot be read: `{path}`: {why}", help_text) from error
     header, start = _header(path, content)
     if (len(content) - start) % 4:
-        raise NetworkFault("F402", f"`{path.name}` ends inside of a number", "it is truncated: fetch it again")
+        raise NetworkError("F402", f"`{path.name}` ends inside of a number", "it is truncated: fetch it again")
     numbers = np.frombuffer(content, "<f4", offset=start)
     values = {}
     place = 0
@@ -39,27 +39,27 @@ def read_weights(path: Path, net: DarknetNet, cfg: Path) -> tuple[dict[str, np.n
         if left < part.count:
             wanted = f"its {part.what} are {part.count} numbers, {left} are left"
             message = f"`{path.name}` ends in layer `{part.layer}`: {wanted}"
-            raise NetworkFault("F402", message, f"it is truncated, or it belongs to another cfg than `{cfg.name}`")
+            raise NetworkError("F402", message, f"it is truncated, or it belongs to another cfg than `{cfg.name}`")
         values[part.name] = numbers[place : place + part.count].reshape(part.shape)
         place += part.count
         _check(path, cfg, part.layer, part.what, values[part.name])
     if place < len(numbers):
         message = f"`{path.name}` has {len(numbers)} numbers, and the layers of `{cfg.name}` only {place}"
-        raise NetworkFault("F402", message, "it belongs to another cfg: are classes and filters the same?")
+        raise NetworkError("F402", message, "it belongs to another cfg: are classes and filters the same?")
     return values, header
 
 
 def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
     """What is said in front of the weights, and where they begin: the counter of images became longer in 0.2."""
     if len(content) < 16:
-        raise NetworkFault("F402", f"`{path.name}` ({len(content)} bytes) has no header", "fetch it again")
+        raise NetworkError("F402", f"`{path.name}` ({len(content)} bytes) has no header", "fetch it again")
     major, minor, revision = struct.unpack_from("<3i", content)
     # Higher ones mark a layout that nobody has written for long; they also show that this is another kind of file.
     if not all(0 <= v < 1000 for v in (major, minor, revision)):
-        raise NetworkFault("F402", f"`{path.name}` holds no Darknet weights", "fetch it again")
+        raise NetworkError("F402", f"`{path.name}` holds no Darknet weights", "fetch it again")
     long = major * 10 + minor >= 2
     if long and len(content) < 20:
-        raise NetworkFault("F402", f"`{path.name}` ({len(content)} bytes) has no header", "fetch it again")
+        raise NetworkError("F402", f"`{path.name}` ({len(content)} bytes) has no header", "fetch it again")
     (seen,) = struct.unpack_from("<q" if long else "<i", content, 12)
     return {"version": f"{major}.{minor}.{revision}", "images_seen": seen}, 20 if long else 16
 
@@ -75,4 +75,4 @@ def _check(path: Path, cfg: Path, layer: str, what: str, values: np.ndarray[Any,
         wrong = "a negative variance"
     if wrong:
         message = f"`{path.name}` gives layer `{layer}` {wrong}"
-        raise NetworkFault("F402", message, f"it is damaged, or it belongs to another cfg than `{cfg.name}`")
+        raise NetworkError("F402", message, f"it is damaged, or it belongs to another cfg than `{cfg.name}`")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 
 from ...model.application import Application
-from ..onnx.interface import NetworkFault
+from ..onnx.interface import NetworkError
 from ..onnx.layers import Cnn, Edge, Layer, Whole, Window
 from .layerwise import Arrow, application
 
@@ -41,7 +41,7 @@ def by_parts(cnn: Cnn, name: str) -> Application:
     tallest = max(cnn.layers, key=lambda layer: layer.shape[1])
     if tallest.shape[1] > MOST_ROWS:
         message = f"layer `{tallest.name}` of `{cnn.file}` has {tallest.shape[1]} rows: by parts, {MOST_ROWS} at most"
-        raise NetworkFault("F105", message, "leave `--by-parts` out")
+        raise NetworkError("F105", message, "leave `--by-parts` out")
     phases = {layer.name: layer.phases for layer in cnn.layers}
     arrows = []
     for layer in cnn.layers:

@@ -16,7 +16,7 @@ from ..onnx.interface import Border
 from . import limits as dla
 from .limits import Generation, Version
 
-#: What a quantised or converted network flows in; float32 is what it is converted from.
+#: What a quantized or converted network flows in; float32 is what it is converted from.
 TYPES = ("float32", "float16", "int8")
 COMPARISONS = ("Equal", "Greater", "Less")
 
@@ -31,8 +31,8 @@ Broken = Iterator[tuple[str, str]]
 class Layer:
     """A node and what the rules ask of its surroundings.
 
-    `flowing` are the tensors that depend on an input of the network, `constants` initialisers and values of Constant
-    nodes; `before` and `after` are operators of its neighbours, "" where it makes an output of the network.
+    `flowing` are the tensors that depend on an input of the network, `constants` initializers and values of Constant
+    nodes; `before` and `after` are operators of its neighbors, "" where it makes an output of the network.
     """
 
     name: str

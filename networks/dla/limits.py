@@ -106,7 +106,7 @@ COORDINATES = frozenset(
     }
 )
 
-#: GUIDE, local response normalisation.
+#: GUIDE, local response normalization.
 LRN_WINDOWS = (3, 5, 7, 9)
 
 #: OPS, activation: from exactly 0 to at most this.

@@ -3,7 +3,7 @@
 In: a model file, a generation of the DLA, a version of TensorRT, a precision. Out: `Breach`es, the longest legal runs
 of layers, rows of a table. The limits and their sources are in `dla_limits.py`. What to do about a breach is left to
 others, and so is what only the target can tell: its compiler may still refuse a layer (for the size of its
-convolution buffer, for neighbours), so an engine is built without fallback to the GPU to be certain.
+convolution buffer, for neighbors), so an engine is built without fallback to the GPU to be certain.
 
 Each layer is judged as it stands. What TensorRT folds while it builds (shapes, constants) is no layer; an operator
 that can be rebuilt from others is illegal until somebody rebuilds it.
@@ -64,7 +64,7 @@ def breaches(
     """What keeps layers off the DLA: one entry per layer and broken rule, in the order of the file.
 
     `input_shapes` and `batch` fix dynamic dimensions as in `read_network`; `precision` is that of the whole engine.
-    Raises NetworkFault as `read_chain`, ValueError for a precision or a TensorRT that knows no such DLA.
+    Raises NetworkError as `read_chain`, ValueError for a precision or a TensorRT that knows no such DLA.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"a DLA computes in {' or '.join(PRECISIONS)}, not in {precision}")
@@ -101,7 +101,7 @@ def summary(found: Iterable[Breach], shown: int = 3) -> tuple[Row, ...]:
 
 
 def _layers(path: Path, input_shapes: Mapping[str, tuple[int, ...]], batch: int | None) -> Iterator[Layer]:
-    """The layers of `read_chain` with their nodes and neighbours."""
+    """The layers of `read_chain` with their nodes and neighbors."""
     import onnx
 
     chain = read_chain(path, input_shapes, batch)

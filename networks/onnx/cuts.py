@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from .interface import Border, NetworkFault, read_fixed
+from .interface import Border, NetworkError, read_fixed
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
@@ -110,7 +110,7 @@ def cut_points(
     Groups are a Conv, Gemm or MatMul (or a lone BatchNormalization) and what follows it alone: BatchNormalization,
     scale and bias, for a Conv the sum with a skip connection of the same shape, an activation. DequantizeLinear goes
     with its only reader, QuantizeLinear with the layer that it reads. Cuts through tensors of unknown size are left
-    out. Raises NetworkFault as `read_chain`.
+    out. Raises NetworkError as `read_chain`.
     """
     chain = read_chain(path, fixed, batch)
     return tuple(c for c in chain.cuts() if inside_fused or not chain.fused(c.after))
@@ -128,7 +128,7 @@ def jedi_allows(cuts: Sequence[Cut]) -> bool:
     """Is the tuple of cuts (from front to back) feasible for JEDI: does no tensor cross more than one of them?
 
     Kim's thesis, ch. 3.5.1: "If more than one cut-point cuts an arc between two layers, it is considered infeasible",
-    as stages synchronise with their neighbours only. The input of the network counts as made by the first stage.
+    as stages synchronize with their neighbors only. The input of the network counts as made by the first stage.
     """
     return not any(skips(cuts))
 
@@ -173,7 +173,7 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
 
     `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and fixed shapes alone
     is no layer: it goes with the layers that use it.
-    Raises NetworkFault: the faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is
+    Raises NetworkError: the faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is
     not in order or has nothing to compute.
     """
     import onnx
@@ -185,7 +185,7 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
     outputs = tuple(b.name for b in interface.outputs)
     nodes = _needed(_flowing(model.graph, borders, tensors, path.name), outputs)
     if not nodes:
-        raise NetworkFault("F402", f"no output of `{path.name}` depends on an input", "export it again")
+        raise NetworkError("F402", f"no output of `{path.name}` depends on an input", "export it again")
     flow = {*borders, *(t for n in nodes for t in n.output if t)}
     reads = [tuple(dict.fromkeys(t for t in n.input if t in flow)) for n in nodes]
     fused = _fusions(nodes, reads, outputs, tensors)
@@ -223,7 +223,7 @@ def _flowing(graph: Any, inputs: Mapping[str, Border], tensors: Mapping[str, Bor
     for node in graph.node:
         for t in node.input:
             if t not in made:
-                raise NetworkFault("F402", f"`{file}` reads tensor `{t}` before it is made", "export it again")
+                raise NetworkError("F402", f"`{file}` reads tensor `{t}` before it is made", "export it again")
         made.update(node.output)
         drawn = node.op_type in RANDOM
         if drawn or (not flow.isdisjoint(node.input) and shape_value(node, tensors) is None):

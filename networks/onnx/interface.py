@@ -26,7 +26,7 @@ LARGEST = 1 << 31
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-class NetworkFault(Exception):
+class NetworkError(Exception):
     """A reason why a model cannot be imported; `code` is the diagnostic's."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
@@ -72,21 +72,21 @@ def read_network(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | 
 
     `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it is dynamic
     (1 for the shapes of one firing).
-    Raises NetworkFault.
+    Raises NetworkError.
     """
     try:
         there = path.is_file()
     except (OSError, ValueError):  # a path that no file system takes
         there = False
     if not there:
-        raise NetworkFault("F401", f"`{path.name}` does not exist", _who_makes(path))
+        raise NetworkError("F401", f"`{path.name}` does not exist", _who_makes(path))
     return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
 
 
 def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> tuple[NetworkInterface, Any]:
     """The border of a model, and the model itself with the shapes of its inputs put in; external weights stay outside.
 
-    Raises NetworkFault: the faults of `read_network`, and F403 for an input without fixed shape.
+    Raises NetworkError: the faults of `read_network`, and F403 for an input without fixed shape.
     """
     import onnx
 
@@ -99,7 +99,7 @@ def read_fixed(path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | No
             border = borders[value.name]
             if not border.fixed:
                 message = f"input `{border.name}` of `{path.name}` is not fixed: {border}"
-                raise NetworkFault("F403", message, "export it with fixed shapes")
+                raise NetworkError("F403", message, "export it with fixed shapes")
             kind = value.type.tensor_type.elem_type
             value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, border.shape))
     return interface, model
@@ -128,7 +128,7 @@ def _read(
     external = _external(model, file)
     control = sorted({f"{n.op_type}" for n in model.graph.node if n.op_type in CONTROL_FLOW})
     if control:
-        raise NetworkFault(
+        raise NetworkError(
             "F404",
             f"`{file.name}` has control flow ({', '.join(control)})",
             "export it with fixed shapes and constant conditions, so that the branches disappear",
@@ -143,7 +143,7 @@ def _read(
         known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=known, data_prop=True)
     except Exception as error:  # the C++ checker raises its own types
-        raise NetworkFault("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
+        raise NetworkError("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
     inputs = tuple(_border(v) for v in inferred.graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in inferred.graph.output)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
@@ -158,15 +158,15 @@ def _load(file: Path) -> ModelProto:
         content = read_bytes(file, LARGEST)
         model = onnx.load_model_from_string(content)
     except OSError as error:
-        raise NetworkFault("F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path") from error
+        raise NetworkError("F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path") from error
     except DecodeError as error:
         message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
-        raise NetworkFault("F402", message, "fetch or export it again") from error
+        raise NetworkError("F402", message, "fetch or export it again") from error
     if not model.graph.node and not model.graph.output:
-        raise NetworkFault("F402", f"`{file.name}` holds no network", "fetch or export it again")
+        raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
     reason = why_not(model)
     if reason:
-        raise NetworkFault("F402", f"`{file.name}` is not a valid network: {reason}", "export it again")
+        raise NetworkError("F402", f"`{file.name}` is not a valid network: {reason}", "export it again")
     _open_unknown(model)
     return model
 
@@ -194,16 +194,16 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
             place = place.resolve()
             there = place.is_file()
         if not place.is_relative_to(folder):
-            raise NetworkFault(
+            raise NetworkError(
                 "F407", f"`{file.name}` keeps weights outside its folder: {name!r}", "move them beside it"
             )
         if not there:
-            raise NetworkFault("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
+            raise NetworkError("F407", f"weights of `{file.name}` are missing: {name!r}", "copy that file beside it")
     return tuple(sorted(names))
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """All constant tensors of a graph: initialisers, and those in attributes of nodes (also in inner graphs)."""
+    """All constant tensors of a graph: initializers, and those in attributes of nodes (also in inner graphs)."""
     yield from graph.initializer
     for attribute in (a for node in graph.node for a in node.attribute):
         yield attribute.t
@@ -225,14 +225,14 @@ def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
 
 def _border(value: Any) -> Border:
     if not value.type.HasField("tensor_type"):
-        raise NetworkFault("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
+        raise NetworkError("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
     tensor = value.type.tensor_type
     name = type_name(tensor.elem_type).lower()
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
     from ...model.types import DTYPES
 
     if dtype not in DTYPES:
-        raise NetworkFault("F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it")
+        raise NetworkError("F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it")
     if not tensor.HasField("shape"):
         return Border(value.name, dtype, ("?",))
     dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)

@@ -12,7 +12,7 @@ from math import lcm, prod
 from pathlib import Path
 from typing import Any
 
-from .interface import NetworkFault, read_fixed
+from .interface import NetworkError, read_fixed
 from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
 
 
@@ -22,7 +22,7 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
     `fixed` and `batch` fix dynamic dimensions as in `read_network`. What follows from constants and shapes alone is no
     layer. A layer is called after its first output tensor, an output layer `TENSOR:output`. Shapes are those that the
     standard's inference finds; onnxruntime leaves out a last row that `ceil_mode` would make of padding alone.
-    Raises NetworkFault: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
+    Raises NetworkError: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
     contradicts itself or has nothing to compute.
     """
     graph = _Graph(path, fixed, batch)
@@ -54,7 +54,7 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
             layers.append(Layer(name, "output", shape, graph.bytes(tensor), 1, (edge,)))
     kept = _reaching_an_output(layers)
     if not kept:
-        raise NetworkFault("F402", f"no output of `{path.name}` depends on an input", "export it again")
+        raise NetworkError("F402", f"no output of `{path.name}` depends on an input", "export it again")
     return Cnn(kept, str(path))
 
 
@@ -65,7 +65,7 @@ def _layer(
     rule = RULES.get(node.op)
     if rule is _transposed and len(node.result) != len(node.dims(0)):
         # The standard's inference makes a scalar of an output below the size of the input.
-        raise NetworkFault("F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`")
+        raise NetworkError("F403", f"tensor `{name}` of `{graph.file}` has no shape", "give it one with `pads`")
     # Below rank 3 there is one row.
     rules = {i: rule(node, i) if rule and len(node.result) > 2 else None for i in taken}
     by_rows = all(rules.values()) and all(layout(graph.shape(t))[1] == shape[1] for t in outputs)
@@ -118,18 +118,18 @@ class _Graph:
         for n in self.nodes:
             for t in n.inputs:
                 if t not in made:
-                    raise NetworkFault("F402", f"`{self.file}` reads tensor `{t}` before it is made", "export it again")
+                    raise NetworkError("F402", f"`{self.file}` reads tensor `{t}` before it is made", "export it again")
             made.update(n.node.output)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Fixed dimensions. Raises NetworkFault (F403)."""
+        """Fixed dimensions. Raises NetworkError (F403)."""
         dims = self._types.get(tensor, (0, None))[1]
         sizes = tuple(d for d in dims or () if d is not None)
         if dims is None or len(sizes) < len(dims):
             message = f"tensor `{tensor}` of `{self.file}` has no fixed shape"
-            raise NetworkFault("F403", message, "export the network with fixed shapes")
+            raise NetworkError("F403", message, "export the network with fixed shapes")
         if min(sizes, default=0) < 0:
-            raise NetworkFault(
+            raise NetworkError(
                 "F402", f"tensor `{tensor}` of `{self.file}` has a negative dimension", "export it again"
             )
         return sizes
@@ -144,7 +144,7 @@ class _Graph:
 
         kind = self._types[tensor][0]
         if not kind:
-            raise NetworkFault("F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again")
+            raise NetworkError("F403", f"tensor `{tensor}` of `{self.file}` has no type", "export it again")
         return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
 
 

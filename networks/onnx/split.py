@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cuts import Chain, read_chain, shape_value
-from .interface import Border, NetworkFault, read_network
+from .interface import Border, NetworkError, read_network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 LIMIT = 2**31 - 1
 
 
-class SplitFault(ValueError):
+class SplitError(ValueError):
     """A model cannot be split in that way."""
 
 
-class NoSuchLayer(SplitFault):
+class NoSuchLayer(SplitError):
     """`close` are the names of layers that are spelt alike."""
 
     def __init__(self, layer: str, file: str, close: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class NoSuchLayer(SplitFault):
         self.layer, self.file, self.close = layer, file, tuple(close)
 
 
-class OutOfOrder(SplitFault):
+class OutOfOrder(SplitError):
     """A stage would end before the one in front of it."""
 
     def __init__(self, first: str, then: str) -> None:
@@ -46,7 +46,7 @@ class OutOfOrder(SplitFault):
         self.first, self.then = first, then
 
 
-class EmptyStage(SplitFault):
+class EmptyStage(SplitError):
     """No layer is left for a stage (counted from 0) after `layer`."""
 
     def __init__(self, stage: int, layer: str) -> None:
@@ -54,7 +54,7 @@ class EmptyStage(SplitFault):
         self.stage, self.layer = stage, layer
 
 
-class TooManyStages(SplitFault):
+class TooManyStages(SplitError):
     """More stages than layers."""
 
     def __init__(self, stages: int, layers: int, file: str) -> None:
@@ -62,7 +62,7 @@ class TooManyStages(SplitFault):
         self.stages, self.layers, self.file = stages, layers, file
 
 
-class StageTooLarge(SplitFault):
+class StageTooLarge(SplitError):
     """A stage (counted from 0) whose weights do not fit into one ONNX file."""
 
     def __init__(self, stage: int, bytes: int) -> None:
@@ -80,7 +80,7 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`model` is a serialised ONNX model with these inputs and outputs, in this order; it needs no other files.
+    """`model` is a serialized ONNX model with these inputs and outputs, in this order; it needs no other files.
 
     Outputs are what later stages read and the outputs of the network that are made here, the former with fixed shapes.
     """
@@ -98,7 +98,7 @@ def split(
 
     Weights and what is computed from them go to each stage that uses them; what is asked of fixed shapes alone becomes
     a constant. Outputs of the network that follow from constants alone, or are inputs too, are given by the last stage.
-    Raises SplitFault, or NetworkFault: those of `read_chain`, and F403 where a tensor between stages has no fixed shape
+    Raises SplitError, or NetworkError: those of `read_chain`, and F403 where a tensor between stages has no fixed shape
     or a type that numpy does not have.
     """
     import onnx
@@ -244,7 +244,7 @@ class _Whole:
         border = self.chain.tensors.get(tensor)
         if border is None or not border.fixed:
             message = f"tensor `{tensor}` of `{self.chain.file}` has no fixed shape, or a type that numpy does not have"
-            raise NetworkFault("F403", message, "cut the network elsewhere, or export it with fixed shapes")
+            raise NetworkError("F403", message, "cut the network elsewhere, or export it with fixed shapes")
         return border
 
 

@@ -30,11 +30,11 @@ def in_half(model: onnx.ModelProto) -> bytes:
     return content
 
 
-def rest_in_half(quantised: bytes) -> bytes:
+def rest_in_half(quantized: bytes) -> bytes:
     """A model in 8 bits whose scales, and layers between pairs, are in fp16; what goes in and out keeps its type."""
     import onnx
 
-    model = onnx.load_model_from_string(quantised)
+    model = onnx.load_model_from_string(quantized)
     if next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx")) < SCALES:
         model = onnx.version_converter.convert_version(model, SCALES)
     model.ir_version = max(IR, model.ir_version)

@@ -1,7 +1,7 @@
 """Networks in 8 bits for engines that know no Q/DQ layers: they are told which values each tensor takes.
 
-In: a model in 8 bits as `quantise.py` makes them for TensorRT, or a stage of one. Out: the same network without pairs,
-and the ranges of its tensors. That is what TensorRT calls implicit quantisation, and all that a DLA takes before
+In: a model in 8 bits as `quantize.py` makes them for TensorRT, or a stage of one. Out: the same network without pairs,
+and the ranges of its tensors. That is what TensorRT calls implicit quantization, and all that a DLA takes before
 TensorRT 11; who tells the engine is generated code.
 """
 
@@ -70,7 +70,7 @@ def without_pairs(content: bytes) -> tuple[bytes, dict[str, float]]:
     """The network in floating point, and the largest absolute values of its tensors.
 
     Inputs and outputs of 8 bits keep their names and are declared as float32: the engine converts them by their range.
-    What is quantised has the range of its scale, so that pieces of one network agree; where a DLA has one scale for all
+    What is quantized has the range of its scale, so that pieces of one network agree; where a DLA has one scale for all
     that a layer reads and makes, all of it has the largest of the ranges.
     """
     import onnx

@@ -1,4 +1,4 @@
-"""A network in 8 bits: quantised as a whole on calibration data, before it is cut, so that all stages agree on scales.
+"""A network in 8 bits: quantized as a whole on calibration data, before it is cut, so that all stages agree on scales.
 
 In: a model file, and samples of its inputs (`calibration.py`). Out: the bytes of a model with the same inputs and
 outputs, in 8 bits between them, and what it loses. Cutting it is left to `split.py`, telling of the loss to the CLI.
@@ -37,20 +37,20 @@ from math import inf, log10, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..onnx.interface import NetworkFault, read_network
+from ..onnx.interface import NetworkError, read_network
 from ..onnx.order import in_order
 
 if TYPE_CHECKING:
     import numpy as np
 
-#: What ONNX Runtime computes in 8 bits on a CPU. Its quantiser would also take operators that then run in floating
+#: What ONNX Runtime computes in 8 bits on a CPU. Its quantizer would also take operators that then run in floating
 #: point between two conversions, and Softmax, whose results are better off without.
 OPERATORS = (
     *("Conv", "Gemm", "MatMul", "Add", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Resize"),
     *("Concat", "Split", "Slice", "Gather", "Where", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
 )
-#: Layers that TensorRT computes in 8 bits when what they read is quantised; pooling and such follow by themselves.
+#: Layers that TensorRT computes in 8 bits when what they read is quantized; pooling and such follow by themselves.
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add")
 #: A constant of theirs would get one scale for all channels: with one they stay in floating point.
 WITHOUT_CONSTANTS = frozenset({"Add", "Mul", "Gather", "Where"})
@@ -66,7 +66,7 @@ OPSET, IR = 13, 7
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What reads and makes 8 bits. `symmetric`: only what `operators` read is quantised, around 0; biases are not."""
+    """What reads and makes 8 bits. `symmetric`: only what `operators` read is quantized, around 0; biases are not."""
 
     operators: tuple[str, ...]
     symmetric: bool
@@ -96,7 +96,7 @@ class Loss:
         return -20 * log10(self.rms) if self.rms else inf
 
 
-def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU) -> bytes:
+def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Scheme = CPU) -> bytes:
     """The model in 8 bits, with ranges from what it computes on the samples; dynamic dimensions stay dynamic.
 
     Inputs and outputs keep names and types. Layers keep their order and, as far as they are still there, their names,
@@ -108,28 +108,28 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     cut in floating point. Same file, samples and ONNX Runtime, same bytes.
     In the scheme of TensorRT a Relu stays a layer, `NAME.float`. What is read by no layer that computes in 8 bits
     crosses cuts in floating point, and outputs of the network are given out as they are made.
-    Raises NetworkFault: those of `read_network`, and F411 where ONNX Runtime cannot quantise the model.
+    Raises NetworkError: those of `read_network`, and F411 where ONNX Runtime cannot quantize the model.
     """
     import onnx
 
     read_network(path, {}, None)
     whole = onnx.load(str(path))
     if any(n.op_type in PAIR for n in whole.graph.node):
-        raise NetworkFault("F411", f"`{path.name}` is quantised already", "leave `precision` out")
+        raise NetworkError("F411", f"`{path.name}` is quantized already", "leave `precision` out")
     given = (a.t for n in whole.graph.node if n.op_type == "Constant" for a in n.attribute)
     if scheme.symmetric and any(t.data_type == onnx.TensorProto.FLOAT16 for t in (*whole.graph.initializer, *given)):
         message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
-        raise NetworkFault("F411", message, "export it in fp32")
+        raise NetworkError("F411", message, "export it in fp32")
     try:
         with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
-            made, left_out = _quantised(whole, samples, Path(folder), scheme)
+            made, left_out = _quantized(whole, samples, Path(folder), scheme)
     except Exception as error:  # onnx and ONNX Runtime raise types of their own
-        message = f"`{path.name}` cannot be quantised: {_said(error)}"
+        message = f"`{path.name}` cannot be quantized: {_said(error)}"
         help_text = f"check the calibration data; export the network with operator set {OPSET} or later"
-        raise NetworkFault("F411", message, help_text) from error
+        raise NetworkError("F411", message, help_text) from error
     arranged = _Arranged(made.graph, whole.graph, left_out, scheme)
     if not arranged.scales:
-        raise NetworkFault("F411", f"no layer of `{path.name}` runs in 8 bits", "leave `precision` out")
+        raise NetworkError("F411", f"no layer of `{path.name}` runs in 8 bits", "leave `precision` out")
     model = onnx.ModelProto(
         ir_version=max(IR, whole.ir_version),
         producer_name="flowc",
@@ -144,9 +144,9 @@ def quantise(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def loss(path: Path, quantised: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> tuple[Loss, ...]:
-    """What a model loses by quantisation on samples, by output. Raises whatever ONNX Runtime raises on them."""
-    exact, coarse = _session(str(path)), _session(quantised)
+def loss(path: Path, quantized: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> tuple[Loss, ...]:
+    """What a model loses by quantization on samples, by output. Raises whatever ONNX Runtime raises on them."""
+    exact, coarse = _session(str(path)), _session(quantized)
     names = [o.name for o in exact.get_outputs()]
     sums = [_Sum() for _ in names]
     for sample in samples:
@@ -157,7 +157,7 @@ def loss(path: Path, quantised: bytes, samples: Sequence[Mapping[str, np.ndarray
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """What the quantiser logs and prints is about its own means."""
+    """What the quantizer logs and prints is about its own means."""
     import onnxruntime as ort
 
     before = logging.root.manager.disable
@@ -176,10 +176,10 @@ def silence() -> Iterator[None]:
         logging.root.removeHandler(handler)
 
 
-def _quantised(
+def _quantized(
     whole: Any, samples: Sequence[Mapping[str, np.ndarray]], folder: Path, scheme: Scheme
 ) -> tuple[Any, set[str]]:
-    """What the quantiser of ONNX Runtime makes of a model whose constants and normalisations are folded.
+    """What the quantizer of ONNX Runtime makes of a model whose constants and normalizations are folded.
 
     Also the names of those of the scheme's operators that stay in floating point all the same.
     """
@@ -187,7 +187,7 @@ def _quantised(
     import onnxruntime as ort
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
-    prepared, result = folder / "prepared.onnx", folder / "quantised.onnx"
+    prepared, result = folder / "prepared.onnx", folder / "quantized.onnx"
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(prepared)
@@ -202,11 +202,11 @@ def _quantised(
     results = {v.name for v in model.graph.output}
     left_out = set()
     for node in model.graph.node:
-        # Two nodes of one name would confuse the quantiser.
+        # Two nodes of one name would confuse the quantizer.
         node.name = _name(node)
         if node.op_type in WITHOUT_CONSTANTS and not constants.isdisjoint(node.input):
             left_out.add(node.name)
-        # The quantiser would cut off its input for all others too.
+        # The quantizer would cut off its input for all others too.
         if node.op_type in RECTIFIERS and node.input[0] in results:
             left_out.add(node.name)
     # Types of what only ONNX Runtime knows; it does not write them itself.
@@ -229,7 +229,7 @@ def _quantised(
 
 
 def _symmetric(operators: Sequence[str]) -> dict[str, object]:
-    """What TensorRT wants of the quantiser; weights stay in floating point, in front of a pair of their own."""
+    """What TensorRT wants of the quantizer; weights stay in floating point, in front of a pair of their own."""
     return {
         "ActivationSymmetric": True,
         "AddQDQPairToWeight": True,
@@ -282,7 +282,7 @@ class _Sum:
 
 
 class Reader:
-    """What the quantiser asks for samples."""
+    """What the quantizer asks for samples."""
 
     def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
         self._samples = iter(samples)
@@ -292,7 +292,7 @@ class Reader:
 
 
 def _plain(whole: Any) -> Any:
-    """A copy in an operator set that the quantiser can write to, where neither weights nor outputs are inputs."""
+    """A copy in an operator set that the quantizer can write to, where neither weights nor outputs are inputs."""
     import onnx
 
     model = onnx.ModelProto()
@@ -322,7 +322,7 @@ def _name(node: Any) -> str:
 
 
 class _Arranged:
-    """A quantised graph: pairs around data taken out, and put back in so that every cut is a good one.
+    """A quantized graph: pairs around data taken out, and put back in so that every cut is a good one.
 
     `scales` are scale and zero point of each tensor that has a pair.
     """
@@ -375,7 +375,7 @@ class _Arranged:
     def _spare_joined(self) -> None:
         """A layer and the sum behind it are one kernel of TensorRT, unless something stands between them.
 
-        So of what a sum reads, one tensor that a layer with weights makes for it alone is not quantised: the last one.
+        So of what a sum reads, one tensor that a layer with weights makes for it alone is not quantized: the last one.
         """
         readers = Counter(t for n in self._nodes for t in n.input) + Counter(self._results)
         makers = {n.output[0]: k for k, n in enumerate(self._nodes) if n.op_type in WEIGHTED and n.op_type != "Add"}
@@ -459,7 +459,7 @@ class _Arranged:
         for k, node in enumerate(self._nodes):
             for t in node.input:
                 readers.setdefault(t, []).append(k)
-        for k in reversed(range(len(places))):  # the quantiser sorts nodes
+        for k in reversed(range(len(places))):  # the quantizer sorts nodes
             if _name(self._nodes[k]) not in order:
                 behind = (b for t in self._nodes[k].output for b in readers.get(t, ()))
                 places[k] = min((places[b] for b in behind), default=len(order))

@@ -1,4 +1,4 @@
-"""From a mapping that is late to one that is not, and on to lower utilisation: simulated annealing.
+"""From a mapping that is late to one that is not, and on to lower utilization: simulated annealing.
 
 In: a problem. Out: the best assignment found. A step gives a network another candidate, or a task another place. What
 is late is worth as much as it is late, so that small gains count. It begins where response times are short: tasks of a
@@ -14,13 +14,13 @@ from dataclasses import replace
 from math import exp
 
 from .genetic import Best, look
-from .problem import Assignment, JointProblem, Net, utilisations
+from .problem import Assignment, JointProblem, Net, utilizations
 from .relaxed import Relaxed
 
 Progress = Callable[[str], None]
 #: Candidates of a network that are tried, by each of some rules.
 NEAR = 25
-#: Temperatures at the start: of lateness, and of utilisation.
+#: Temperatures at the start: of lateness, and of utilization.
 LATE, USED = 0.03, 0.01
 #: After so many steps in a row that were looked at before, there is nothing new.
 KNOWN = 300
@@ -164,7 +164,7 @@ def _changed(problem: JointProblem, here: Assignment, liked: list[list[int]], rn
 
 def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> Assignment | None:
     """A task of the busiest processor to where it does the least harm; None if no move helps that processor."""
-    used = utilisations(problem, here)
+    used = utilizations(problem, here)
     busiest = max(used, key=lambda p: used[p])
     moves = []
     for t, item in enumerate(problem.items):

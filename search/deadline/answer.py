@@ -42,7 +42,7 @@ def mapping_of(
         placements=tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True)),
         predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.teams),
         networks=tuple(_plan(problem, found, n) for n in range(len(problem.nets))),
-        utilization=tuple((p, float(u)) for p, u in verdict.utilisation.items()),
+        utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
         bound=None if outcome.bound is None else float(outcome.bound),
     )

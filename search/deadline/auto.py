@@ -18,7 +18,7 @@ from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import relax
 
 Progress = Callable[[str], None]
-#: Up to this utilisation of the busiest processor, fewer processors are worth more than balance.
+#: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
 HEURISTIC = 0.2
@@ -32,10 +32,10 @@ EXACT, FAR = 0.7, 1.02
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`bound` holds for the maximum utilisation of all assignments (of the candidates given); None if unknown.
+    """`bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
 
     `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
-    utilisation that was found, where fewer processors were preferred to it.
+    utilization that was found, where fewer processors were preferred to it.
     """
 
     search: str

@@ -1,4 +1,4 @@
-"""The least maximum utilisation, proved: integer programming for tasks, stages and candidates together.
+"""The least maximum utilization, proved: integer programming for tasks, stages and candidates together.
 
 In: a problem. Out: the best assignment that meets all deadlines, and a bound that no assignment goes below. OR-Tools'
 CP-SAT chooses; where the response-time bound says no, what made a group late is forbidden and it chooses again (lazy
@@ -28,7 +28,7 @@ PATIENCE = 20
 CLOSE = Fraction(1, 10_000)
 #: Threads of the solver: its answers depend on their number, so it is not that of the machine.
 WORKERS = 4
-#: Utilisations are counted in this unit, rounded up: 1e-7.
+#: Utilizations are counted in this unit, rounded up: 1e-7.
 UNIT = 10**7
 
 
@@ -55,7 +55,7 @@ def solve(
     hint: Assignment | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Optimum:
-    """Minimise the maximum utilisation under engine limits and deadlines within `budget` seconds.
+    """Minimize the maximum utilization under engine limits and deadlines within `budget` seconds.
 
     First among the candidates that the relaxed problem likes best, then, for the proof, among all that could be in a
     better answer: those whose choice alone would not raise the bound above what was found. `hint` has to be feasible.
@@ -88,7 +88,7 @@ def solve(
         if better and (found is None or part.verdict.maximum < found.maximum):  # type: ignore[union-attr]
             best, found = part.assignment, part.verdict
             if progress is not None and found is not None:
-                progress(f"exact: maximum utilisation {float(found.maximum):.4f}, at least {float(bound):.4f}")
+                progress(f"exact: maximum utilization {float(found.maximum):.4f}, at least {float(bound):.4f}")
         if whole and (part.proved or part.infeasible):
             # What was left out could not have been better either.
             return Optimum(best, found, found.maximum if found else bound, found is not None, refused, found is None)
@@ -239,9 +239,9 @@ class _Model:
                 self._model.add_hint(self._item[t, q], q == names[p])
 
     def _renamed(self, assignment: Assignment) -> dict[str, str]:
-        from .problem import utilisations
+        from .problem import utilizations
 
-        used = utilisations(self._problem, assignment)
+        used = utilizations(self._problem, assignment)
         pinned = set(self._problem.pins.values())
         names = {p: p for p in self._problem.processors}
         for pool in self._problem.platform.pools:

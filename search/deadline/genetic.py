@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Best:
-    """The best so far: feasible ones by maximum utilisation, others by how much they violate."""
+    """The best so far: feasible ones by maximum utilization, others by how much they violate."""
 
     assignment: Assignment | None = None
     verdict: Verdict | None = None
@@ -77,7 +77,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
 
 
 def look(problem: JointProblem, assignment: Assignment, best: Best) -> float:
-    """Bound the response times of an assignment, once; its value: maximum utilisation, or 2 and its violation."""
+    """Bound the response times of an assignment, once; its value: maximum utilization, or 2 and its violation."""
     known = best.seen.get(assignment)
     if known is not None:
         return known
@@ -171,7 +171,7 @@ def baseline(
 ) -> Best:
     """One after the other: networks as if there were no tasks, then tasks around them.
 
-    What the thesis compares with: both searches minimise the utilisation of what they see.
+    What the thesis compares with: both searches minimize the utilization of what they see.
     """
     import numpy as np
 
@@ -259,7 +259,7 @@ def _evolve(
 
 
 def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, until: float) -> np.ndarray:
-    """Maximum utilisation; 2 and more for what breaks a limit or, as far as is known, a deadline."""
+    """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a deadline."""
     import numpy as np
 
     problem = placer.problem
@@ -304,7 +304,7 @@ def _crossed(genes: np.ndarray, parents: tuple[np.ndarray, np.ndarray], rng: np.
 
 
 def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Generator) -> None:
-    """Another candidate for one network: any, or a neighbour on the front."""
+    """Another candidate for one network: any, or a neighbor on the front."""
     import numpy as np
 
     if not choices.shape[1]:

@@ -1,7 +1,7 @@
 """Places for a whole population of candidate choices at once: stages first, then the other tasks, greedily.
 
-In: for each individual a candidate per network. Out: processors and utilisations. This is Algorithm 7 of Kim's thesis,
-in arrays over all individuals: 2048 of them take milliseconds. Read literally, its line 13 stores the utilisation of a
+In: for each individual a candidate per network. Out: processors and utilizations. This is Algorithm 7 of Kim's thesis,
+in arrays over all individuals: 2048 of them take milliseconds. Read literally, its line 13 stores the utilization of a
 kind's busiest core as that of the chosen one; here the chosen core gets its own. Stages go longest first to the least
 busy processor of their kind; the paper deals them out in turn, which two long and two short ones can make worse.
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placed:
-    """Per individual: `used[i, p]` utilisation of processor p, `steps[i, n, s]` and `items[i, t]` processor numbers
+    """Per individual: `used[i, p]` utilization of processor p, `steps[i, n, s]` and `items[i, t]` processor numbers
     (-1 for none), `engines[i]` by how many engines limits are exceeded."""
 
     used: np.ndarray
@@ -68,14 +68,14 @@ class Placer:
         self._order = sorted(range(len(problem.items)), key=lambda t: (-max(self._works(t, False).values()), t))
 
     def _works(self, item: int, at_home: bool) -> dict[int, float]:
-        """Utilisation of an item on each processor that it may go to."""
+        """Utilization of an item on each processor that it may go to."""
         it = self.problem.items[item]
         places = self.problem.at_home(it) if at_home else self.problem.places(it)
         return {self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group]) for p in places}
 
     @cached_property
     def _item_works(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """For free tasks and for those at home, per item: the processors that it may go to, its utilisation there."""
+        """For free tasks and for those at home, per item: the processors that it may go to, its utilization there."""
         found = []
         for at_home in (False, True):
             works = [self._works(item, at_home) for item in range(len(self.problem.items))]
@@ -87,7 +87,7 @@ class Placer:
         return self._item_works[0][item][0]
 
     def stages(self, choices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Utilisations, processors of stages, and engines over their limits."""
+        """Utilizations, processors of stages, and engines over their limits."""
         numpy = self._np
         count, nets = choices.shape
         used = numpy.zeros((count, len(self.problem.processors)))

@@ -2,7 +2,7 @@
 
 In: groups of tasks and networks, with worst-case times per kind of processor, and the processors. A network is used as
 one of its candidates: a row of stages on kinds of processors. Out: for an assignment (a candidate for each network, a
-processor for each task and stage), the utilisation of every processor, and whether every group meets its deadline in
+processor for each task and stage), the utilization of every processor, and whether every group meets its deadline in
 the worst case. What decides is the bound of `analysis.timing.response_time`, for the schedulers that programs use.
 """
 
@@ -191,7 +191,7 @@ class Verdict:
     `conditional` groups rest on estimated times.
     """
 
-    utilisation: Mapping[str, Fraction]
+    utilization: Mapping[str, Fraction]
     response_ns: Mapping[str, Fraction | None]
     late: tuple[str, ...]
     engines: tuple[str, ...]
@@ -204,11 +204,11 @@ class Verdict:
 
     @property
     def maximum(self) -> Fraction:
-        """Utilisation of the busiest processor: what is minimised (equation 5.2 of Kim's thesis)."""
-        return max(self.utilisation.values())
+        """Utilization of the busiest processor: what is minimized (equation 5.2 of Kim's thesis)."""
+        return max(self.utilization.values())
 
 
-def utilisations(problem: JointProblem, assignment: Assignment) -> dict[str, Fraction]:
+def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fraction]:
     """The share of its time that each processor needs in the worst case."""
     used = dict.fromkeys(problem.processors, Fraction(0))
     for net, choice, places in zip(problem.nets, assignment.choice, assignment.steps, strict=True):
@@ -267,12 +267,12 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 
 
 def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
-    """Utilisations, limits, and the bound on every group's response time. Raises Refused for what has no bound.
+    """Utilizations, limits, and the bound on every group's response time. Raises Refused for what has no bound.
 
     With `patience`, as searches have it, response times of groups that are late by more than that factor are rough
     (`response_times`), and where a processor is overloaded nobody has any. Without it each group has its own.
     """
-    used = utilisations(problem, assignment)
+    used = utilizations(problem, assignment)
     responses: Mapping[str, Fraction | None]
     if patience is not None and max(used.values()) > 1:
         responses = {t.name: None for t in problem.teams}

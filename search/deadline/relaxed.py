@@ -1,4 +1,4 @@
-"""A bound on the maximum utilisation in no time: the same problem with fractions of candidates and tasks.
+"""A bound on the maximum utilization in no time: the same problem with fractions of candidates and tasks.
 
 In: a problem. Out: a bound that no assignment goes below, and for every candidate by how much the bound rises if it is
 chosen at least (its reduced cost). Processors of a pool are one, with as much time as all of them.
@@ -18,7 +18,7 @@ SAFETY = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """`bound` for the maximum utilisation; `rises[n][c]` adds to it when net n uses candidate c."""
+    """`bound` for the maximum utilization; `rises[n][c]` adds to it when net n uses candidate c."""
 
     bound: float
     rises: tuple[tuple[float, ...], ...]

@@ -1,7 +1,7 @@
 """The search `exact`: the optimal contiguous partition alone, as it stands in the model of times.
 
 In: a problem. Out: the best of the optimal partitions for one stage, two stages, and so on, with the other tasks around
-it (`best_partitions`). It generalises the search of the paper on pipelining with TVM (IEEE Access 11, 2023, Algorithm
+it (`best_partitions`). It generalizes the search of the paper on pipelining with TVM (IEEE Access 11, 2023, Algorithm
 1) and answers for throughput, latency or energy. Nothing is run but the winner, once, where a way to run is given.
 
 `Effort.optimal` says: no contiguous partition of the network into up to four stages, each on a processor or on all of

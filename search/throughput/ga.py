@@ -26,7 +26,7 @@ from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
 from .jedi import maximized
-from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, Setting, neighbours, options, spread
+from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, Setting, neighbors, options, spread
 from .partition import MOST_STAGES, Objective, Place
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
@@ -105,7 +105,7 @@ class Space:
         for name, network in problem.networks.items():
             places = tuple(auto.places(problem, network))
             at = len(self.high)
-            self._parts.append(_Part(name, network, places, *neighbours(problem, name), at))
+            self._parts.append(_Part(name, network, places, *neighbors(problem, name), at))
             cuts = len(network.costs.cuts)
             self.cuts |= {*range(at + CUTS, at + PLACES)}
             most = max((self._counts.get(p, 1) for place in places for p in place.processors), default=1)

@@ -5,7 +5,7 @@ a way to run mappings is given, the answer runs beside the plain ways that it ha
 works on each network in turn with the others as they are then (whole at first), and refuses other objectives than
 throughput.
 
-A chromosome has one gene per group of layers between neighbouring cut points, as flowc cuts nowhere else (what is one
+A chromosome has one gene per group of layers between neighboring cut points, as flowc cuts nowhere else (what is one
 kernel stays together), and the gene is a processor. In the thesis it is a CPU core, and the first cores hand their
 layers to the GPUs; here the GPU stands for the core that drives it. The plan has a stage for every run of genes on one
 processor, however many these are: flowc runs the stages of a processor in one static order.
@@ -53,7 +53,7 @@ def search(
     measure: Measure | None = None,
     objective: Objective = "throughput",
 ) -> Mapping:
-    """The balanced mapping, or a plain one where that is better. Raises Faults for other objectives."""
+    """The balanced mapping, or a plain one where that is better. Raises Errors for other objectives."""
     import numpy
 
     only_throughput("ga-balance", objective)

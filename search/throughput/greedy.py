@@ -16,12 +16,12 @@ from ...analysis.dataflow.order import components, levels, task_graph
 from ...model.application import Application, Task
 from ...model.mapping import Mapping
 from ...model.mapping import Placement as Placed
-from .problem import UTILISATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
+from .problem import UTILIZATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
 
 #: A more complicated shape has to promise this much.
 CLEARLY = 0.9
-#: Below this utilisation no balance is needed.
-RELAXED = 0.6 * UTILISATION
+#: Below this utilization no balance is needed.
+RELAXED = 0.6 * UTILIZATION
 #: Python tasks of different threads hand the interpreter to each other; measured on examples/digits: 1.2 to 1.4.
 CONTENTION = 1.3
 

@@ -11,7 +11,7 @@ run twice: the thesis builds no engine twice. What it leaves open, and how it is
 
 - "until the performance is not improved anymore": runs scatter, so that a parameter has to gain 1 %.
 - The threshold T is "reduced in a greedy fashion until the local search is executed for a certain number of tuples":
-  from 0.9 in steps of 0.1, until there were K. Utilisation is that of the last stage's processor.
+  from 0.9 in steps of 0.1, until there were K. Utilization is that of the last stage's processor.
 - The allowed loss of the fine-tuner is 1 % of the best value, over all steps together and not for each one.
 - A stage mapped to several processors counts its streams on each of them, the thesis in total (4 for two DLAs).
 - Nothing is drawn: the initial tuple balances the profile instead of being random, so that the seed has no effect.
@@ -36,7 +36,7 @@ GAIN = 0.01
 LOSS = 0.01
 #: Tuples that the global search keeps, and from how many of them local searches begin; one for a warm start.
 KEPT = 10
-#: Thresholds of utilisation, tried in turn until there were enough local searches.
+#: Thresholds of utilization, tried in turn until there were enough local searches.
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 
 
@@ -52,8 +52,8 @@ def search(
 ) -> Mapping:
     """The best configuration of JEDI's kind, never worse than option E or frames in turn; deterministic.
 
-    `start` is a plan found for a neighbour (another input size or batch): a warm start, with K = 1 (ch. 3.6.5).
-    Raises Faults for other objectives.
+    `start` is a plan found for a neighbor (another input size or batch): a warm start, with K = 1 (ch. 3.6.5).
+    Raises Errors for other objectives.
     """
     only_throughput("jedi", objective)
     if not problem.networks:
@@ -89,7 +89,7 @@ def _networks(
 
 
 def _cuts_of(start: NetworkPlan, network: Divisible) -> tuple[int, ...] | None:
-    """The cut-point tuple of a neighbour, or None where its layers are not those of this network."""
+    """The cut-point tuple of a neighbor, or None where its layers are not those of this network."""
     ends = [s.until for s in start.stages[:-1]]
     known = {name: k for k, name in enumerate(network.layers, 1)}
     return tuple(known[e] for e in ends if e is not None) if all(e in known for e in ends) else None
@@ -178,7 +178,7 @@ def fine_tuned(bench: Bench, begin: Setting) -> Setting:
 
 def _said(name: str, best: Setting, tuned: Setting, count: int, tuples: int, keep: int) -> str:
     pre, post, buffers, *streams = tuned.numbers
-    begun = "" if keep > 1 else ", from the cuts of a neighbour (K = 1)"
+    begun = "" if keep > 1 else ", from the cuts of a neighbor (K = 1)"
     given = f"; the fine-tuner gave up at most {LOSS:.0%} for fewer of them" if tuned.numbers != best.numbers else ""
     return (
         f"`{name}`: the best of {count} mapping options is {tuned.option.name}, after {tuples} cut-point tuples of "

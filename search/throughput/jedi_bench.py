@@ -110,7 +110,7 @@ class Bench:
 
     def __init__(self, problem: Problem, task: str, rest: Iterable[NetworkPlan], trials: Trials) -> None:
         self.network = problem.networks[task]
-        self.before, self.behind = neighbours(problem, task)
+        self.before, self.behind = neighbors(problem, task)
         self._problem, self._task, self._rest, self._trials = problem, task, tuple(rest), trials
 
     @property
@@ -136,7 +136,7 @@ class Bench:
         """Time between frames in ns. Raises Over."""
         return self._trials.value(self.design(s))
 
-    def utilisation(self, s: Setting) -> float:
+    def utilization(self, s: Setting) -> float:
         """How busy the processors of the last stage are, on average. Raises Over.
 
         The thesis looks at the GPU; its author expects the heuristic to be adapted where other processors can be seen.
@@ -149,7 +149,7 @@ class Bench:
         return sum(busy.get(p, 0.0) for p in last) / len(last)
 
     def feasible(self, option: Option, cuts: tuple[int, ...]) -> bool:
-        """May a network be cut there? JEDI's rule: no tensor crosses two cuts, as stages synchronise with neighbours.
+        """May a network be cut there? JEDI's rule: no tensor crosses two cuts, as stages synchronize with neighbors.
 
         TensorRT moves a layer that a DLA cannot run to the GPU (GPU fallback); here such a tuple is infeasible.
         """
@@ -186,7 +186,7 @@ class Bench:
         return (most[PRE], most[POST], max(most[BUFFERS], *lanes), *streams)
 
 
-def neighbours(problem: Problem, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def neighbors(problem: Problem, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tasks in front of a network and those behind it, where all of them may have more threads; else none.
 
     What keeps state, is pinned, is a network itself or stands in a cycle cannot have more.

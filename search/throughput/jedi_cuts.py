@@ -57,7 +57,7 @@ class Explorer:
     def search(self, threshold: float, *, local: bool) -> int:
         """The global search; with `local` also the local one around the best tuples. Raises Over.
 
-        Below the `threshold` of utilisation the last stage's processor gets more layers; otherwise every cut moves
+        Below the `threshold` of utilization the last stage's processor gets more layers; otherwise every cut moves
         alone, and all move together. Returns from how many tuples local searches have begun so far.
         """
         if self._first is None:
@@ -78,7 +78,7 @@ class Explorer:
         self.searched[cuts] = value = self._bench.run(setting)
         self._update(setting, value)
         wanted = local and cuts not in self._localised and cuts in self._top()
-        if wanted and self._bench.utilisation(setting) >= threshold:
+        if wanted and self._bench.utilization(setting) >= threshold:
             self._localised.add(cuts)
             self._local(setting, value)
         return value
@@ -88,7 +88,7 @@ class Explorer:
 
     def _policies(self, cuts: Cuts, threshold: float) -> Iterator[Policy]:
         every = range(len(cuts))
-        if self._bench.utilisation(self._at(cuts)) < threshold:
+        if self._bench.utilization(self._at(cuts)) < threshold:
             main = self._option.main
             yield from (((k,), 1) for k in every if k in main and k + 1 not in main)
             yield from (((k,), -1) for k in every if k + 1 in main and k not in main)
@@ -165,10 +165,10 @@ class Explorer:
                     near = [*at[:k], at[k] + step, *at[k + 1 :]]
                     inside = near[0] >= 0 and near[-1] < len(self._sampled)
                     if inside and all(a < b for a, b in pairwise(near)):
-                        neighbour = tuple(self._sampled[i] for i in near)
-                        if neighbour not in seen and len(seen) < NEARBY:
-                            seen.add(neighbour)
-                            queue.append(neighbour)
+                        neighbor = tuple(self._sampled[i] for i in near)
+                        if neighbor not in seen and len(seen) < NEARBY:
+                            seen.add(neighbor)
+                            queue.append(neighbor)
         return None
 
     def _balanced(self) -> Cuts:

@@ -1,7 +1,7 @@
 """The best way to cut one network into stages and to give each stage a processor, proved by enumeration with bounds.
 
 In: times (or energies) of layers per processor, where cuts may be, and what a cut costs. Out: the optimal partition for
-throughput, latency or energy. This generalises Algorithm 1 of the paper on pipelining with TVM on a Jetson TX2 (IEEE
+throughput, latency or energy. This generalizes Algorithm 1 of the paper on pipelining with TVM on a Jetson TX2 (IEEE
 Access 11, 2023: two stages, one processor each) to k stages in any order of processors, where a processor that has
 several stages counts their sum: the paper's equation (3) takes the largest stage and would call the others free.
 

@@ -19,7 +19,7 @@ LINK = "next stage"
 #: Of its threads' time, what a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two cores: 0.85 to 0.95).
 THREADS = 0.9
 #: Load of a processor that periodic apps use fully (see `loads`).
-UTILISATION = 1e7
+UTILIZATION = 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ class Problem:
 
 
 def scale(app: Application) -> float:
-    """Periodic apps are compared by utilisation, scaled so that it stands beside the times of the others."""
-    return 1.0 if app.period_ns is None else UTILISATION / float(app.period_ns)
+    """Periodic apps are compared by utilization, scaled so that it stands beside the times of the others."""
+    return 1.0 if app.period_ns is None else UTILIZATION / float(app.period_ns)
 
 
 def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
-    """Busy ns of each processor per iteration; for periodic apps its utilisation times UTILISATION.
+    """Busy ns of each processor per iteration; for periodic apps its utilization times UTILIZATION.
 
     Threads of a network keep the processors after its own busy as well.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
-from ...model.diagnostic import Diagnostic, Faults
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Effort, Mapping, NetworkPlan, Placement
 from . import auto
 from .contest import Contest, Entry
@@ -60,7 +60,7 @@ class Trials:
         return self._contest is not None
 
     def run(self, design: Design) -> Entry:
-        """The design with its first run. Raises Over, and the Faults of the first of all runs."""
+        """The design with its first run. Raises Over, and the Errors of the first of all runs."""
         key = design.mapping.networks, design.mapping.placements
         entry = self._entries.get(key)
         if entry is None:
@@ -130,7 +130,7 @@ class Trials:
             return Entry(design)
         try:
             return self._contest.enter(design)
-        except Faults as faults:
+        except Errors as faults:
             if not any(e.values for e in self._contest.entries):
                 raise
             if self._progress is not None:
@@ -146,11 +146,11 @@ class Trials:
 
 
 def only_throughput(search: str, objective: Objective) -> None:
-    """Refuse other objectives. Raises Faults."""
+    """Refuse other objectives. Raises Errors."""
     if objective != "throughput":
         message = f"`{search}` was published for throughput: it cannot search for {objective}"
         help_text = "leave --objective out, or take --search auto, exact or ga"
-        raise Faults([Diagnostic("F508", message, None, "", (), help_text)])
+        raise Errors([Diagnostic("F508", message, None, "", (), help_text)])
 
 
 def as_auto(

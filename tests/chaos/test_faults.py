@@ -186,12 +186,12 @@ def test_measuring_names_the_task(
 
 
 def test_a_crash_while_measuring_is_shown_in_the_text(write: Write, tmp_path: Path) -> None:
-    from flowc.model.diagnostic import Faults
+    from flowc.model.diagnostic import Errors
 
     code = "int f(void *s, const int64_t *n, const void *p) { return *(volatile int *)8; }"
     text = 'task S { out n: int64  python "s.py:s" }\ntask F { in n: int64  c "f.c:f" }\napp A { s: S  f: F  s -> f }\n'
     flow = write(text, s_py="def s():\n    return 1\n", f_c=code)
-    with pytest.raises(Faults) as faults:
+    with pytest.raises(Errors) as faults:
         flowc.build(flow, tmp_path / "out")
     (diagnostic,) = faults.value.diagnostics
     assert diagnostic.code == "F606" and "task A.f failed at firing 0" in diagnostic.message

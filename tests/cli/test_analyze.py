@@ -282,7 +282,7 @@ def test_a_deadline_that_no_mapping_can_keep(write: Write) -> None:
     assert analyze(write(CONTROL.replace("PERIOD", "10"))).exit_code == 0
 
 
-def test_bytes_are_minimised_where_they_are_known(write: Write) -> None:
+def test_bytes_are_minimized_where_they_are_known(write: Write) -> None:
     """Either both small channels have two tokens, or a large one has."""
     text = """
 type Image = uint8[1000000]
@@ -294,7 +294,7 @@ app Diamond { a: A  b: B  b2: B2  c: C  d: D  a.p -> b -> b2 -> d.r  c -> d.big 
 task B2 { in p: int32  out r: int32  wcet 3 ms }
 """
     found = json.loads(analyze(write(text), "--json", "--buffers").stdout)["apps"]["Diamond"]["period_buffers"]
-    assert (found["period"], found["minimised"], found["proved"]) == ("3000000", "bytes", True)
+    assert (found["period"], found["minimized"], found["proved"]) == ("3000000", "bytes", True)
     assert found["channels"]["Diamond.c.big->Diamond.d.big"] == 1
     assert found["bytes"] == 1_000_000 + 4 * (found["total"] - 1)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, store_profile
@@ -204,7 +204,7 @@ def test_the_python_face(flow: Path, tmp_path: Path) -> None:
     built = flowc.build(flow, tmp_path / "out")
     assert (built.directory / "main.py").is_file() and re.fullmatch(r"[0-9a-f]{64}", built.digest)
     flow.write_text("app A { }")
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         flowc.load(flow)
     assert raised.value.diagnostics[0].code == "F215"
 

@@ -361,7 +361,7 @@ def test_pins_that_cannot_be(small: Write, tmp_path: Path, pins: str, code: str,
 
 
 # -- 8 bits ------------------------------------------------------------------------------------------------------------
-def test_a_network_in_8_bits_is_quantised_once_cut_and_right(small: Write, tmp_path: Path) -> None:
+def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_path: Path) -> None:
     (tmp_path / "frames").mkdir()
     rng = np.random.default_rng(1)
     np.save(tmp_path / "frames" / "some.npy", rng.standard_normal((6, 8, 32, 32)).astype(np.float32))

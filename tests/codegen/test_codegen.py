@@ -12,7 +12,7 @@ import pytest
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
 from flowc.driver import store
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -224,7 +224,7 @@ def test_one_c_function_has_one_prototype(write: Write, tmp_path: Path) -> None:
         "app P { a: A1  b: B1   a -> delay 1 -> a   b -> delay 1 -> b }",
         f_c="int f(void *s, const float *x, float *y, const f_params *p) { *y = *x; return 0; }",
     )
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         flowc.build(flow, tmp_path / "out")
     assert [d.code for d in raised.value.diagnostics] == ["F303"]
 
@@ -252,7 +252,7 @@ def test_a_rebuild_replaces_its_own_files_only(write: Write, tmp_path: Path) -> 
     assert flowc.build(flow, out).fresh
     assert (out / "tests" / "test_b.py").is_file() and not (out / "tests" / "test_a.py").exists()
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         flowc.build(flow, out)
     assert [d.code for d in raised.value.diagnostics] == ["F604"]
     assert "notes.txt" in raised.value.diagnostics[0].message
@@ -277,12 +277,12 @@ def test_a_strangers_directory_is_not_touched(write: Write, tmp_path: Path) -> N
     out = tmp_path / "out"
     out.mkdir()
     (out / "main.py").write_text("mine")
-    with pytest.raises(Faults):
+    with pytest.raises(Errors):
         flowc.build(flow, out)
     assert (out / "main.py").read_text() == "mine" and len(list(out.iterdir())) == 1
     (tmp_path / "file").write_text("x")
     for target in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(Faults) as raised:
+        with pytest.raises(Errors) as raised:
             flowc.build(flow, target)
         assert raised.value.diagnostics[0].code in ("F604", "F605")
 
@@ -306,7 +306,7 @@ def test_nothing_half_written_remains_when_the_disk_is_full(
         return real(self, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         flowc.build(flow, out)
     assert raised.value.diagnostics[0].code == "F605" and "No space left" in raised.value.diagnostics[0].message
     assert {p: p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()} == before

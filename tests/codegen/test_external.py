@@ -18,7 +18,7 @@ import pytest
 from flowc.cli import app
 from flowc.driver import store
 from flowc.driver.external import BuiltExternal, build_external
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, StagePlan
 from flowc.runtime.external import External, load
 from flowc.runtime.tokens import TaskError
@@ -360,22 +360,22 @@ def test_wrong_calls_are_errors_and_change_nothing(digits: Path) -> None:
     ended = call(link(done.directory, FAILURES))
     assert ended.returncode == 0
     assert ended.stdout.decode().splitlines() == [
-        "1 not initialised: call init first",
+        "1 not initialized: call init first",
         "0 ",
         "0 ",
         "1 the pointer for port `crop` is NULL",
         "1 the pointer for port `scores` is NULL",
         "42",
         "0 ",
-        "1 not initialised: call init first",
+        "1 not initialized: call init first",
         "0 ",
         "0 ",
     ]
     assert ended.stderr.decode().splitlines() == [
-        "flowc: reader_digits_execute: not initialised: call init first",
+        "flowc: reader_digits_execute: not initialized: call init first",
         "flowc: reader_digits_execute: the pointer for port `crop` is NULL",
         "flowc: reader_digits_execute: the pointer for port `scores` is NULL",
-        "flowc: reader_digits_execute: not initialised: call init first",
+        "flowc: reader_digits_execute: not initialized: call init first",
     ]
 
 
@@ -587,12 +587,12 @@ def test_a_missing_library_or_compiler_is_named(digits: Path, tmp_path: Path) ->
 
 def test_a_text_without_networks_is_refused(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "hello", tmp_path / "hello", ignore=shutil.ignore_patterns("*.json", "build"))
-    with pytest.raises(Faults) as faults:
+    with pytest.raises(Errors) as faults:
         build_external(tmp_path / "hello" / "hello.flow", tmp_path / "out")
     (fault,) = faults.value.diagnostics
     assert fault.code == "F611" and "no app of `hello.flow` has a network" in fault.message and fault.help
     (tmp_path / "types.flow").write_text("type T = int8\n")
-    with pytest.raises(Faults) as faults:
+    with pytest.raises(Errors) as faults:
         build_external(tmp_path / "types.flow", tmp_path / "out")
     assert [d.code for d in faults.value.diagnostics] == ["F611"]
     assert not (tmp_path / "out").exists()
@@ -600,7 +600,7 @@ def test_a_text_without_networks_is_refused(tmp_path: Path) -> None:
 
 def test_faults_of_the_text_stop_the_build(digits: Path) -> None:
     digits.write_text(digits.read_text().replace("digits: Digits", "digits: Digit"))
-    with pytest.raises(Faults) as faults:
+    with pytest.raises(Errors) as faults:
         built(digits)
     assert "F101" in [d.code for d in faults.value.diagnostics]
 
@@ -608,7 +608,7 @@ def test_faults_of_the_text_stop_the_build(digits: Path) -> None:
 def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
     text = "platform board { cpu core[2]  gpu volta }  mapping on board { Reader.digits -> volta }\n"
     digits.write_text(digits.read_text() + text)
-    with pytest.raises(Faults) as faults:
+    with pytest.raises(Errors) as faults:
         built(digits, "board")
     assert [d.code for d in faults.value.diagnostics] == ["F603"]
 

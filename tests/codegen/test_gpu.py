@@ -29,7 +29,7 @@ from flowc.driver.check import Valid, prepare
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.map import problem_of
 from flowc.dsl.kernels import kernels
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
@@ -681,7 +681,7 @@ def test_a_text_without_a_twin_builds_with_the_profile_of_its_board(write: Write
         t_py="import numpy as np\ndef source():\n    return np.ones(4, 'f')\ndef sink(x):\n    pass\n",
         k_cu='extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n',
     )
-    with pytest.raises(Faults, match="code for a GPU only"):
+    with pytest.raises(Errors, match="code for a GPU only"):
         flowc.build(flow, tmp_path / "none", platform="pc")
     directory = build(flow, tmp_path / "out", platform="pc")
     done = run(directory, "--frames", "1", "--twin")

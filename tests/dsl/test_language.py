@@ -11,7 +11,7 @@ import pytest
 from flowc.dsl.format import format_text
 from flowc.dsl.parse import tokens_and_comments
 from flowc.model.application import Application
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark
@@ -177,7 +177,7 @@ def test_examples_are_formatted(file: Path) -> None:
     assert format_text(str(file), file.read_text()) == file.read_text()
 
 
-def test_format_normalises_spaces_and_keeps_comments() -> None:
+def test_format_normalizes_spaces_and_keeps_comments() -> None:
     text = """task   A{in x:float32[ 2,3 ]rate 2   // first
   out  y:float32   }// second
 
@@ -199,7 +199,7 @@ app B { a: A(n = -1)
 
 
 def test_format_leaves_a_faulty_text_alone() -> None:
-    with pytest.raises(Faults):
+    with pytest.raises(Errors):
         format_text("t", "task { }")
 
 
@@ -217,7 +217,7 @@ def test_the_grammar_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lark, "__init__", never)
     monkeypatch.setattr(BasicLexer, "__init__", never)
     assert format_text("t", "task  U {\n/// what\nout y\n}") == "task U {\n    /// what\n    out y\n}\n"
-    with pytest.raises(Faults):
+    with pytest.raises(Errors):
         format_text("t", "task # {}")
 
 

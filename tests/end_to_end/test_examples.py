@@ -48,7 +48,7 @@ def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
     """With the times of a usual machine; a measured profile would make this a test of the weather."""
     flow = examples / "twins" / "two_cores.flow"
     flow.write_text('use "twins.flow"\nplatform two { cpu core[2] }')
-    store_profile(flow, {"Left.recognise": 7_200_000, "Right.recognise": 6_800_000}, platform="two")
+    store_profile(flow, {"Left.recognize": 7_200_000, "Right.recognize": 6_800_000}, platform="two")
     tasks = json.loads(flowc("build", str(flow), "--platform", "two", "--json", cwd=tmp_path).stdout)["tasks"]
     places: dict[str, set[str]] = {"Left": set(), "Right": set()}
     for name, processors in tasks.items():

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from flowc.cli._common import print_json, show_diagnostics, sources
 from flowc.cli._diagnostics import as_data
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Characters that may be said about one input.
@@ -23,7 +23,7 @@ def face(function: Callable[..., Any], *arguments: Any, **options: Any) -> bool:
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         try:
             done = function(*arguments, **options) in (0, None)
-        except Faults as faults:
+        except Errors as faults:
             show_diagnostics(faults.diagnostics, sources(faults.diagnostics))
             print_json(as_data(faults.diagnostics))
             done = False

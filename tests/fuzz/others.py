@@ -14,7 +14,7 @@ from random import Random
 import flowc
 import numpy as np
 from flowc import cli
-from flowc.networks.onnx.interface import Border, NetworkFault
+from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization.calibration import calibration
 
 from . import mutate
@@ -63,7 +63,7 @@ def run_numpy(rng: Random, folder: Path) -> bool:
     names = rng.choice((("x",), ("x", "y")))
     try:
         return bool(calibration("*.np*", folder, [Border(n, "float32", (1, 2, 4)) for n in names]))
-    except NetworkFault:
+    except NetworkError:
         return False
 
 

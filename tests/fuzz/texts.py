@@ -19,7 +19,7 @@ from flowc.driver.build import plan as plan_of
 from flowc.driver.check import Checked
 from flowc.dsl.format import format_text
 from flowc.dsl.load import read_text
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from lark import Lark
 
@@ -194,7 +194,7 @@ def _format(file: Path) -> None:
         return
     try:
         once = format_text(str(file), text)
-    except Faults:
+    except Errors:
         return
     assert format_text(str(file), once) == once, "formatting twice is not formatting once"
     file.write_text(once)

@@ -40,7 +40,7 @@ class Engine:
             raise TaskError("%s: run python3 build_engines.py" % why_missing(path))
         self._runtime = trt.Runtime(LOGGER)
         if device == "dla":
-            self._runtime.DLA_core = core  # what is deserialised afterwards runs there
+            self._runtime.DLA_core = core  # what is deserialized afterwards runs there
         with open(path, "rb") as plan:
             engine = self._runtime.deserialize_cuda_engine(plan.read())
         if engine is None:

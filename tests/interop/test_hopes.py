@@ -15,7 +15,7 @@ from flowc.driver.check import Checked
 from flowc.dsl import format as layout
 from flowc.interop.hopes import importer as hopes
 from flowc.model.application import Application
-from flowc.model.diagnostic import Diagnostic, Faults
+from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.profiling.identity import task_hashes
@@ -77,7 +77,7 @@ def entry(profile: Profile, subject: str, kind: str) -> ProfileEntry:
 
 
 def faults_of(folder: Path) -> list[Diagnostic]:
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         hopes.read(folder, "door")
     return list(raised.value.diagnostics)
 
@@ -290,14 +290,14 @@ def test_times_of_tasks_can_be_given(tmp_path: Path) -> None:
 
 def test_given_times_with_faults(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         imported.given("t.json", b'{\n"Grap": {"cpu": 1},\n"Log": {"tpu": 1, "cpu": "2"},\n"Clean": 3}')
     assert [(d.message, d.span.line if d.span else 0, d.help) for d in raised.value.diagnostics][:2] == [
         ("there is no task `Grap`", 2, "did you mean `Grab`?"),
         ("`tpu` is no kind of processor", 3, "there is `cpu`, `gpu` or `dla`"),
     ]
     assert len(raised.value.diagnostics) == 4
-    with pytest.raises(Faults, match="not JSON"):
+    with pytest.raises(Errors, match="not JSON"):
         imported.given("t.json", b"{")
 
 

@@ -25,7 +25,7 @@ from flowc.interop.jedi import importer as jedi
 from flowc.interop.jedi import libconfig
 from flowc.interop.jedi.file import BOTH, DLA, GPU, Instance, JediStage, NotJedi
 from flowc.model.catalogue import CODES
-from flowc.model.diagnostic import Diagnostic, Faults
+from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping as Found
 from flowc.model.mapping import NetworkPlan, Pin, Placement, StagePlan, in_words
 from flowc.model.system import System
@@ -140,7 +140,7 @@ def bare(pins: Sequence[Pin]) -> list[tuple[Any, ...]]:
 
 def faults(data: bytes, folder: Path = Path()) -> list[tuple[str, str, int, int]]:
     """Code, message, line and column of every fault; places are inside of the file."""
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         jedi.read("bad.cfg", data, folder / "x.flow")
     lines = data.decode("utf-8", "replace").split("\n")
     found = []
@@ -445,7 +445,7 @@ def test_layers_of_onnx_networks_are_counted_by_tensorrt(nets: Path) -> None:
     system, result = imported(config(ONNX), nets)
     assert said(result.warnings) == "instance 1: the names of layers 1 and 4 are not known: nothing is pinned"
     assert system.pins == ()
-    with pytest.raises(Faults, match=r"F708: `Yolo.net` is not mapped on `xavier`"):
+    with pytest.raises(Errors, match=r"F708: `Yolo.net` is not mapped on `xavier`"):
         exported(system)
     # The user puts the names in, and JEDI's numbers are still there.
     target = Path(system.path)
@@ -467,7 +467,7 @@ def test_layers_of_onnx_networks_are_counted_by_tensorrt(nets: Path) -> None:
         "cut_points = 5",
     ):
         target.write_text(text.replace('cut_points = "1,4,7"', changed))
-        with pytest.raises(Faults, match=r"F708: the layers of `plain.onnx` have no numbers here: TensorRT counts"):
+        with pytest.raises(Errors, match=r"F708: the layers of `plain.onnx` have no numbers here: TensorRT counts"):
             exported(loading.load(target).system)
 
 
@@ -673,7 +673,7 @@ def test_a_file_as_it_is_written(nets: Path) -> None:
 )
 def test_what_jedi_cannot_say_is_a_fault(pin: str, expected: str, nets: Path) -> None:
     system = system_of(nets, pin)
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         exported(system)
     assert str(raised.value) == f"F708: {expected}"
     assert all(d.span is not None and d.span.file == system.path for d in raised.value.diagnostics)
@@ -681,7 +681,7 @@ def test_what_jedi_cannot_say_is_a_fault(pin: str, expected: str, nets: Path) ->
 
 def test_a_tensor_that_crosses_two_cuts_is_a_fault(tmp_path: Path) -> None:
     chain(tmp_path / "net.onnx", LAYERS, skip=(1, 7))
-    with pytest.raises(Faults, match=r"^F708: `conv_0` crosses cuts 1 and 2$"):
+    with pytest.raises(Errors, match=r"^F708: `conv_0` crosses cuts 1 and 2$"):
         exported(system_of(tmp_path, 'A.net -> volta until "ü:0" | nvdla[0] until "l5" | volta'))
     assert only(exported(system_of(tmp_path, 'A.net -> volta until "ü:0" | nvdla[0]'))).stages[0].last == 3
 
@@ -697,13 +697,13 @@ def test_apps_that_are_no_instance(nets: Path) -> None:
     )
     system = system_of(nets, more=more.replace("Loop.net", "Loop.net"))
     system = replace(system, pins=system_of(nets, pin, more=more).pins)
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         exported(system)
     assert [d.message for d in raised.value.diagnostics] == [
         "`None` has no networks", "`Two` has 2 networks (`Two.a` and `Two.b`)", "`Loop.net` depends on its own results",
     ]  # fmt: skip
     assert only(exported(system, app="A")).name == "a"
-    with pytest.raises(Faults, match="F215: there is no app `B`"):
+    with pytest.raises(Errors, match="F215: there is no app `B`"):
         exported(system, app="B")
 
 
@@ -799,7 +799,7 @@ def test_separators_around_a_number_are_space(nets: Path) -> None:
 
 
 def test_a_misspelt_setting_is_pointed_at(nets: Path) -> None:
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         jedi.read("a.cfg", config({"buffer_num": None, "bufer_num": "2"}), nets / "x.flow")
     assert raised.value.diagnostics[0].help == "is `bufer_num` meant to be `buffer_num`?"
 
@@ -989,7 +989,7 @@ def test_a_mutated_file_never_crashes(data: st.DataObject, nets: Path) -> None:
                 pieces[at] = data.draw(st.sampled_from(OTHERS))
     try:
         result = jedi.read("app.cfg", b"".join(pieces), nets / "x.flow")
-    except Faults as found:
+    except Errors as found:
         assert found.diagnostics and all(d.code in ("F705", "F706") and d.message for d in found.diagnostics)
         return
     assert Parser().parse("x.flow", result.text)[1] == []

@@ -25,7 +25,7 @@ from flowc.interop.sdf3 import importer as sdf3
 from flowc.interop.sdf3.sequences import parse, written
 from flowc.model.application import Application, Task
 from flowc.model.catalogue import CODES
-from flowc.model.diagnostic import Diagnostic, Faults
+from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.types import TensorType
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,7 +120,7 @@ def again(imported: sdf3.Imported, folder: Path) -> sdf3.Imported:
 
 def faults(data: bytes, **options: str) -> list[tuple[str, str, int]]:
     """Code, message and line of every fault."""
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         sdf3.read("bad.xml", data, **options)
     lines = data.decode("utf-8", "replace").split("\n")
     for d in raised.value.diagnostics:
@@ -530,7 +530,7 @@ def test_a_mutated_file_never_crashes(data: st.DataObject) -> None:
                 )
     try:
         imported = sdf3.read("g.xml", b"".join(pieces))
-    except Faults as found:
+    except Errors as found:
         assert found.diagnostics and all(d.code in CODES and d.message for d in found.diagnostics)
         return
     assert not any(d.severity == "error" for d in loading_faults(imported.text))
@@ -590,7 +590,7 @@ def test_windows_cannot_be_exported() -> None:
         [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1, 1]}, {})], [("A.a", "o", "A.b", "i", 0)]
     )
     graph = replace(graph, channels=(replace(graph.channels[0], frees=(0, 2)),))
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(Errors) as raised:
         sdf3.write(graph, {})
     (fault,) = raised.value.diagnostics
     assert (fault.code, fault.span) == ("F704", graph.channels[0].span) and fault.help

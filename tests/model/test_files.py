@@ -15,7 +15,7 @@ import pytest
 from flowc.cli import app
 from flowc.driver import store
 from flowc.dsl.includes import c_includes
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from flowc.model.files import read_bytes, replace_file
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile
@@ -126,10 +126,10 @@ def test_a_build_follows_no_link_inside_its_directory(write: Write, tmp_path: Pa
     directory = tmp_path / "b"
     directory.mkdir()
     (directory / "tasks").symlink_to(outside)
-    with pytest.raises(Faults) as found:
+    with pytest.raises(Errors) as found:
         flowc.build(flow, directory)
     assert found.value.diagnostics[0].code == "F604" and "`tasks`" in found.value.diagnostics[0].message
-    with pytest.raises(Faults) as found:
+    with pytest.raises(Errors) as found:
         flowc.build(flow, directory, force=True)
     assert found.value.diagnostics[0].code == "F604" and "link" in found.value.diagnostics[0].message
     assert [(p.name, p.read_text()) for p in outside.iterdir()] == [("t.py", "keep")]

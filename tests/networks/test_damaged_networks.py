@@ -15,8 +15,8 @@ import onnx
 import pytest
 from flowc.codegen.names import one_line
 from flowc.driver import networks
-from flowc.model.diagnostic import Faults
-from flowc.networks.onnx.interface import Border, NetworkFault
+from flowc.model.diagnostic import Errors
+from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization import calibration as samples
 from flowc.networks.quantization.calibration import calibration
 from onnx import TensorProto, helper, numpy_helper
@@ -131,7 +131,7 @@ def refuses(content: bytes, code: str, said: str, folder: Path) -> None:
     (fault,) = flowc.check(flow).diagnostics
     assert fault.code == code and said in fault.message
     for face in (networks.check_network, networks.network_cuts, networks.network_memory):
-        with pytest.raises(Faults) as raised:
+        with pytest.raises(Errors) as raised:
             face(file)
         assert raised.value.diagnostics[0].code == code
 
@@ -168,7 +168,7 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_samples_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(DAMAGED[name])
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         calibration(name, tmp_path, [Border("x", "float32", (1, 8))])
     assert raised.value.code == "F410"
 
@@ -177,12 +177,12 @@ def test_samples_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     border = Border("x", "float32", (1, 2))
     np.savez_compressed(tmp_path / "many.npz", x=np.zeros((samples.MOST_SAMPLES + 1, 2), np.float32))
     np.save(tmp_path / "one.npy", np.zeros((1, 2), np.float32))
-    with pytest.raises(NetworkFault, match="more than 100000 samples"):
+    with pytest.raises(NetworkError, match="more than 100000 samples"):
         calibration("many.npz", tmp_path, [border])
     monkeypatch.setattr(samples, "MOST_SAMPLES", 1)
     assert len(calibration("one.npy", tmp_path, [border])) == 1
     monkeypatch.setattr(samples, "MOST_BYTES", 1000)  # of what an .npz unfolds to
-    with pytest.raises(NetworkFault, match="more than 1000"):
+    with pytest.raises(NetworkError, match="more than 1000"):
         calibration("many.npz", tmp_path, [border])
 
 
@@ -196,7 +196,7 @@ def test_rows_that_nobody_works_through_one_by_one(tmp_path: Path) -> None:
     for port in (tall.graph.input[0], tall.graph.output[0]):
         port.type.tensor_type.shape.dim[2].dim_value = 300_000_000
     onnx.save(tall, tmp_path / "tall.onnx")
-    with pytest.raises(Faults) as caught:
+    with pytest.raises(Errors) as caught:
         networks.check_network(tmp_path / "tall.onnx", by_parts=True)
     assert [d.code for d in caught.value.diagnostics] == ["F105"]
     assert "has 300000000 rows" in caught.value.diagnostics[0].message

@@ -15,9 +15,9 @@ import pytest
 from flowc.cli import app
 from flowc.model.catalogue import CODES
 from flowc.networks.darknet.cfg import read_sections
-from flowc.networks.darknet.convert import CfgFaults, is_darknet, network_of, read_darknet
+from flowc.networks.darknet.convert import CfgError, is_darknet, network_of, read_darknet
 from flowc.networks.onnx.cuts import read_chain
-from flowc.networks.onnx.interface import NetworkFault, read_network
+from flowc.networks.onnx.interface import NetworkError, read_network
 from flowc.networks.onnx.split import check_split, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -583,7 +583,7 @@ def test_texts_as_people_write_them(tmp_path: Path) -> None:
 def test_weights_that_do_not_belong_here(tmp_path: Path, change: Any, message: str, help_text: str) -> None:
     cfg, weights = save(tmp_path, SMALL, Reference(SMALL, 3).numbers)
     weights.write_bytes(change(weights.read_bytes()))
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         read_darknet(cfg, weights)
     assert (raised.value.code, raised.value.message) == ("F402", message) and help_text in raised.value.help
 
@@ -592,11 +592,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     cfg, weights = save(tmp_path, SMALL, [])
     weights.unlink()
     with pytest.raises(
-        NetworkFault, match=r"the weights of `net.cfg` cannot be read: `.*net.weights`: No such file"
+        NetworkError, match=r"the weights of `net.cfg` cannot be read: `.*net.weights`: No such file"
     ) as raised:
         read_darknet(cfg, weights)
     assert raised.value.code == "F407" and "--weights" in raised.value.help
-    with pytest.raises(NetworkFault, match=r"cannot read `.*no.cfg`: No such file") as raised:
+    with pytest.raises(NetworkError, match=r"cannot read `.*no.cfg`: No such file") as raised:
         read_darknet(tmp_path / "no.cfg", weights)
     assert raised.value.code == "F401"
     for code in ("F401", "F402", "F407"):
@@ -607,7 +607,7 @@ def faults(folder: Path, text: str) -> list[str]:
     """`LINE: message` of all faults; weights are not looked at."""
     path = folder / "net.cfg"
     path.write_text(text)
-    with pytest.raises(CfgFaults) as raised:
+    with pytest.raises(CfgError) as raised:
         read_darknet(path, folder / "none.weights")
     fault = raised.value
     assert fault.code == "F402" and len(fault.message.splitlines()) == len(fault.diagnostics)
@@ -698,7 +698,7 @@ bath_normalize=1
         "14: layer 3 reads layer 9, which is not before it",
         "16: [convolutional] has no option `bath_normalize` that flowc reads",
     ]
-    with pytest.raises(CfgFaults) as raised:
+    with pytest.raises(CfgError) as raised:
         read_darknet(tmp_path / "net.cfg", tmp_path)
     helps = [d.help for d in raised.value.diagnostics]
     assert (
@@ -724,7 +724,7 @@ def test_any_text_is_a_network_or_has_faults(tmp_path: Path, lines: list[str], f
     path.write_text((NET if framed else "") + "\n".join(lines), encoding="utf-8")
     try:
         count = sum(p.count for p in network_of(read_sections(path)).parts)
-    except CfgFaults as faults:
+    except CfgError as faults:
         assert faults.diagnostics and all(d.message and d.span for d in faults.diagnostics)
         return
     weights = tmp_path / "net.weights"

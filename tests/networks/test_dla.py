@@ -12,7 +12,7 @@ import pytest
 from flowc.networks.dla.limits import GENERATIONS, OFFERED, Version
 from flowc.networks.dla.rules import Breach, Row, Run, breaches, legal_runs, summary
 from flowc.networks.onnx.cuts import read_chain
-from flowc.networks.onnx.interface import NetworkFault
+from flowc.networks.onnx.interface import NetworkError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -405,7 +405,7 @@ def test_operators_from_elsewhere(tmp_path: Path) -> None:
     )
 
 
-def test_quantised_networks_need_strong_typing(tmp_path: Path) -> None:
+def test_quantized_networks_need_strong_typing(tmp_path: Path) -> None:
     constants = {"s": np.array(0.1, np.float32), "z": np.array(0, np.int8)}
     nodes = [N("QuantizeLinear", ["x", "s", "z"], ["q"]), N("DequantizeLinear", ["q", "s", "z"], ["y"])]
     path = save(tmp_path / "q.onnx", nodes, {"x": X}, constants)
@@ -426,7 +426,7 @@ def test_batches() -> None:
 def test_dynamic_shapes_are_fixed_or_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "d.onnx", [N("Relu", ["x"], ["y"])], {"x": ["n", 4, "h", 8]})
     orin = GENERATIONS["orin"]
-    with pytest.raises(NetworkFault, match="not fixed"):
+    with pytest.raises(NetworkError, match="not fixed"):
         check(path)
     shapes = {"x": (5000, 4, 8, 8)}
     (breach,) = breaches(path, shapes, generation=orin, tensorrt=(10, 3), precision="fp16")

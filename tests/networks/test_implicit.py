@@ -14,11 +14,11 @@ from flowc.driver.check import Checked, check, prepare
 from flowc.driver.dla import OnDla, dla_reports
 from flowc.networks.dla.checks import NOT_OFFERED
 from flowc.networks.onnx.cuts import cut_points, read_chain
-from flowc.networks.onnx.interface import NetworkFault
+from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.split import check_split, split
 from flowc.networks.quantization.half import in_half, rest_in_half
 from flowc.networks.quantization.implicit import KEY, LARGEST, ranges_of, with_ranges, without_pairs
-from flowc.networks.quantization.quantize import PAIR, TENSORRT, loss, quantise
+from flowc.networks.quantization.quantize import PAIR, TENSORRT, loss, quantize
 from flowc.targets.dla import broken_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> Path:
     onnx.save(network, path)
     data = samples(path, batch=batch)
     result = path.with_name(f"int8.{path.name}")
-    result.write_bytes(with_ranges(quantise(path, data, TENSORRT), data))
+    result.write_bytes(with_ranges(quantize(path, data, TENSORRT), data))
     return result
 
 
@@ -59,7 +59,7 @@ def runs(content: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def only_what_tensorrt_takes(network: onnx.ModelProto) -> None:
-    """Zero points of 0, data of int8, nothing quantised but activations and weights: no biases."""
+    """Zero points of 0, data of int8, nothing quantized but activations and weights: no biases."""
     constants = {t.name: numpy_helper.to_array(t) for t in network.graph.initializer}
     weights = {t for n in network.graph.node if n.input[0] in constants for t in (*n.output, n.input[0])}
     for node in network.graph.node:
@@ -94,7 +94,7 @@ def test_cuts_change_next_to_nothing_and_move_bytes(tmp_path: Path, name: str) -
 
 
 def test_what_a_layer_adds_to_stays_with_it(tmp_path: Path) -> None:
-    """Of what an Add reads, the skip connection is quantised, and the result of the convolution before it is not."""
+    """Of what an Add reads, the skip connection is quantized, and the result of the convolution before it is not."""
     network = onnx.load(made(tmp_path / "m.onnx", mobilenet()))
     makers = {t: n for n in network.graph.node for t in n.output}
     for add in (n for n in network.graph.node if n.op_type == "Add"):
@@ -192,7 +192,7 @@ def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> 
         whole = Path(folder) / "n.onnx"
         try:
             path = made(whole, random_model(plan, outputs), 2)
-        except NetworkFault as fault:
+        except NetworkError as fault:
             assert fault.code == "F411" and "runs in 8 bits" in fault.message
             return
         only_what_tensorrt_takes(onnx.load(path))
@@ -211,7 +211,7 @@ def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> 
             assert {b.name for b in borders if b.dtype == "int8"} <= set(ranges)
 
 
-def test_what_is_added_to_all_elements_alike_is_not_quantised(tmp_path: Path) -> None:
+def test_what_is_added_to_all_elements_alike_is_not_quantized(tmp_path: Path) -> None:
     """A HardSwish as MobileNetV3 has it: x * clip(x + 3) / 6."""
     nodes = [
         N("Conv", ["image", "w"], ["a"]),
@@ -244,15 +244,15 @@ def test_metadata_stays(tmp_path: Path) -> None:
 
 def test_networks_in_fp16_are_refused(tmp_path: Path) -> None:
     onnx.save(onnx.load_from_string(in_half(squeezenet())), tmp_path / "n.onnx")
-    with pytest.raises(NetworkFault, match="computes in fp16"):
-        quantise(tmp_path / "n.onnx", samples(tmp_path / "n.onnx"), TENSORRT)
+    with pytest.raises(NetworkError, match="computes in fp16"):
+        quantize(tmp_path / "n.onnx", samples(tmp_path / "n.onnx"), TENSORRT)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_where_types_decide_the_rest_is_fp16(tmp_path: Path, name: str) -> None:
     onnx.save(NETWORKS[name](), tmp_path / "n.onnx")
     data = samples(tmp_path / "n.onnx")
-    content = rest_in_half(quantise(tmp_path / "n.onnx", data, TENSORRT))
+    content = rest_in_half(quantize(tmp_path / "n.onnx", data, TENSORRT))
     (tmp_path / "h.onnx").write_bytes(content)
     network = onnx.load_from_string(content)
     onnx.checker.check_model(network, full_check=True)
@@ -303,7 +303,7 @@ def order_is_kept(path: Path, content: bytes) -> None:
 def test_layers_keep_their_order_in_fp16(examples: Path, tmp_path: Path, file: str) -> None:
     order_is_kept(examples / file, in_half(onnx.load(examples / file)))
     coded = tmp_path / "int8.onnx"
-    coded.write_bytes(quantise(examples / file, samples(examples / file, 1), TENSORRT))
+    coded.write_bytes(quantize(examples / file, samples(examples / file, 1), TENSORRT))
     order_is_kept(coded, rest_in_half(coded.read_bytes()))
 
 

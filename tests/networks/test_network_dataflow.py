@@ -16,7 +16,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application, Channel
 from flowc.networks.dataflow.by_parts import DoesNotApply, algorithm4, by_parts, layerwise_elements, rows_by_phase
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, minakova, phased
-from flowc.networks.onnx.interface import NetworkFault
+from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Window
 from flowc.networks.onnx.read_layers import read_layers
 from hypothesis import assume, given, settings
@@ -573,19 +573,19 @@ def test_unusable_models_are_refused(tmp_path: Path) -> None:
         "F403": save(tmp_path / "dynamic.onnx", relu, {"x": [1, 2, "h", 4]}, {}, 17, "y"),
     }
     for code, path in cases.items():
-        with pytest.raises(NetworkFault) as raised:
+        with pytest.raises(NetworkError) as raised:
             read_layers(path)
         assert raised.value.code == code
     wide = [N("MaxPool", ["x"], ["y"], kernel_shape=[20, 1])]
-    with pytest.raises(NetworkFault, match="negative dimension"):
+    with pytest.raises(NetworkError, match="negative dimension"):
         read_layers(save(tmp_path / "wide.onnx", wide, X, {}, 17, "y"))
-    with pytest.raises(NetworkFault, match="depends on an input"):
+    with pytest.raises(NetworkError, match="depends on an input"):
         read_layers(save(tmp_path / "idle.onnx", [N("Neg", ["c"], ["y"])], X, {"c": [1]}, 17, "y"))
     less = [N("ConvTranspose", ["x", "w"], ["y"], output_shape=[6, 2])]
-    with pytest.raises(NetworkFault, match="has no shape"):
+    with pytest.raises(NetworkError, match="has no shape"):
         read_layers(save(tmp_path / "less.onnx", less, X, {"w": weights(2, 1, 3, 3)}, 17, "y"))
     loose = [N("NonZero", ["x"], ["i"]), N("Cast", ["i"], ["y"], to=TensorProto.FLOAT)]
-    with pytest.raises(NetworkFault, match=r"`i` of `loose\.onnx` has no fixed shape") as raised:
+    with pytest.raises(NetworkError, match=r"`i` of `loose\.onnx` has no fixed shape") as raised:
         read_layers(save(tmp_path / "loose.onnx", loose, X, {}, 17, "y"))
     assert raised.value.code == "F403"
 

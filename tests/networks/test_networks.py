@@ -9,7 +9,7 @@ import flowc
 import numpy as np
 import onnx
 import pytest
-from flowc.networks.onnx.interface import NetworkFault, read_network
+from flowc.networks.onnx.interface import NetworkError, read_network
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import Write, build, harness, run
@@ -62,7 +62,7 @@ def test_shapes_are_inferred_once_the_batch_is_fixed(tmp_path: Path) -> None:
 def test_damaged_files_are_refused(tmp_path: Path, make: object, code: str) -> None:
     path = tmp_path / "d.onnx"
     make(path)  # type: ignore[operator]
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         read_network(path, {}, None)
     assert raised.value.code == code
 
@@ -78,7 +78,7 @@ def test_control_flow_is_refused(tmp_path: Path) -> None:
         [helper.make_tensor_value_info("y", FLOAT, [1])],
     )
     onnx.save(helper.make_model(graph), tmp_path / "c.onnx")
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         read_network(tmp_path / "c.onnx", {}, None)
     assert raised.value.code == "F404" and "If" in raised.value.message
 
@@ -95,7 +95,7 @@ def test_external_weights_stay_below_the_folder_and_reach_the_build(write: Write
         if entry.key == "location":
             entry.value = "../../etc/passwd"
     onnx.save(model, tmp_path / "evil.onnx")
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         read_network(tmp_path / "evil.onnx", {}, None)
     assert raised.value.code == "F407"
 

@@ -15,10 +15,10 @@ import onnx
 import onnxruntime as ort
 import pytest
 from flowc.networks.onnx.cuts import cut_points, read_chain
-from flowc.networks.onnx.interface import Border, NetworkFault, read_network
+from flowc.networks.onnx.interface import Border, NetworkError, read_network
 from flowc.networks.onnx.split import NoSuchLayer, check_split, split
 from flowc.networks.quantization.calibration import calibration
-from flowc.networks.quantization.quantize import Loss, loss, quantise
+from flowc.networks.quantization.quantize import Loss, loss, quantize
 from flowc.profiling.layers import layer_times
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> tuple[Path, tu
     onnx.save(network, path)
     data = samples(path, batch=batch)
     result = path.with_name(f"int8.{path.name}")
-    result.write_bytes(quantise(path, data))
+    result.write_bytes(quantize(path, data))
     return result, loss(path, result.read_bytes(), data)
 
 
@@ -42,9 +42,9 @@ def kernels(path: Path) -> list[str]:
     """Operators that ONNX Runtime makes of a model."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
-    options.optimized_model_filepath = str(path.with_suffix(".optimised"))
+    options.optimized_model_filepath = str(path.with_suffix(".optimized"))
     ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return [n.op_type for n in onnx.load(path.with_suffix(".optimised")).graph.node]
+    return [n.op_type for n in onnx.load(path.with_suffix(".optimized")).graph.node]
 
 
 def cuts_are_exact(path: Path, batch: int = 1) -> None:
@@ -132,13 +132,13 @@ def test_same_bytes_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     (tmp_path / "work").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(tmp_path / "work"))
-        first = quantise(path, samples(path))
+        first = quantize(path, samples(path))
     assert capfd.readouterr() == ("", "")
     assert (logging.root.handlers, logging.root.manager.disable) == (handlers, disabled)
     assert list((tmp_path / "work").iterdir()) == []
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:2]; from pathlib import Path; import cnns; from flowc.networks.quantization.quantize import quantise;"
-        "path = Path(sys.argv[2]); sys.stdout.buffer.write(quantise(path, cnns.samples(path)))"
+        "import sys; sys.path[:0] = sys.argv[1:2]; from pathlib import Path; import cnns; from flowc.networks.quantization.quantize import quantize;"
+        "path = Path(sys.argv[2]); sys.stdout.buffer.write(quantize(path, cnns.samples(path)))"
     )
     command = [sys.executable, "-c", code, str(ROOT / "tests/support"), str(path)]
     again = subprocess.run(command, env={"PYTHONHASHSEED": "1", "PATH": ""}, capture_output=True, check=True)
@@ -237,7 +237,7 @@ def test_parts_of_networks(tmp_path: Path, case: str) -> None:
     nodes, outs, cuts, expected = PARTS[case]
     path, lost = made(tmp_path / "n.onnx", model(nodes, SQUARE, CONSTANTS, outs), batch=2)
     assert [c.layer for c in cut_points(path, {}, 2)] == cuts.split()
-    # How conversions, layouts and what is only a range are optimised away differs.
+    # How conversions, layouts and what is only a range are optimized away differs.
     free = {"QuantizeLinear", "DequantizeLinear", "Transpose", "Relu"}
     assert sorted(k for k in kernels(path) if k not in free) == sorted(expected.split())
     assert [x.name for x in lost] == outs.split() and min(x.decibels for x in lost) > 25
@@ -251,7 +251,7 @@ def test_a_sum_goes_beyond_what_was_seen(tmp_path: Path) -> None:
     assert np.abs(found - x @ CONSTANTS["m"]).max() < 0.02
 
 
-def test_models_quantised_elsewhere(tmp_path: Path) -> None:
+def test_models_quantized_elsewhere(tmp_path: Path) -> None:
     """What converts from 8 bits goes with its only reader, what converts to them with what it reads."""
 
     def pair(tensor: str) -> list[onnx.NodeProto]:
@@ -297,7 +297,7 @@ def test_other_operators(tmp_path: Path) -> None:
 def test_old_files() -> None:
     """Operator set 9; weights are listed as inputs, and made by ConstantOfShape."""
     path = LIGHT / "light_squeezenet.onnx"
-    found = onnx.load_from_string(quantise(path, samples(path, 1)))
+    found = onnx.load_from_string(quantize(path, samples(path, 1)))
     onnx.checker.check_model(found, full_check=True)
     assert ([v.name for v in found.graph.input], found.opset_import[0].version) == (["data_0"], 13)
     assert sum(n.op_type == "Conv" for n in found.graph.node) == 26
@@ -471,21 +471,21 @@ BAD: dict[str, tuple[Callable[[Path], object], list[Border], str, str]] = {
 def test_calibration_data_that_do_not_fit(tmp_path: Path, case: str) -> None:
     write, inputs, message, help_text = BAD[case]
     write(tmp_path)
-    with pytest.raises(NetworkFault) as raised:
+    with pytest.raises(NetworkError) as raised:
         calibration("*.np?", tmp_path, inputs)
     assert (raised.value.code, raised.value.message, raised.value.help) == ("F410", message, help_text)
 
 
 @pytest.mark.parametrize("pattern", ["", "/tmp/*.npy"])
 def test_patterns_of_files(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(NetworkFault, match=f'"{pattern}" is no pattern of files'.replace("*", r"\*")):
+    with pytest.raises(NetworkError, match=f'"{pattern}" is no pattern of files'.replace("*", r"\*")):
         calibration(pattern, tmp_path, ONE)
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
-def test_networks_that_cannot_be_quantised(tmp_path: Path) -> None:
+def test_networks_that_cannot_be_quantized(tmp_path: Path) -> None:
     good, text, plain, odd = (tmp_path / f"{n}.onnx" for n in ("good", "text", "plain", "odd"))
     onnx.save(squeezenet(), good)
     text.write_text("no network")
@@ -493,18 +493,18 @@ def test_networks_that_cannot_be_quantised(tmp_path: Path) -> None:
     odd_network = model([N("Own", ["x"], ["y"], domain="own")], SQUARE, {}, "y", {"y": TensorProto.FLOAT})
     odd_network.opset_import.append(helper.make_opsetid("own", 1))
     onnx.save(odd_network, odd)
-    (tmp_path / "again.onnx").write_bytes(quantise(good, samples(good)))
+    (tmp_path / "again.onnx").write_bytes(quantize(good, samples(good)))
     x = [{"x": np.zeros((1, 4, 6, 6), np.float32)}]
     cases: list[tuple[Path, list[Sample], str, str]] = [
         (tmp_path / "none.onnx", [], "F401", "`none.onnx` does not exist"),
         (text, [], "F402", "`text.onnx` (10 bytes) is not an ONNX file"),
-        (good, [], "F411", "`good.onnx` cannot be quantised: No data is collected."),
-        (good, [{"image": np.zeros((1, 4, 32, 32), np.float32)}], "F411", "`good.onnx` cannot be quantised: "),
-        (tmp_path / "again.onnx", [], "F411", "`again.onnx` is quantised already"),
+        (good, [], "F411", "`good.onnx` cannot be quantized: No data is collected."),
+        (good, [{"image": np.zeros((1, 4, 32, 32), np.float32)}], "F411", "`good.onnx` cannot be quantized: "),
+        (tmp_path / "again.onnx", [], "F411", "`again.onnx` is quantized already"),
         (plain, x, "F411", "no layer of `plain.onnx` runs in 8 bits"),
-        (odd, x, "F411", "`odd.onnx` cannot be quantised: "),
+        (odd, x, "F411", "`odd.onnx` cannot be quantized: "),
     ]
     for path, data, code, message in cases:
-        with pytest.raises(NetworkFault) as raised:
-            quantise(path, data)
+        with pytest.raises(NetworkError) as raised:
+            quantize(path, data)
         assert (raised.value.code, raised.value.message[: len(message)]) == (code, message)

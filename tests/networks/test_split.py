@@ -19,12 +19,12 @@ from flowc.networks.onnx.cuts import (
     size,
     skips,
 )
-from flowc.networks.onnx.interface import NetworkFault
+from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.split import (
     EmptyStage,
     NoSuchLayer,
     OutOfOrder,
-    SplitFault,
+    SplitError,
     Stage,
     StageTooLarge,
     TooManyStages,
@@ -244,7 +244,7 @@ def test_parts_compute_the_whole(plan: list[tuple[int, int, int]], outputs: list
 
 
 def light(name: str, path: Path, external: bool = False) -> Path:
-    """A model with random weights in place of its constant ones; what is normalised stays of size one."""
+    """A model with random weights in place of its constant ones; what is normalized stays of size one."""
     found = onnx.load(LIGHT / f"light_{name}.onnx")
     shapes = {t.name: numpy_helper.to_array(t) for t in found.graph.initializer}
     rng = np.random.default_rng(5)
@@ -352,7 +352,7 @@ def test_fixed_shapes_become_constants(tmp_path: Path) -> None:
     inputs = {"x": ["n", 4, "h", 8], "i": ["n", 1]}
     kinds = dict.fromkeys(("i", "to", "n"), TensorProto.INT64)
     path = save(tmp_path / "n.onnx", nodes, inputs, {"rest": np.array([-1])}, "y to n", kinds)
-    with pytest.raises(NetworkFault, match=r"input `x` of `n.onnx` is not fixed") as raised:
+    with pytest.raises(NetworkError, match=r"input `x` of `n.onnx` is not fixed") as raised:
         cut_points(path)
     assert raised.value.code == "F403"
     fixed = {"x": (3, 4, 2, 8)}
@@ -376,7 +376,7 @@ def test_tensors_of_unknown_size_are_not_cut(tmp_path: Path) -> None:
     onnx.save(made, path)
     assert [c.layer for c in cut_points(path)] == ["a"]
     holds(path, ["a"])
-    with pytest.raises(NetworkFault, match=r"tensor `places` of `n.onnx` has no fixed shape") as raised:
+    with pytest.raises(NetworkError, match=r"tensor `places` of `n.onnx` has no fixed shape") as raised:
         split(path, {}, 1, ["places"])
     assert raised.value.code == "F403"
 
@@ -409,7 +409,7 @@ def chain_of(path: Path, names: str) -> Path:
     return save(path, [N("Relu", [a], [b]) for a, b in zip("x" + names, names, strict=False)], X, {}, names[-1])
 
 
-FAULTS: dict[str, tuple[list[str], type[SplitFault], str]] = {
+FAULTS: dict[str, tuple[list[str], type[SplitError], str]] = {
     "unknown": (["layer_b", "c"], NoSuchLayer, "`n.onnx` has no layer `layer_b`"),
     "order": (["c", "a"], OutOfOrder, "layer `a` comes before `c`: name the last layers of stages from front to back"),
     "twice": (["a", "c", "c"], EmptyStage, "no layer is left for the stage after `c`"),
@@ -468,10 +468,10 @@ def test_models_that_cannot_be_read(tmp_path: Path) -> None:
     }
     for code, path in cases.items():
         for call in (lambda p: cut_points(p), lambda p: split(p, {}, 1, [])):
-            with pytest.raises(NetworkFault) as raised:
+            with pytest.raises(NetworkError) as raised:
                 call(path)
             assert raised.value.code == code
-    with pytest.raises(NetworkFault, match=r"no output of `idle.onnx` depends on an input"):
+    with pytest.raises(NetworkError, match=r"no output of `idle.onnx` depends on an input"):
         read_chain(save(tmp_path / "idle.onnx", [N("Neg", ["c"], ["y"])], X, {"c": weights(1)}, "y"))
 
 

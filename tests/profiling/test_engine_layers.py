@@ -48,7 +48,7 @@ def test_what_the_engine_says_goes_before_its_names() -> None:
     assert times(EngineLayer("Conv_1", 8, ("unknown",))) == {"c1": 8}
 
 
-def test_what_has_no_name_goes_to_its_neighbour() -> None:
+def test_what_has_no_name_goes_to_its_neighbor() -> None:
     nvm = [EngineLayer(n, 1) for n in ("input to nvm", "{ForeignNode[Conv_10...Relu_10]}", "output from nvm")]
     assert times(*nvm) == {"c10": 3}
     assert times(EngineLayer("Conv_1 + Relu_1", 5), *nvm, EngineLayer("out", 2)) == {"c1": 6, "c10": 2, "out": 2}

@@ -3,7 +3,7 @@
 In: a timed system. Out: the response times that the paper's analysis gives, read literally. They are not safe (each
 equation's docstring has a counter-example); the bounds that hold are in response_time.py.
 
-Read literally: a task is analysed once per processor that it is on, from the source of a group to its sinks, and the
+Read literally: a task is analyzed once per processor that it is on, from the source of a group to its sinks, and the
 response of a group is the largest sum along a path. A task that fires several times per iteration is one task of their
 total time, since the paper's tasks fire once. Jitter comes from the spread of the responses before it.
 """

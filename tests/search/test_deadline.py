@@ -14,7 +14,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
-from flowc.analysis.timing.system import TimedChannel, utilisation
+from flowc.analysis.timing.system import TimedChannel, utilization
 from flowc.cli import app
 from flowc.driver import store
 from flowc.driver.deadline_problem import joint_problem
@@ -40,7 +40,7 @@ from flowc.search.deadline.problem import (
     Team,
     broken_limits,
     timed,
-    utilisations,
+    utilizations,
     verdict,
 )
 from flowc.search.deadline.relaxed import relax
@@ -63,7 +63,7 @@ def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform
 
 
 def _around(channel: TimedChannel, net: str, firings: int) -> TimedChannel:
-    """The channel with rates for a network that fires so often in an iteration, and its neighbours once."""
+    """The channel with rates for a network that fires so often in an iteration, and its neighbors once."""
     if channel.destination == net:
         return replace(channel, produced=(firings,))
     return replace(channel, consumed=(firings,)) if channel.source == net else channel
@@ -198,7 +198,7 @@ def test_populations_are_placed_like_individuals(problem: JointProblem, at_home:
     for i in range(5):
         used, expected = plain(problem, tuple(int(c) for c in choices[i]), at_home)
         assert placed.assignment(problem, i, choices[i]) == expected
-        exact = utilisations(problem, expected)
+        exact = utilizations(problem, expected)
         assert placed.used[i] == pytest.approx([float(exact[p]) for p in problem.processors])
         assert used == pytest.approx({p: float(u) for p, u in exact.items()})
         assert bool(placed.engines[i]) == bool(broken_limits(problem, expected))
@@ -239,7 +239,7 @@ def everything(problem: JointProblem) -> list[Assignment]:
 def test_searches_and_bounds_count_the_same_work(problem: JointProblem) -> None:
     every = everything(problem)
     for found in every[:: max(1, len(every) // 20)]:
-        assert utilisation(timed(problem, found)) == utilisations(problem, found)
+        assert utilization(timed(problem, found)) == utilizations(problem, found)
 
 
 @settings(max_examples=25)
@@ -249,7 +249,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
     if len(every) > 400:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
-    allowed = [max(utilisations(problem, a).values()) for a in every if not broken_limits(problem, a)]
+    allowed = [max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)]
     found = solve(problem, seed=0, budget=60)
     if allowed:
         relaxed = relax(problem)

@@ -15,7 +15,7 @@ import numpy
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application
-from flowc.model.diagnostic import Faults
+from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from flowc.model.platform import Platform, Pool
 from flowc.search.registry import searches_for
@@ -280,14 +280,14 @@ def test_a_configuration_that_does_not_run_is_out_of_the_race() -> None:
 
     def fragile(mapping: Mapping) -> Measurement:
         if any(len(n.stages) > 1 for n in mapping.networks):
-            raise Faults([])
+            raise Errors([])
         return fake(mapping)
 
     said: list[str] = []
     mapping = found("jedi", given, measure=fragile, progress=said.append)
     assert all(len(n.stages) == 1 for n in mapping.networks) and any("does not run" in line for line in said)
-    with pytest.raises(Faults):
-        found("jedi", given, measure=lambda mapping: (_ for _ in ()).throw(Faults([])))
+    with pytest.raises(Errors):
+        found("jedi", given, measure=lambda mapping: (_ for _ in ()).throw(Errors([])))
 
 
 def test_a_machine_that_gets_slower_in_the_final_does_not_decide_against_a_plain_one() -> None:
@@ -317,7 +317,7 @@ def test_apps_without_networks_are_left_to_auto(name: str) -> None:
 @pytest.mark.parametrize("name", ["jedi", "ga-balance"])
 @pytest.mark.parametrize("objective", ["latency", "energy"])
 def test_other_objectives_are_refused_where_the_paper_has_none(name: str, objective: str) -> None:
-    with pytest.raises(Faults) as refused:
+    with pytest.raises(Errors) as refused:
         found(name, CASES["two cores"](), objective=objective)
     assert refused.value.diagnostics[0].code == "F508" and objective in refused.value.diagnostics[0].message
 
@@ -416,12 +416,12 @@ def test_no_tuple_of_jedi_lets_a_tensor_skip_a_stage() -> None:
 
 
 def test_a_warm_start_takes_fewer_runs() -> None:
-    """The neighbour is the same network with other input: layers take longer, not all by the same factor."""
+    """The neighbor is the same network with other input: layers take longer, not all by the same factor."""
     layers = random_layers(9, 40, ("cpu", "gpu"))
     rng = random.Random(0)
     larger = {k: [ms * rng.uniform(1.4, 1.8) for ms in v] for k, v in layers.items()}
-    neighbour, given = (problem(x, {"cpu": 1, "gpu": 1}) for x in (layers, larger))
-    start = jedi.search(neighbour).networks[0]
+    neighbor, given = (problem(x, {"cpu": 1, "gpu": 1}) for x in (layers, larger))
+    start = jedi.search(neighbor).networks[0]
     cold = jedi.search(given, measure=Fake(given), budget=600)
     warm = jedi.search(given, measure=Fake(given), budget=600, start=start)
     assert warm.effort.measured_runs < 0.7 * cold.effort.measured_runs

@@ -44,8 +44,8 @@ class Growing:
 
     def norm(self, x: str, channels: int) -> str:
         stem = f"n{len(self.nodes)}"
-        for part, (centre, width) in {"g": (1, 0.1), "b": (0, 0.1), "m": (0, 0.1), "v": (1, 0.1)}.items():
-            self.constants[stem + part] = self.rng.uniform(centre - width, centre + width, channels).astype(np.float32)
+        for part, (center, width) in {"g": (1, 0.1), "b": (0, 0.1), "m": (0, 0.1), "v": (1, 0.1)}.items():
+            self.constants[stem + part] = self.rng.uniform(center - width, center + width, channels).astype(np.float32)
         return self.add("BatchNormalization", x, *(stem + p for p in "gbmv"))
 
     def scores(self, x: str, channels: int) -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from flowc.analysis.timing.system import (
     TimedProcessor,
     TimedSystem,
     TimedTask,
-    utilisation,
+    utilization,
 )
 from flowc.model.workload import workload
 
@@ -120,7 +120,7 @@ def _loaded(rng: random.Random, system: TimedSystem) -> TimedSystem:
             tasks.append(replace(t, wcet=tuple(parts), bcet=tuple(best)))
         groups.append(replace(g, tasks=tuple(tasks)))
     made = replace(system, groups=tuple(groups))
-    assert max(utilisation(made).values()) <= Fraction(95, 100)
+    assert max(utilization(made).values()) <= Fraction(95, 100)
     return made
 
 

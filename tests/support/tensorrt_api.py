@@ -249,7 +249,7 @@ def _protocols(node: ast.ClassDef) -> list[ast.stmt]:
     methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
     names = {method.name for method in methods}
     added = ""
-    if node.name == "IHostMemory":  # a serialised engine; no class says that it is a buffer before Python 3.12
+    if node.name == "IHostMemory":  # a serialized engine; no class says that it is a buffer before Python 3.12
         added = "def __buffer__(self, flags: int) -> memoryview: ..."
     elif {"__len__", "__getitem__"} <= names and "__iter__" not in names:  # iterates by index
         for method in methods:

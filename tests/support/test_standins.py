@@ -600,9 +600,9 @@ def test_cores_of_the_dla(gpu: StandIn, home: Path) -> None:
     gpu.stream.synchronize()
     assert not gpu.violations and right.engine._core == 1
     late = trt.context()
-    one(gpu.violations, "net is deserialised for a DLA, and no core has been chosen")
+    one(gpu.violations, "net is deserialized for a DLA, and no core has been chosen")
     late.runtime.DLA_core = 1
-    one(gpu.violations, "DLA core 1 is chosen after net was deserialised: that runs on core 0")
+    one(gpu.violations, "DLA core 1 is chosen after net was deserialized: that runs on core 0")
     late.runtime.DLA_core = 2
     one(gpu.violations, "the runtime is told to use DLA core 2 of 2")
     second = trt.context(core=1)
@@ -632,11 +632,11 @@ def test_networks_that_cannot_be_built(gpu: StandIn, home: Path) -> None:
 
 
 def pairs(zero: Any, home: Path, data: Any = None, kind: type = np.float32) -> Path:
-    """A network that rounds its input to 8 bits (or reads a quantised constant), and a convolution."""
+    """A network that rounds its input to 8 bits (or reads a quantized constant), and a convolution."""
     constants = {"s": kind(0.02), "z": zero, "w": np.ones((3, 3, 1, 1), kind)}
     nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantise"),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantise"),
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantize"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantize"),
         helper.make_node("Conv", ["d", "w"], ["y"], "conv"),
     ]
     if data is not None:
@@ -665,7 +665,7 @@ def test_networks_in_8_bits(gpu: StandIn, home: Path) -> None:
     assert "has to be int8" in refusal(pairs(np.int8(0), home, np.zeros(2, np.int32)))
     good = pairs(np.int8(0), home)
     assert trt.build(good, flags=["INT8"]) is not None
-    assert trt.build(good, dla=True, flags=["INT8"]) is None and "quantise cannot run on DLA" in trt.trt.said[-1]
+    assert trt.build(good, dla=True, flags=["INT8"]) is None and "quantize cannot run on DLA" in trt.trt.said[-1]
     assert trt.build(good, flags=["INT8"], ranges={"x": 1.0}) is None and "no Q/DQ layers" in trt.trt.said[-1]
     net = home / "net.onnx"
     assert trt.build(net, flags=["INT8"]) is None and "no scaling factors" in trt.trt.said[-1]

@@ -26,7 +26,7 @@ from flowc.analysis.timing.system import (
     TimedTask,
     Worker,
     iteration_sequence,
-    utilisation,
+    utilization,
     workers_from,
 )
 from flowc.analysis.timing.unfolding import unfold
@@ -539,7 +539,7 @@ def test_a_long_firing_is_charged_once() -> None:
     assert response_times(plain)["B"] is None
     found = response_times(made)
     assert all(least * ms <= (found[g] or 0) <= least * ms + 32 for g, least in (("A", 24), ("B", 54)))
-    assert utilisation(made)["c"] < 1 < utilisation(plain)["c"]
+    assert utilization(made)["c"] < 1 < utilization(plain)["c"]
     bound = bounds(made).tasks["s"]
     assert sum(t.total for t in bound.terms) == bound.window
 
@@ -620,6 +620,6 @@ def test_a_preempted_firing_has_two_slices() -> None:
     assert [(s.task, s.start, s.end) for s in observed.slices] == [("b", 0, 3), ("a", 3, 5), ("b", 5, 7)]
 
 
-def test_utilisation_is_exact() -> None:
+def test_utilization_is_exact() -> None:
     made = system(group("A", 30, task("a", "c", 1, firings=3)), group("B", 7, task("b", "c", 2), task("e", "g", 1, 2)))
-    assert utilisation(made) == {"c": Fraction(1, 10) + Fraction(2, 7), "d": 0, "g": Fraction(3, 7)}
+    assert utilization(made) == {"c": Fraction(1, 10) + Fraction(2, 7), "d": 0, "g": Fraction(3, 7)}

@@ -534,7 +534,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
             late = [e for e in (r() for r in self._made) if e is not None and e._header["dla"]]
             if late and core != self._core:
                 cuda.complain(
-                    f"DLA core {core} is chosen after {late[0]._header['name']} was deserialised: "
+                    f"DLA core {core} is chosen after {late[0]._header['name']} was deserialized: "
                     f"that runs on core {late[0]._core}"
                 )
             self._core = core
@@ -559,7 +559,7 @@ def module(cuda: StandIn, version: str = "10.3.0", options: Options | None = Non
                     refused("this machine has no DLA")
                     return None
                 if self._core is None:
-                    cuda.complain(f"{header['name']} is deserialised for a DLA, and no core has been chosen")
+                    cuda.complain(f"{header['name']} is deserialized for a DLA, and no core has been chosen")
                 core = self._core or 0
                 loaded = resident.setdefault(core, weakref.WeakSet())
                 held = sum(e._header["pieces"] for e in loaded)
