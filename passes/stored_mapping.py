@@ -68,8 +68,9 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [as_pin(n, platform.name, tasks[n.task].span) for n in mapping.networks if n.task in tasks]
+    planned = {n.task for n in mapping.networks}  # a plan says more than a place
     for p in mapping.placements:
-        if p.task in tasks:
+        if p.task in tasks and p.task not in planned:
             span = tasks[p.task].span
             stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback)
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))

@@ -277,6 +277,13 @@ def test_a_stored_mapping_counts_like_pins(small: Write, tmp_path: Path) -> None
     assert len(sums[0]) == 5 and sums[0] == sums[1]
 
 
+def test_a_plan_says_more_than_a_place_in_the_same_mapping(small: Write) -> None:
+    flow = small(count="5")
+    store(flow, placements=[*PLAN["placements"], {"task": "A.net", "processors": ["cpu[0]"]}])
+    checked = flowc.check(flow)
+    assert checked.ok and [t.name for t in checked.system.apps[0].tasks][2:4] == ["A.net.stage1", "A.net.stage2"]
+
+
 def test_pins_of_the_text_win_over_a_stored_mapping(small: Write) -> None:
     flow = small('mapping on host { A.net -> cpu[0] until "r2" | cpu[0] }')
     store(flow)
