@@ -28,7 +28,8 @@ from .build_tree import TreeBuilder
 from .syntax import Declaration, Specification
 
 OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING"}
-KEYWORDS = tuple(w.lower() for w in sorted(OPENERS))
+#: The same as they are written.
+OPENING_WORDS = tuple(w.lower() for w in sorted(OPENERS))
 #: Words of other languages for what a keyword means here.
 _OTHER_WORDS = {
     "include": "use",
@@ -127,6 +128,17 @@ def _kept() -> Path | None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         return None
     return folder / f"grammar-{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """Every word that the grammar gives a meaning: the only list of them is the grammar itself."""
+    found: set[str] = set()
+    for terminal in _grammar().terminals:
+        words = terminal.pattern.value.removesuffix(r"\b").strip("()").split("|")
+        if all(w.isalpha() and w.islower() for w in words):
+            found.update(words)
+    return frozenset(found)
 
 
 def tokens_and_comments(text: str) -> list[Token]:
@@ -233,11 +245,11 @@ class Parser:
         if chunk[position].type == "NAME" and follows in ("COLON", "_ARROW", "DOT"):
             help_text = "instances and chains belong inside `app Name { ... }`"
             return Diagnostic("F001", f"`{text}` stands outside of any app", span, "", (), help_text)
-        guess = did_you_mean(text, (*KEYWORDS, *_OTHER_WORDS))
+        guess = did_you_mean(text, (*OPENING_WORDS, *_OTHER_WORDS))
         guess = next(
             (f"did you mean `{w}`?" for o, w in _OTHER_WORDS.items() if guess == f"did you mean `{o}`?"), guess
         )
-        help_text = guess or f"a declaration starts with {one_of(KEYWORDS, 20)}"
+        help_text = guess or f"a declaration starts with {one_of(OPENING_WORDS, 20)}"
         notes: tuple[Note, ...] = ()
         return Diagnostic("F001", f"`{text}` starts no declaration", span, "", notes, help_text)
 

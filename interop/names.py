@@ -9,15 +9,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
+from functools import cache
+
+from ..dsl.parse import keywords
 
 NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
-#: What an instance is not called: the grammar refuses a few of these, and the others would be hard to read.
-KEYWORDS = frozenset({
-    "in", "out", "stateless", "pre", "post", "use", "const", "type", "task", "network", "graph", "app", "platform",
-    "mapping", "rate", "for", "on", "state", "wcet", "from", "precision", "calibrate", "batch", "period", "deadline",
-    "priority", "delay", "scheduler", "frequencies", "engines", "memory", "contention", "by", "until", "streams",
-    "buffers", "threads", "process", "adapt", "scenario", "event", "variant", "true", "false", "index",
-})  # fmt: skip
+#: Words that read like keywords, or will be some.
+_NEARLY = ("scenario", "event", "true", "false", "index")
+
+
+@cache
+def reserved_words() -> frozenset[str]:
+    """What nothing is called: the grammar refuses some of these in some places, the others would be hard to read."""
+    return frozenset({*keywords(), *_NEARLY})
 
 
 def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
-from ..names import identifiers, shown
+from ..names import identifiers, reserved_words, shown
 from ..xml_tree import Element
 from .files import Collector, Project, embedded, read_xml
 
@@ -135,12 +135,13 @@ def _board(root: Element, file: str, say: Collector, quiet: bool = False) -> Boa
     names = identifiers(
         (e.attributes.get("name", "") if bare.count(b) > 1 else b for (e, _, _), b in zip(found, bare, strict=True)),
         "pool",
+        reserved_words(),
     )
     pools = [p for made in zip(names, found, strict=True) if (p := _pool(made[0], *made[1], say)) is not None]
     first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
     if not quiet:
         _beyond(devices, pools, say)
-    name = identifiers([first.lower().removeprefix("jetson_")], "board")[0]
+    name = identifiers([first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
     return Board(name, tuple(pools), first, file)
 
 

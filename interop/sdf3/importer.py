@@ -15,7 +15,7 @@ from pathlib import PurePath
 from ...model.diagnostic import Diagnostic, Errors, one_of
 from .. import registry
 from ..content import content
-from ..names import KEYWORDS, capitalised, identifiers, listed, shown
+from ..names import capitalised, identifiers, listed, reserved_words, shown
 from ..registry import Exported, Request, Source
 from ..xml_tree import parse
 from . import sequences
@@ -56,7 +56,7 @@ def read(path: str, text: bytes, processor: str | None = None) -> Imported:
     channels = [c for i, c in enumerate(graph.channels) if i not in without]
     if not without:
         warnings += tuple(_overlap(graph))
-    instances = identifiers((a.name for a in graph.actors), "actor", KEYWORDS)
+    instances = identifiers((a.name for a in graph.actors), "actor", reserved_words())
     app, *tasks = identifiers([capitalised(graph.name, "graph"), *(capitalised(i, "task") for i in instances)], "task")
     inputs, outputs = _ends(graph, channels)
     lines = [_task(graph, i, tasks[i], instances[i], inputs[i], outputs[i]) for i in range(len(graph.actors))]

@@ -20,7 +20,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.dsl import format as layout
 from flowc.dsl import load as loading
 from flowc.dsl.parse import Parser
-from flowc.interop.names import KEYWORDS, identifiers
+from flowc.interop.names import identifiers, reserved_words
 from flowc.interop.sdf3 import importer as sdf3
 from flowc.interop.sdf3.sequences import parse, written
 from flowc.model.application import Application, Task
@@ -239,7 +239,23 @@ def test_random_graphs_survive_the_way_out_and_in(seed: int, overlap: bool, tmp_
 
 ODD = st.one_of(
     st.sampled_from(
-        [*sorted(KEYWORDS), 'a"b', "a'b", "a<b>&c", "ä", "日本", "", " ", "a\nb", "1", "A", "a", "a_2", "-->", "{{x}}"]
+        [
+            *sorted(reserved_words()),
+            'a"b',
+            "a'b",
+            "a<b>&c",
+            "ä",
+            "日本",
+            "",
+            " ",
+            "a\nb",
+            "1",
+            "A",
+            "a",
+            "a_2",
+            "-->",
+            "{{x}}",
+        ]
     ),
     st.text(st.characters(min_codepoint=32, codec="utf-8", exclude_characters="\ufffe\uffff"), max_size=12),
 )
@@ -262,7 +278,7 @@ def test_any_name_becomes_a_name(name: str, actors: list[tuple[str, str, str]], 
         (tasks[i], tasks[(i + 1) % len(tasks)], i) for i in range(len(tasks))
     ]
     short = [t.partition(".")[2] for t in tasks]
-    assert len({n.lower() for n in short}) == len(short) and not KEYWORDS & set(short)
+    assert len({n.lower() for n in short}) == len(short) and not reserved_words() & set(short)
     assert code(again(imported, tmp_path).text) == code(imported.text)
 
 
