@@ -3,63 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.dataflow.static_order import NoRound, Step, batches, schedule
-from ..dsl.includes import c_includes
-from ..model.application import (
-    CUT,
-    Application,
-    Channel,
-    FilePath,
-    Implementation,
-    Moving,
-    Network,
-    Parameter,
-    Part,
-    Port,
-    Task,
-    Value,
-)
+from ..model.application import CUT, Application, Channel, Port, Task
 from ..model.deployment import (
-    CCode,
-    Code,
-    CudaCode,
-    DataFile,
     DeployedApp,
     DeployedChannel,
-    DeployedLaunch,
     DeployedPort,
     DeployedTask,
-    DeployedVariant,
     DeployedWorker,
     Deployment,
-    EngineCode,
     Entry,
-    MovingCode,
-    OnnxCode,
-    Plain,
-    PythonCode,
-    Side,
 )
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
-from ..model.platform import STRONGLY_TYPED, Platform
+from ..model.platform import Platform
 from ..model.system import System
-from ..networks.quantization.implicit import without_pairs
+from .kinds import Helpers, Site, kind_of
+from .kinds.c import parameter_type
 from .sources import Plan, Sources
-
-Helpers = Callable[[Path], tuple[Path, ...]]
-
-#: Changes when build_engines.py would build other plans of the same models.
-BUILT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +111,17 @@ def deploy(
     orders, capacities = _orders(system, platform, lanes, repetition, firing_ns)
     alone = len(orders) == 1
     c_tasks: dict[str, list[Task]] = {}
-    files = _Files(platform, sources, helpers, c_tasks)
+
+    def deployed(task: Task, firings: int, batch: int) -> DeployedTask:
+        """A task where its placement says."""
+        site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, batch)
+        ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
+        return DeployedTask(task.name, task.doc, kind_of(task, site).make(task, site), *ports, firings)
+
     apps = []
     for app in system.apps:
         sizes = batches(app)
-        tasks = tuple(
-            files.task(t, placement[t.name], alone, repetition[app.name][t.name], sizes[t.name]) for t in app.tasks
-        )
+        tasks = tuple(deployed(t, repetition[app.name][t.name], sizes[t.name]) for t in app.tasks)
         channels = tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port,
@@ -253,163 +224,11 @@ def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
     )
 
 
-class _Files:
-    """Makes the code of tasks, and notes the files it needs."""
-
-    def __init__(self, platform: Platform, sources: Sources, helpers: Helpers, c_tasks: dict[str, list[Task]]) -> None:
-        self._platform, self._sources, self._helpers, self._c_tasks = platform, sources, helpers, c_tasks
-
-    def task(self, task: Task, place: Placement, alone: bool, firings: int, batch: int) -> DeployedTask:
-        """A task where its placement says; `alone`: nobody else needs the cores of its network's threads."""
-        ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
-        return DeployedTask(task.name, task.doc, self._code(task, place, alone, batch), *ports, firings)
-
-    def _code(self, task: Task, place: Placement, alone: bool, batch: int) -> Code | MovingCode:
-        pools = [self._platform.pool_of(p) for p in place.processors]
-        elsewhere = pools[0].kind != "cpu"
-        if task.network is not None and task.network.moving is not None:
-            return _moving(task.network, task.network.moving, self._sources)
-        if task.network is not None:
-            if elsewhere:
-                return self._engine(task.network, place, batch)
-            onnx = OnnxCode(self._network(task.network), *_tensors(task.network), batch)
-            return replace(onnx, threads=place.threads, spin=alone) if place.threads > 1 else onnx
-        if elsewhere:
-            return self._kernels(task, place)
-        code = task.implementation_on("cpu") or task.reference
-        assert code is not None
-        made = self._plain(task, code)
-        return replace(made, process=True) if isinstance(made, PythonCode) and place.process else made
-
-    def _network(self, network: Network) -> str:
-        file = self._sources.place("networks", network.path, network.model or None)
-        for name in network.external:
-            self._sources.place("networks", Path(network.path).parent / name)
-        return file
-
-    def _engine(self, network: Network, place: Placement, batch: int) -> EngineCode:
-        pools = [self._platform.pool_of(p) for p in place.processors]
-        on = tuple(
-            (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
-            for p, pool in zip(place.processors, pools, strict=True)
-        )
-        tensorrt = self._platform.tensorrt
-        shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
-        told = network.precision == "int8" and tensorrt < STRONGLY_TYPED and any(p.kind == "dla" for p in pools)
-        implicit, rest = self._implicit(network) if told and tensorrt else ("", b"")
-        words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + rest
-        return EngineCode(
-            self._network(network),
-            *_tensors(network),
-            batch,
-            "tensorrt" if tensorrt else "onnxruntime",
-            on,
-            network.precision,
-            place.fallback,
-            hashlib.sha256(words).hexdigest()[:12],
-            implicit,
-        )
-
-    def _implicit(self, network: Network) -> tuple[str, bytes]:
-        """A network of 8 bits for an engine that is told ranges: a model without pairs, beside it the ranges.
-
-        Returns the model's file, and the contents of both.
-        """
-        path = Path(network.path)
-        model, ranges = without_pairs(network.model or path.read_bytes())
-        borders = [t.name for t in (*network.inputs, *network.outputs) if t.type.dtype == "int8"]
-        words = json.dumps({"int8": borders, "ranges": ranges}, indent=1).encode()
-        self._sources.place("networks", path.with_suffix(".implicit.json"), words)
-        return self._sources.place("networks", path.with_suffix(".implicit.onnx"), model), model + words
-
-    def _kernels(self, task: Task, place: Placement) -> CudaCode:
-        code = task.implementation_on("gpu")
-        assert code is not None
-        file = self._sources.place("tasks", code.path)
-        for header in c_includes(Path(code.path)):
-            self._sources.place("tasks", header)
-        launches = tuple(
-            DeployedLaunch(
-                x.kernel,
-                tuple(a if isinstance(a, str) else (a[0], _number(a[1])) for a in x.arguments),
-                x.grid,
-                x.block,
-                x.shared,
-            )
-            for x in code.launches
-        )
-        twin = task.implementation_on("cpu") or task.reference
-        return CudaCode(
-            file,
-            launches,
-            tuple((f.name, f.type.dtype, f.type.shape) for f in task.scratch),
-            tuple((f.name, f.type.dtype, f.type.shape) for f in task.state),
-            place.graph,
-            None if twin is None else self._plain(task, twin),
-            None if task.tolerance is None else float(task.tolerance),
-        )
-
-    def _plain(self, task: Task, code: Implementation) -> PythonCode | CCode:
-        """Code for a CPU."""
-        sources = self._sources
-        if code.language == "c":
-            source = sources.place_c(code.path)
-            self._c_tasks.setdefault(source, []).append(task)
-            typed = tuple((n, parameter_type(v), _plain(v, sources)) for n, v in task.parameters)
-            state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
-            return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
-        file = sources.place("tasks", code.path)
-        for helper in self._helpers(Path(code.path)):
-            sources.place("tasks", helper)
-        known = [(n, v) for n, v in task.parameters if code.passes is None or n in code.passes]
-        return PythonCode(file, code.symbol, tuple((n, _plain(v, sources)) for n, v in known))
-
-
-def _tensors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of inputs and outputs."""
-    return tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
-
-
-def _number(value: Value) -> Plain:
-    return float(value) if isinstance(value, Fraction) else value
-
-
 def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
     if task.network is not None and task.network.moving is not None and port.name == CUT:
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
     return DeployedPort(port.name, port.type.dtype, port.type.shape, port.rates, port.stacked)
-
-
-def _moving(network: Network, moving: Moving, sources: Sources) -> MovingCode:
-    """The models of all cuts as files; both sides name the same ones."""
-    file = Path(network.path)
-
-    def place(part: Part, number: int, side: str) -> Side:
-        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}")
-        return sources.place("networks", file.with_name(own), part.model), part.inputs, part.outputs
-
-    variants = tuple(
-        DeployedVariant(v.layer, place(v.front, k, "front"), place(v.back, k, "back"), v.work)
-        for k, v in enumerate(moving.variants, 1)
-    )
-    tensors = tuple(t.name for t in (network.inputs if moving.side == "front" else network.outputs))
-    return MovingCode(moving.network, moving.side, tensors, variants, moving.start, moving.others)
-
-
-def parameter_type(value: Parameter) -> str:
-    """`int`, `float`, `bool` or `string`: how C sees a parameter."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int"
-    return "float" if isinstance(value, Fraction) else "string"
-
-
-def _plain(value: Parameter, sources: Sources) -> Plain | DataFile:
-    if isinstance(value, FilePath):
-        return DataFile(sources.place("data", value.path))
-    return float(value) if isinstance(value, Fraction) else value
 
 
 def sequential(system: System, platform: Platform) -> Mapping:

@@ -6,35 +6,19 @@ Same deployment, same bytes. The templates get strings that are ready to print; 
 from __future__ import annotations
 
 import hashlib
-import keyword
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..model.application import Task
-from ..model.deployment import (
-    CCode,
-    Code,
-    CudaCode,
-    DataFile,
-    DeployedApp,
-    DeployedLaunch,
-    DeployedPort,
-    DeployedTask,
-    DeployedWorker,
-    Deployment,
-    EngineCode,
-    Entry,
-    MovingCode,
-    OnnxCode,
-    PythonCode,
-    Side,
-)
+from ..model.deployment import DeployedApp, DeployedPort, DeployedTask, DeployedWorker, Deployment, Entry
 from ..model.types import DTYPES
 from ..templates import environment
-from . import tensorrt
-from .deploy import Deployed, parameter_type
+from .deploy import Deployed
+from .kinds import KINDS, Code, tensorrt
+from .kinds.c import parameter_type
+from .kinds.moving import MovingCode
 from .names import identifiers, literal, one_line
 from .sources import Plan
 
@@ -43,29 +27,8 @@ if TYPE_CHECKING:
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
-RESERVED = (
-    "Back",
-    "C",
-    "Cut",
-    "Fire",
-    "Front",
-    "HOME",
-    "Kernels",
-    "Launch",
-    "Network",
-    "OnnxCuda",
-    "Port",
-    "Process",
-    "Program",
-    "Python",
-    "TensorRT",
-    "main",
-    "os",
-    "p",
-    "program",
-    "signal",
-    "sys",
-    "Variant",
+RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
+    *(kind.words for kind in KINDS)
 )
 
 
@@ -95,7 +58,8 @@ def emit(deployed: Deployed) -> Plan:
         plan[f"tests/test_{name}.py"] = text.encode()
     for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "external.py"):
         plan[f"runtime/{file.name}"] = file.read_bytes()
-    plan |= tensorrt.scripts(jinja, deployment)
+    for kind in KINDS:
+        plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)
     if deployed.c_tasks:
         units = []
         for source, tasks in sorted(deployed.c_tasks.items()):
@@ -106,27 +70,21 @@ def emit(deployed: Deployed) -> Plan:
     return dict(sorted(plan.items()))
 
 
-def _codes(deployment: Deployment) -> list[Code | MovingCode]:
-    return [t.code for a in deployment.apps for t in a.tasks]
+def _codes(deployment: Deployment) -> list[Code]:
+    return [cast(Code, t.code) for a in deployment.apps for t in a.tasks]
 
 
 def _needs(deployment: Deployment) -> str:
     """The libraries of a program, in words."""
-    codes = _codes(deployment)
-    words = ["numpy"]
-    if any(isinstance(c, EngineCode) and c.engine == "onnxruntime" for c in codes):
-        words.append("onnxruntime-gpu")
-    elif any(isinstance(c, OnnxCode | MovingCode) for c in codes):
-        words.append("onnxruntime")
-    if tensorrt.stages(deployment):
-        words.append(f"TensorRT {tensorrt.version(deployment)}")
-    if _on_device(deployment):
-        words.append("cuda-python or PyCUDA")
-    return ", ".join(words)
+    found = dict.fromkeys(name for c in _codes(deployment) for name in c.libraries(deployment))
+    if "onnxruntime-gpu" in found:  # it does what the other one does
+        found.pop("onnxruntime", None)
+    engines = sorted(found, key=lambda name: not name.startswith("onnxruntime"))
+    return ", ".join(["numpy", *engines, *(["cuda-python or PyCUDA"] if _on_device(deployment) else [])])
 
 
 def _on_device(deployment: Deployment) -> bool:
-    return any(isinstance(c, CudaCode | EngineCode) for c in _codes(deployment))
+    return any(c.on_device for c in _codes(deployment))
 
 
 def digest(plan: Plan) -> str:
@@ -186,24 +144,7 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
-    codes = _codes(deployment)
-    words = {"Fire", "Port", "Program", "main"}
-    twins = [c.twin for c in codes if isinstance(c, CudaCode) and c.twin is not None]
-    for code in (*codes, *twins):
-        match code:
-            case PythonCode():
-                words |= {"Python", "Process"} if code.process else {"Python"}
-            case CCode():
-                words.add("C")
-            case OnnxCode():
-                words.add("Network")
-            case CudaCode():
-                words |= {"Kernels", "Launch"}
-            case EngineCode():
-                words.add("TensorRT" if code.engine == "tensorrt" else "OnnxCuda")
-            case MovingCode():
-                words |= {"Back", "Cut", "Front", "Variant"}
-    return sorted(words)
+    return sorted({"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment))))
 
 
 def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) -> dict[str, Any]:
@@ -249,7 +190,7 @@ def _task(task: DeployedTask, task_ids: dict[str, str]) -> dict[str, Any]:
         "name": task.name,
         "doc": task.doc,
         "id": task_ids[task.name],
-        "code": _code(task.code, task_ids),
+        "code": cast(Code, task.code).text(task_ids),
         "inputs": [_port(p) for p in task.inputs],
         "outputs": [_port(p) for p in task.outputs],
     }
@@ -259,87 +200,15 @@ def _cuts(app: DeployedApp, task_ids: dict[str, str]) -> list[dict[str, Any]]:
     """The cuts that move at run time, each defined in front of the two tasks that share it."""
     return [
         {
-            "id": _cut_id(t.code, task_ids),
+            "id": t.code.cut_id(task_ids),
             "name": t.code.network,
-            "variants": [
-                f"{literal(v.layer)}, {_side(v.front)}, {_side(v.back)}, {literal(v.work)}" for v in t.code.variants
-            ],
+            "variants": t.code.variant_texts(),
             "start": t.code.start,
             "others": t.code.others,
         }
         for t in app.tasks
         if isinstance(t.code, MovingCode) and t.code.side == "front"
     ]
-
-
-def _cut_id(code: MovingCode, task_ids: dict[str, str]) -> str:
-    return f"{task_ids[code.network + '.stage1']}_cut"
-
-
-def _side(side: Side) -> str:
-    return f"({literal(side[0])}, {_names(side[1])}, {_names(side[2])})"
-
-
-def _code(code: Code | MovingCode, task_ids: dict[str, str]) -> str:
-    if isinstance(code, MovingCode):
-        side = "Front" if code.side == "front" else "Back"
-        return f"{side}({_cut_id(code, task_ids)}, {_names(code.tensors)})"
-    if isinstance(code, PythonCode):
-        arguments = [literal(code.file), literal(code.name)]
-        # A parameter may be called like a keyword of Python: those are passed as **.
-        arguments += [f"{n}={_value(v)}" for n, v in code.parameters if not keyword.iskeyword(n)]
-        odd = [f"{literal(n)}: {_value(v)}" for n, v in code.parameters if keyword.iskeyword(n)]
-        arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
-        text = f"Python({', '.join(arguments)})"
-        return f"Process({text})" if code.process else text
-    if isinstance(code, CCode):
-        text = f"C({literal(code.library)}, {literal(code.name)}"
-        if code.parameters:
-            text += (
-                ", parameters=["
-                + ", ".join(f"({literal(n)}, {literal(t)}, {_value(v)})" for n, t, v in code.parameters)
-                + "]"
-            )
-        if code.state:
-            text += f", state={literal(list(code.state))}"
-        return text + ")"
-    if isinstance(code, CudaCode):
-        return _kernels(code, task_ids)
-    batch = f", batch={code.batch}" if code.batch > 1 else ""
-    if isinstance(code, EngineCode):
-        words = f"{literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}"
-        if code.engine == "onnxruntime":
-            return f"OnnxCuda({words}{batch})"
-        places = ", ".join(f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in code.on)
-        rest = f"digest={literal(code.digest)}, precision={literal(code.precision)}{batch}"
-        return f"TensorRT({words}, on={{{places}}}, {rest})"
-    threads = f", threads={code.threads}" if code.threads > 1 else ""
-    threads += ", spin=True" if code.spin else ""
-    return f"Network({literal(code.file)}, {_names(code.inputs)}, {_names(code.outputs)}{batch}{threads})"
-
-
-def _kernels(code: CudaCode, task_ids: dict[str, str]) -> str:
-    """The kernels of a task, one to a line."""
-    lines = [f"{literal(code.file)},", "[", *(f"    {_launch(x)}," for x in code.launches), "],"]
-    lines += [f"scratch={literal(list(code.scratch))},"] if code.scratch else []
-    lines += [f"state={literal(list(code.state))},"] if code.state else []
-    lines += ["graph=True,"] if code.graph else []
-    lines += [f"twin={_code(code.twin, task_ids)},"] if code.twin is not None else []
-    return "\n".join(["Kernels(", *(" " * 12 + line for line in lines), " " * 8 + ")"])
-
-
-def _launch(launch: DeployedLaunch) -> str:
-    shared = f", shared={launch.shared}" if launch.shared else ""
-    arguments = ", ".join(literal(a) for a in launch.arguments)
-    return f"Launch({literal(launch.kernel)}, [{arguments}], grid={launch.grid}, block={launch.block}{shared})"
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return "[" + ", ".join(literal(n) for n in names) + "]"
-
-
-def _value(value: object) -> str:
-    return f"p.file({literal(value.file)})" if isinstance(value, DataFile) else literal(value)
 
 
 def _port(port: DeployedPort) -> str:

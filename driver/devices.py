@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen.deploy import deploy, sequential
+from ..codegen.kinds.engine import EngineCode
 from ..dsl.modules import local_modules
 from ..model.application import Network, Task
-from ..model.deployment import Deployment, EngineCode
+from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry

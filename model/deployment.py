@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 DEPLOYMENT_VERSION = 1
 
 Plain = bool | int | float | str
-#: A file of the build with the tensors it reads and makes.
-Side = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,119 +18,20 @@ class DataFile:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class PythonCode:
-    """A function or class in a copied file; `process`: it runs in a process of its own."""
+class Code(Protocol):
+    """The code of a task: a frozen dataclass of its kind (`codegen.kinds`), whose fields stand in the file."""
 
-    file: str
-    name: str
-    parameters: tuple[tuple[str, Plain | DataFile], ...]
-    process: bool = False
-    kind: str = "python"
+    @property
+    def kind(self) -> str:
+        """What the file calls it."""
 
+    @property
+    def batch(self) -> int:
+        """Firings that share an inference."""
 
-@dataclass(frozen=True, slots=True)
-class CCode:
-    """A C function; parameters are (name, type, value), state fields (name, dtype, shape)."""
-
-    library: str
-    source: str
-    name: str
-    parameters: tuple[tuple[str, str, Plain | DataFile], ...]
-    state: tuple[tuple[str, str, tuple[int, ...]], ...]
-    kind: str = "c"
-
-
-@dataclass(frozen=True, slots=True)
-class OnnxCode:
-    """A network with the tensors behind its ports, in port order.
-
-    `threads` of the inference library share an inference; they `spin` between layers where nobody else needs the cores.
-    """
-
-    file: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    batch: int
-    threads: int = 1
-    spin: bool = False
-    kind: str = "onnx"
-
-
-@dataclass(frozen=True, slots=True)
-class DeployedLaunch:
-    """A kernel of a firing; see `Launch` of the runtime."""
-
-    kernel: str
-    arguments: tuple[str | tuple[str, Plain], ...]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared: int
-
-
-@dataclass(frozen=True, slots=True)
-class CudaCode:
-    """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the same on a CPU."""
-
-    file: str
-    launches: tuple[DeployedLaunch, ...]
-    scratch: tuple[tuple[str, str, tuple[int, ...]], ...]
-    state: tuple[tuple[str, str, tuple[int, ...]], ...]
-    graph: bool
-    twin: PythonCode | CCode | None
-    tolerance: float | None
-    kind: str = "cuda"
-
-
-@dataclass(frozen=True, slots=True)
-class EngineCode:
-    """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
-
-    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
-    from, external weights and shapes among it. `implicit` is the same network without Q/DQ layers, for DLAs that know
-    none; the ranges of its tensors lie beside it, as .json.
-    """
-
-    file: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    batch: int
-    engine: str
-    on: tuple[tuple[str, str, int], ...]
-    precision: str
-    fallback: bool
-    digest: str
-    implicit: str = ""
-    kind: str = "engine"
-
-
-Code = PythonCode | CCode | OnnxCode | CudaCode | EngineCode
-
-
-@dataclass(frozen=True, slots=True)
-class DeployedVariant:
-    """A cut of a network that may move, after `layer`, and what both sides take (ns, or anything in proportion)."""
-
-    layer: str
-    front: Side
-    back: Side
-    work: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class MovingCode:
-    """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those of its own ports.
-
-    `others` is what the other tasks on the processors of both sides take per frame, in the unit of `work`.
-    """
-
-    network: str
-    side: str
-    tensors: tuple[str, ...]
-    variants: tuple[DeployedVariant, ...]
-    start: int
-    others: tuple[float, float]
-    kind: str = "moving"
+    @property
+    def moves(self) -> bool:
+        """Does the program decide while it runs which part of a network this is?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +51,7 @@ class DeployedTask:
 
     name: str
     doc: str
-    code: Code | MovingCode
+    code: Code
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int

@@ -15,9 +15,6 @@ from ...model.deployment import (
     DeployedTask,
     DeployedWorker,
     Deployment,
-    EngineCode,
-    MovingCode,
-    OnnxCode,
 )
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
@@ -58,9 +55,9 @@ def timed_program(
     """
     wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
     for task in (t for a in deployment.apps for t in a.tasks):
-        if isinstance(task.code, MovingCode):
+        if task.code.moves:
             wrong.append(f"the cut of `{task.name}` moves")
-        elif isinstance(task.code, OnnxCode | EngineCode) and task.code.batch > 1 and task.firings > 1:
+        elif task.code.batch > 1 and task.firings > 1:
             wrong.append(f"`{task.name}` collects frames until it has a batch")
     if wrong:
         raise Refused(wrong)

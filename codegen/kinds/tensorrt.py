@@ -1,17 +1,19 @@
-"""The scripts of a build that know TensorRT: engines.py loads plans, build_engines.py makes them on the target,
-profile_engines.py measures their layers.
+"""Networks on a GPU or DLAs through TensorRT, and the scripts of a build that know it.
 
-In: a deployment. Out: plan entries, none where no network runs through TensorRT. What differs between versions of
-TensorRT is in the templates; which of them a version belongs to is decided here.
+engines.py loads plans, build_engines.py makes them on the target, profile_engines.py measures their layers. What
+differs between versions of TensorRT is in the templates; which of them a version belongs to is decided here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model.deployment import Deployment, EngineCode
-from .names import literal
-from .sources import Plan
+from ...model.application import Task
+from ...model.deployment import Deployment
+from ..names import literal
+from ..sources import Plan
+from .engine import EngineCode, engine_code
+from .kind import Kind, Site
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -63,3 +65,14 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     }
     return {f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
             for file in ("engines", "build_engines", "profile_engines")}  # fmt: skip
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.network is not None and not site.on_cpu and bool(site.platform.tensorrt)
+
+
+def _make(task: Task, site: Site) -> EngineCode:
+    return engine_code(task, site, "tensorrt")
+
+
+KIND = Kind("tensorrt", frozenset({"TensorRT"}), _serves, _make, scripts)

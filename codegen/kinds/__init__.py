@@ -1,0 +1,27 @@
+"""All kinds of code: the first one that serves a task where it is placed makes its code.
+
+A kind is one module (see `kind`), and a line here.
+"""
+
+from __future__ import annotations
+
+from ...model.application import Task
+from . import c, cuda, moving, onnx, onnx_cuda, python, tensorrt
+from .kind import Code, Helpers, Kind, Site
+
+__all__ = ["KINDS", "Code", "Helpers", "Kind", "Site", "kind_of"]
+
+KINDS: tuple[Kind, ...] = (
+    moving.KIND,
+    onnx.KIND,
+    onnx_cuda.KIND,
+    tensorrt.KIND,
+    cuda.KIND,
+    c.KIND,
+    python.KIND,
+)
+
+
+def kind_of(task: Task, site: Site) -> Kind:
+    """Who makes the code of a task that is faultless and has some."""
+    return next(k for k in KINDS if k.serves(task, site))

@@ -1,0 +1,73 @@
+"""Tasks in C: a function of a library that the build compiles (compile.sh does the same on a board)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...model.application import Implementation, Parameter, Task
+from ...model.deployment import DataFile, Deployment, Plain
+from ..names import literal
+from .kind import Identifiers, Kind, Site, plain, value_text
+
+
+@dataclass(frozen=True, slots=True)
+class CCode:
+    """A C function; parameters are (name, type, value), state fields (name, dtype, shape)."""
+
+    library: str
+    source: str
+    name: str
+    parameters: tuple[tuple[str, str, Plain | DataFile], ...]
+    state: tuple[tuple[str, str, tuple[int, ...]], ...]
+    kind: str = "c"
+
+    on_device = False
+    batch, moves = 1, False
+    words = frozenset({"C"})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        text = f"C({literal(self.library)}, {literal(self.name)}"
+        if self.parameters:
+            given = (f"({literal(n)}, {literal(t)}, {value_text(v)})" for n, t, v in self.parameters)
+            text += f", parameters=[{', '.join(given)}]"
+        if self.state:
+            text += f", state={literal(list(self.state))}"
+        return text + ")"
+
+
+def parameter_type(value: Parameter) -> str:
+    """`int`, `float`, `bool` or `string`: how C sees a parameter."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    return "float" if isinstance(value, Fraction) else "string"
+
+
+def c_code(task: Task, code: Implementation, site: Site) -> CCode:
+    """The code of an implementation."""
+    source = site.sources.place_c(code.path)
+    site.c_tasks.setdefault(source, []).append(task)
+    typed = tuple((n, parameter_type(v), plain(v, site.sources)) for n, v in task.parameters)
+    state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
+    return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
+
+
+def _serves(task: Task, site: Site) -> bool:
+    code = task.implementation_on("cpu")
+    return task.network is None and site.on_cpu and code is not None and code.language == "c"
+
+
+def _make(task: Task, site: Site) -> CCode:
+    code = task.implementation_on("cpu")
+    assert code is not None
+    return c_code(task, code, site)
+
+
+KIND = Kind("c", CCode.words, _serves, _make)

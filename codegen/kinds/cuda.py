@@ -1,0 +1,102 @@
+"""Tasks on a GPU: kernels of a .cu file, compiled on the target; a twin on a CPU does the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...model.application import Task
+from ...model.deployment import Deployment, Plain
+from ..names import literal
+from .c import CCode, c_code
+from .kind import Identifiers, Kind, Site, headers, number
+from .python import PythonCode, python_code
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedLaunch:
+    """A kernel of a firing; see `Launch` of the runtime."""
+
+    kernel: str
+    arguments: tuple[str | tuple[str, Plain], ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCode:
+    """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the same on a CPU."""
+
+    file: str
+    launches: tuple[DeployedLaunch, ...]
+    scratch: tuple[tuple[str, str, tuple[int, ...]], ...]
+    state: tuple[tuple[str, str, tuple[int, ...]], ...]
+    graph: bool
+    twin: PythonCode | CCode | None
+    tolerance: float | None
+    kind: str = "cuda"
+
+    on_device = True
+    batch, moves = 1, False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return _WORDS if self.twin is None else _WORDS | self.twin.words
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`: the kernels, one to a line."""
+        lines = [f"{literal(self.file)},", "[", *(f"    {_launch(x)}," for x in self.launches), "],"]
+        lines += [f"scratch={literal(list(self.scratch))},"] if self.scratch else []
+        lines += [f"state={literal(list(self.state))},"] if self.state else []
+        lines += ["graph=True,"] if self.graph else []
+        lines += [f"twin={self.twin.text(ids)},"] if self.twin is not None else []
+        return "\n".join(["Kernels(", *(" " * 12 + line for line in lines), " " * 8 + ")"])
+
+
+_WORDS = frozenset({"Kernels", "Launch"})
+
+
+def _launch(launch: DeployedLaunch) -> str:
+    shared = f", shared={launch.shared}" if launch.shared else ""
+    arguments = ", ".join(literal(a) for a in launch.arguments)
+    return f"Launch({literal(launch.kernel)}, [{arguments}], grid={launch.grid}, block={launch.block}{shared})"
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.network is None and not site.on_cpu
+
+
+def _make(task: Task, site: Site) -> CudaCode:
+    code = task.implementation_on("gpu")
+    assert code is not None
+    file = site.sources.place("tasks", code.path)
+    headers(code.path, site.sources)
+    launches = tuple(
+        DeployedLaunch(
+            x.kernel,
+            tuple(a if isinstance(a, str) else (a[0], number(a[1])) for a in x.arguments),
+            x.grid,
+            x.block,
+            x.shared,
+        )
+        for x in code.launches
+    )
+    twin = task.implementation_on("cpu") or task.reference
+    made = None if twin is None else c_code(task, twin, site) if twin.language == "c" else python_code(task, twin, site)
+    return CudaCode(
+        file,
+        launches,
+        tuple((f.name, f.type.dtype, f.type.shape) for f in task.scratch),
+        tuple((f.name, f.type.dtype, f.type.shape) for f in task.state),
+        site.place.graph,
+        made,
+        None if task.tolerance is None else float(task.tolerance),
+    )
+
+
+KIND = Kind("cuda", _WORDS, _serves, _make)

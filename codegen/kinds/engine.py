@@ -1,0 +1,102 @@
+"""Networks on a GPU or DLAs, as data; what runs them is `onnx_cuda` or `tensorrt`, by the platform."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.application import Network, Task
+from ...model.deployment import Deployment
+from ...model.platform import STRONGLY_TYPED
+from ...networks.quantization.implicit import without_pairs
+from ..names import literal
+from .kind import Identifiers, Site, names, tensors
+
+#: Changes when build_engines.py would build other plans of the same models.
+BUILT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCode:
+    """A network on a GPU or DLAs. `on` has (processor, `gpu` or `dla`, DLA core) of each that runs it.
+
+    `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
+    from, external weights and shapes among it. `implicit` is the same network without Q/DQ layers, for DLAs that know
+    none; the ranges of its tensors lie beside it, as .json.
+    """
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    batch: int
+    engine: str
+    on: tuple[tuple[str, str, int], ...]
+    precision: str
+    fallback: bool
+    digest: str
+    implicit: str = ""
+    kind: str = "engine"
+
+    on_device = True
+    moves = False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({"TensorRT" if self.engine == "tensorrt" else "OnnxCuda"})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        version = ".".join(map(str, deployment.tensorrt))
+        return (f"TensorRT {version}" if self.engine == "tensorrt" else "onnxruntime-gpu",)
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        batch = f", batch={self.batch}" if self.batch > 1 else ""
+        words = f"{literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
+        if self.engine == "onnxruntime":
+            return f"OnnxCuda({words}{batch})"
+        places = ", ".join(f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in self.on)
+        rest = f"digest={literal(self.digest)}, precision={literal(self.precision)}{batch}"
+        return f"TensorRT({words}, on={{{places}}}, {rest})"
+
+
+def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
+    """A network where its placement says, run by that engine."""
+    network, place, tensorrt = task.network, site.place, site.platform.tensorrt
+    assert network is not None
+    pools = [site.platform.pool_of(p) for p in place.processors]
+    on = tuple(
+        (p, pool.kind, pool.processors.index(p) if pool.kind == "dla" else 0)
+        for p, pool in zip(place.processors, pools, strict=True)
+    )
+    shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
+    told = network.precision == "int8" and tensorrt < STRONGLY_TYPED and any(p.kind == "dla" for p in pools)
+    implicit, rest = _implicit(network, site) if told and tensorrt else ("", b"")
+    words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + rest
+    return EngineCode(
+        site.network(network),
+        *tensors(network),
+        site.batch,
+        engine,
+        on,
+        network.precision,
+        place.fallback,
+        hashlib.sha256(words).hexdigest()[:12],
+        implicit,
+    )
+
+
+def _implicit(network: Network, site: Site) -> tuple[str, bytes]:
+    """A network of 8 bits for an engine that is told ranges: a model without pairs, beside it the ranges.
+
+    Returns the model's file, and the contents of both.
+    """
+    path = Path(network.path)
+    model, ranges = without_pairs(network.model or path.read_bytes())
+    borders = [t.name for t in (*network.inputs, *network.outputs) if t.type.dtype == "int8"]
+    words = json.dumps({"int8": borders, "ranges": ranges}, indent=1).encode()
+    site.sources.place("networks", path.with_suffix(".implicit.json"), words)
+    return site.sources.place("networks", path.with_suffix(".implicit.onnx"), model), model + words

@@ -1,0 +1,126 @@
+"""What a kind of code is: how a task becomes code of it, how main.py says that, and what it needs.
+
+A kind is a module beside this one with a `Kind`, a frozen dataclass for the code of one task (which stands in
+deployment.json as it is), and a class of the runtime whose call the dataclass prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ...dsl.includes import c_includes
+from ...model import deployment
+from ...model.application import FilePath, Network, Parameter, Task, Value
+from ...model.deployment import DataFile, Deployment, Plain
+from ...model.mapping import Placement
+from ...model.platform import Platform
+from ..names import literal
+from ..sources import Plan, Sources
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: The local modules of a Python file.
+Helpers = Callable[[Path], tuple[Path, ...]]
+#: A name of a task to the identifier it has in main.py.
+Identifiers = Mapping[str, str]
+
+
+class Code(deployment.Code, Protocol):
+    """The code of a task, as data, with what a program needs of it."""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """What main.py takes from the runtime for it."""
+
+    @property
+    def on_device(self) -> bool:
+        """Does it need CUDA?"""
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """What has to be installed where it runs, beside numpy and CUDA's bindings."""
+
+    def text(self, ids: Identifiers) -> str:
+        """The expression in main.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where code is made for: the platform, the placement of the task, and the files of the build.
+
+    `alone`: nobody else needs the cores that threads of the task's network use; `batch` is the number of its firings
+    that the order groups. `c_tasks` collects the tasks of each C source.
+    """
+
+    platform: Platform
+    place: Placement
+    sources: Sources
+    helpers: Helpers
+    c_tasks: dict[str, list[Task]]
+    alone: bool
+    batch: int
+
+    @property
+    def on_cpu(self) -> bool:
+        """Is the task on a CPU?"""
+        return self.platform.pool_of(self.place.processors[0]).kind == "cpu"
+
+    def network(self, network: Network) -> str:
+        """The file of a network in the build; its external weights lie beside it."""
+        file = self.sources.place("networks", network.path, network.model or None)
+        for name in network.external:
+            self.sources.place("networks", Path(network.path).parent / name)
+        return file
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of code: the first one that `serves` a task at its site makes its code.
+
+    `words` are the names that main.py may take from the runtime for it, which nothing else there is called. `scripts`
+    are further files of a build with such code.
+    """
+
+    name: str
+    words: frozenset[str]
+    serves: Callable[[Task, Site], bool]
+    make: Callable[[Task, Site], Code]
+    scripts: Callable[[Environment, Deployment], Plan] | None = None
+
+
+def tensors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of inputs and outputs."""
+    return tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
+
+
+def names(given: Iterable[str]) -> str:
+    """A list of names in main.py."""
+    return "[" + ", ".join(literal(n) for n in given) + "]"
+
+
+def number(value: Value) -> Plain:
+    """A parameter of a kernel in JSON."""
+    from fractions import Fraction
+
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def plain(value: Parameter, sources: Sources) -> Plain | DataFile:
+    """A parameter in JSON; the file behind one goes with the build."""
+    if isinstance(value, FilePath):
+        return DataFile(sources.place("data", value.path))
+    return number(value)
+
+
+def value_text(value: object) -> str:
+    """A parameter in main.py."""
+    return f"p.file({literal(value.file)})" if isinstance(value, DataFile) else literal(value)
+
+
+def headers(path: str, sources: Sources) -> None:
+    """The local files that a source of CUDA includes."""
+    for header in c_includes(Path(path)):
+        sources.place("tasks", header)

@@ -1,0 +1,91 @@
+"""Networks in two stages whose cut moves at run time (the word `adapt` on a pin), on CPUs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.application import Part, Task
+from ...model.deployment import Deployment
+from ..names import literal
+from .kind import Identifiers, Kind, Site, names
+
+#: A file of the build with the tensors it reads and makes.
+Side = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedVariant:
+    """A cut of a network that may move, after `layer`, and what both sides take (ns, or anything in proportion)."""
+
+    layer: str
+    front: Side
+    back: Side
+    work: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class MovingCode:
+    """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those of its own ports.
+
+    `others` is what the other tasks on the processors of both sides take per frame, in the unit of `work`.
+    """
+
+    network: str
+    side: str
+    tensors: tuple[str, ...]
+    variants: tuple[DeployedVariant, ...]
+    start: int
+    others: tuple[float, float]
+    kind: str = "moving"
+
+    on_device = False
+    batch, moves = 1, True
+    words = frozenset({"Back", "Cut", "Front", "Variant"})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ("onnxruntime",)
+
+    def cut_id(self, ids: Identifiers) -> str:
+        """The identifier in main.py of the cut that both sides share."""
+        return f"{ids[self.network + '.stage1']}_cut"
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        side = "Front" if self.side == "front" else "Back"
+        return f"{side}({self.cut_id(ids)}, {names(self.tensors)})"
+
+    def variant_texts(self) -> list[str]:
+        """The arguments of each variant in main.py."""
+        return [f"{literal(v.layer)}, {_side(v.front)}, {_side(v.back)}, {literal(v.work)}" for v in self.variants]
+
+
+def _side(side: Side) -> str:
+    return f"({literal(side[0])}, {names(side[1])}, {names(side[2])})"
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.network is not None and task.network.moving is not None
+
+
+def _make(task: Task, site: Site) -> MovingCode:
+    """The models of all cuts as files; both sides name the same ones."""
+    network = task.network
+    assert network is not None and network.moving is not None
+    moving, file = network.moving, Path(network.path)
+
+    def place(part: Part, number: int, side: str) -> Side:
+        own = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}")
+        return site.sources.place("networks", file.with_name(own), part.model), part.inputs, part.outputs
+
+    variants = tuple(
+        DeployedVariant(v.layer, place(v.front, k, "front"), place(v.back, k, "back"), v.work)
+        for k, v in enumerate(moving.variants, 1)
+    )
+    ports = network.inputs if moving.side == "front" else network.outputs
+    return MovingCode(moving.network, moving.side, tuple(t.name for t in ports), variants, moving.start, moving.others)
+
+
+KIND = Kind("moving", MovingCode.words, _serves, _make)

@@ -1,0 +1,67 @@
+"""Tasks in Python: a function, or a class whose calls are firings; in a process of its own where a mapping says so."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...model.application import Implementation, Task
+from ...model.deployment import DataFile, Deployment, Plain
+from ..names import literal
+from .kind import Identifiers, Kind, Site, plain, value_text
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCode:
+    """A function or class in a copied file; `process`: it runs in a process of its own."""
+
+    file: str
+    name: str
+    parameters: tuple[tuple[str, Plain | DataFile], ...]
+    process: bool = False
+    kind: str = "python"
+
+    on_device = False
+    batch, moves = 1, False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({"Python", "Process"} if self.process else {"Python"})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`. A parameter may be called like a keyword of Python: those are passed as **."""
+        arguments = [literal(self.file), literal(self.name)]
+        arguments += [f"{n}={value_text(v)}" for n, v in self.parameters if not keyword.iskeyword(n)]
+        odd = [f"{literal(n)}: {value_text(v)}" for n, v in self.parameters if keyword.iskeyword(n)]
+        arguments += ["**{" + ", ".join(odd) + "}"] if odd else []
+        text = f"Python({', '.join(arguments)})"
+        return f"Process({text})" if self.process else text
+
+
+def python_code(task: Task, code: Implementation, site: Site) -> PythonCode:
+    """The code of an implementation, or of a reference, in this process."""
+    file = site.sources.place("tasks", code.path)
+    for helper in site.helpers(Path(code.path)):
+        site.sources.place("tasks", helper)
+    known = [(n, v) for n, v in task.parameters if code.passes is None or n in code.passes]
+    return PythonCode(file, code.symbol, tuple((n, plain(v, site.sources)) for n, v in known))
+
+
+def _serves(task: Task, site: Site) -> bool:
+    code = task.implementation_on("cpu") or task.reference
+    return task.network is None and site.on_cpu and code is not None and code.language == "python"
+
+
+def _make(task: Task, site: Site) -> PythonCode:
+    code = task.implementation_on("cpu") or task.reference
+    assert code is not None
+    return replace(python_code(task, code, site), process=site.place.process)
+
+
+KIND = Kind("python", frozenset({"Python", "Process"}), _serves, _make)
