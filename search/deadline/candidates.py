@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
@@ -100,12 +100,11 @@ def front(network: Kernels, platform: Platform) -> Front:
 
     Of networks on CPUs the whole one is always among them.
 
-    With more cuts than can be enumerated the answer is that of `evolve`.
+    Of more cuts than can be enumerated so many count that lie evenly in the network: the answer is not exact then.
     """
-    if len(network.cuts) > MOST_CUTS:
-        from .evolve import evolved
-
-        return evolved(network, platform)
+    every = network.cuts
+    if len(every) > MOST_CUTS:
+        network = replace(network, cuts=tuple(every[k * len(every) // MOST_CUTS] for k in range(MOST_CUTS)))
     kinds = kinds_of(network, platform)
     solver = _Enumerator(network, platform, kinds)
     found: list[tuple[tuple[float, float, float], tuple[tuple[str, int, int], ...]]] = []
@@ -117,7 +116,8 @@ def front(network: Kernels, platform: Platform) -> Front:
     if kinds == ["cpu"] and all(len(row) > 1 for row in rows):  # with slack, nobody wants hand-overs
         rows.append((("cpu", 0, len(positions) - 1),))
     kept = [with_stages(network, tuple((k, positions[a], positions[b]) for k, a, b in row)) for row in rows]
-    return Front(tuple(sorted(kept, key=lambda c: (c.latency, c.option))), solver.looked_at)
+    ordered = tuple(sorted(kept, key=lambda c: (c.latency, c.option)))
+    return Front(ordered, solver.looked_at, exact=network.cuts == every)
 
 
 def kinds_of(network: Kernels, platform: Platform) -> list[str]:

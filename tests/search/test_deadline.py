@@ -165,18 +165,17 @@ def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
 
 
 # -- placing and bounds ------------------------------------------------------------------------------------------------
-def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And it is asked where there are too many cuts."""
+def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evenly over the network; what they give is no better than all of them, and said not to be exact."""
     rng = np.random.default_rng(3)
     times = {"gpu": rng.integers(1, 9, 24).tolist(), "dla": rng.integers(2, 18, 24).tolist()}
     times["dla"][7] = inf
     network = Kernels(tuple(f"l{i}" for i in range(24)), times, tuple(range(1, 24)))
     platform = board(2, 2, 4)
     exact = front(network, platform)
-    monkeypatch.setattr(candidates, "MOST_CUTS", 5)
-    monkeypatch.setattr("flowc.search.deadline.evolve.GENERATIONS", 150)
+    monkeypatch.setattr(candidates, "MOST_CUTS", 12)
     found = front(network, platform)
-    assert exact.exact and not found.exact and len(found.candidates) > 10
+    assert exact.exact and not found.exact and len(found.candidates) > 5
 
     def vector(c: Candidate) -> tuple[float, ...]:
         return _vector([(s.kind, float(s.work)) for s in c.steps])
@@ -184,7 +183,7 @@ def test_evolution_finds_nothing_better_than_the_front(monkeypatch: pytest.Monke
     best = [vector(c) for c in exact.candidates]
     for c in found.candidates:
         assert any(all(x <= y for x, y in zip(b, vector(c), strict=True)) for b in best)
-    assert found.candidates[0].latency <= 1.1 * min(c.latency for c in exact.candidates)
+    assert found.candidates[0].latency <= 1.2 * min(c.latency for c in exact.candidates)
 
 
 @settings(max_examples=80)
