@@ -124,7 +124,7 @@ def _draw(mapped: Mapped, file: Path) -> None:
 
     if mapped.joint is None:
         help_text = "`flowc show --gantt` draws apps without periods"
-        raise Errors([Diagnostic("F605", "only apps with periods are simulated", None, "", (), help_text)])
+        raise Errors([Diagnostic("F605", "only apps with periods are simulated", None, help=help_text)])
     chart = simulated(mapped.joint)
     if chart is not None:
         draw([chart], file)

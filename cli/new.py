@@ -18,7 +18,7 @@ def new(directory: Annotated[Path, typer.Argument(help="Where to write it; must 
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         from ..model.diagnostic import Diagnostic, Errors
 
-        raise Errors([Diagnostic("F604", f"`{directory}` is not empty", None, "", (), "choose a new directory")])
+        raise Errors([Diagnostic("F604", f"`{directory}` is not empty", None, help="choose a new directory")])
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in directory.resolve().name) or "app"
     for path, text in starter(name).items():
         replace(directory / path, text)

@@ -49,13 +49,13 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
             seen.add((task.definition, ""))
             if task.network is None and not task.implementations:
                 help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
-                faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, "", (), help_text))
+                faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, help=help_text))
             faults += _unlaunched(task)
             for port in (*task.inputs, *task.outputs):
                 if port.type is None:
                     message = f"port `{port.name}` of `{task.definition}` has no type"
                     help_text = f"write `{port.direction} {port.name}: TYPE`"
-                    faults.append(Diagnostic("F602", message, port.span, "", (), help_text))
+                    faults.append(Diagnostic("F602", message, port.span, help=help_text))
     return (*faults, *_prototypes(system))
 
 
@@ -67,7 +67,7 @@ def _unlaunched(task: Task) -> Iterator[Diagnostic]:
             if lacks:
                 message = f"kernel `{launch.kernel}` needs a {' and a '.join(lacks)}"
                 help_text = "for example `grid [ceil(WIDTH / 16), ceil(HEIGHT / 16)]   block [16, 16]`"
-                yield Diagnostic("F309", message, code.span, "", (), help_text)
+                yield Diagnostic("F309", message, code.span, help=help_text)
 
 
 def _prototypes(system: System) -> list[Diagnostic]:
@@ -81,7 +81,7 @@ def _prototypes(system: System) -> list[Diagnostic]:
         for name, value in task.parameters:
             if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
                 message = f"parameter `{name}` of `{task.definition}` is {value}, too large for C's int64_t"
-                faults.append(Diagnostic("F105", message, task.span, "", (), "pass it as a float"))
+                faults.append(Diagnostic("F105", message, task.span, help="pass it as a float"))
         kinds = [p.type.dtype if p.type is not None else "" for p in (*task.inputs, *task.outputs)]
         params = [(n, parameter_type(v)) for n, v in task.parameters]
         signature = (len(task.inputs), *kinds, *params, task.state)
@@ -89,7 +89,7 @@ def _prototypes(system: System) -> list[Diagnostic]:
         if signature != expected:
             message = f"`{code.symbol}` is called by `{task.definition}` and `{other.definition}` with different types"
             note = Note(f"`{other.definition}`", other.implementations[0].span)
-            faults.append(Diagnostic("F303", message, code.span, "", (note,), "write one C function for each"))
+            faults.append(Diagnostic("F303", message, code.span, notes=(note,), help="write one C function for each"))
     return faults
 
 

@@ -56,7 +56,7 @@ def none_to_export(system: System) -> Diagnostic | None:
         return None
     message = f"no app of `{Path(system.path).name}` has a network, and nothing else becomes a library"
     help_text = 'add `network Name from "file.onnx"` and an instance of it, or build a program: leave `--target` out'
-    return Diagnostic("F611", message, system.apps[0].span if system.apps else None, "", (), help_text)
+    return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
 
 
 def external(whole: System, cut: System, placements: MappingABC[str, Placement], platform: str) -> Exported:

@@ -120,6 +120,6 @@ def faults(path: Path, file: str, compute: tuple[int, int]) -> Diagnostic | None
     if missing is not None and not (path.parent / missing[1]).exists():  # of a toolkit that the target has
         help_text = "it is looked for again on the target, in CUDA's own folders"
         message = f"`{file}` is not checked: `{missing[1]}` is not here"
-        return Diagnostic("F310", message, span, "", (), help_text, "warning")
+        return Diagnostic("F310", message, span, help=help_text, severity="warning")
     message = f"`{file}` does not compile for sm_{compute[0]}{compute[1]}\n{said}"
     return Diagnostic("F310", message, span)

@@ -67,9 +67,7 @@ def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, 
         reason = error.strerror or str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         help_text = ("free some space, or " if full else "") + "choose another place with `-o`"
-        raise CannotWrite(
-            Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, "", (), help_text)
-        ) from error
+        raise CannotWrite(Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, help=help_text)) from error
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -109,10 +107,10 @@ def _refuse_obstacles(directory: Path, plan: Plan) -> None:
     for path in plan:
         if has_link(directory, PurePath(path).parent):
             message = f"`{directory / path}` has to be written, and a folder above it is a link"
-            raise CannotWrite(Diagnostic("F604", message, None, "", (), "remove it, or choose another place with `-o`"))
+            raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
         if (directory / path).is_dir():
             message = f"`{directory / path}` is a directory, and a file of that name has to be written"
-            raise CannotWrite(Diagnostic("F604", message, None, "", (), "remove it, or choose another place with `-o`"))
+            raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
 
 
 def refuse_foreign(directory: Path, force: bool) -> None:
@@ -120,9 +118,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
     if force or not directory.exists():
         return
     if not directory.is_dir():
-        raise CannotWrite(
-            Diagnostic("F604", f"`{directory}` is a file", None, "", (), "choose another place with `-o`")
-        )
+        raise CannotWrite(Diagnostic("F604", f"`{directory}` is a file", None, help="choose another place with `-o`"))
     own = {*_listed(directory), MANIFEST}
     foreign = []
     for folder, folders, files in os.walk(directory):
@@ -134,7 +130,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
         shown = ", ".join(f"`{f}`" for f in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         message = f"`{directory}` holds files that flowc did not write: {shown}"
         help_text = "choose another place with `-o`, or use `--force` (those files stay unless names are equal)"
-        raise CannotWrite(Diagnostic("F604", message, None, "", (), help_text))
+        raise CannotWrite(Diagnostic("F604", message, None, help=help_text))
 
 
 def _fill(stage: Path, plan: Plan) -> None:
@@ -178,11 +174,11 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
         except FileNotFoundError as error:
             help_text = "install one (`apt install gcc`), or name it in the variable CC"
             message = f"there is no C compiler `{command[0]}`"
-            raise CannotWrite(Diagnostic("F307", message, code.span, "", (), help_text)) from error
+            raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
         if done.returncode:
             said = done.stderr.strip().replace(source, code.file)
             message = f"`{code.file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
-            raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, "", (), help_text))
+            raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
         objects.append(source.rsplit(".", 1)[0] + ".so")
     return objects

@@ -87,7 +87,7 @@ def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
     where = "any processor" if wanted is None else f"the {wanted}"
     message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
     help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
-    return Diagnostic("F509", message, task.span, "", (), help_text)
+    return Diagnostic("F509", message, task.span, help=help_text)
 
 
 def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platform, firings: int) -> Net:
@@ -126,11 +126,11 @@ def require_possible(problem: JointProblem) -> None:
         if not problem.places(item):
             kinds = one_of(sorted(item.wcet_ns))
             message = f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for {kinds} only"
-            faults.append(Diagnostic("F503", message, None, "", (), "add such a processor to the platform"))
+            faults.append(Diagnostic("F503", message, None, help="add such a processor to the platform"))
     for net in problem.nets:
         if not net.candidates:
             message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
-            faults.append(Diagnostic("F503", message, None, "", (), "give times of all layers on one kind at least"))
+            faults.append(Diagnostic("F503", message, None, help="give times of all layers on one kind at least"))
     if faults:
         raise Errors(faults)
     for kind, processors in problem.of_kind.items():
@@ -144,6 +144,6 @@ def require_possible(problem: JointProblem) -> None:
                 f"work that only a {kind} can do needs {float(share):.2f} of them, and there are {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
-            faults.append(Diagnostic("F509", message, None, "", (), help_text))
+            faults.append(Diagnostic("F509", message, None, help=help_text))
     if faults:
         raise Errors(faults)

@@ -86,5 +86,5 @@ def _elsewhere(
         if kinds:
             message = f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs only"
             help_text = "pin it to a cpu, or choose another `--platform`"
-            faults.append(Diagnostic("F603", message, pins[place.task].span, "", (), help_text))
+            faults.append(Diagnostic("F603", message, pins[place.task].span, help=help_text))
     return tuple(faults)

@@ -52,7 +52,7 @@ def _layers(path: str | Path) -> Cnn:
 
 
 def _as_diagnostic(fault: NetworkError) -> Diagnostic:
-    return Diagnostic(fault.code, fault.message, None, "", (), fault.help)
+    return Diagnostic(fault.code, fault.message, None, help=fault.help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _chain(path: str | Path) -> Chain:
     try:
         return read_chain(Path(path))
     except NetworkError as fault:
-        raise Errors([Diagnostic(fault.code, fault.message, None, "", (), fault.help)]) from fault
+        raise Errors([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
 
 
 def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:

@@ -48,7 +48,7 @@ class Components:
                 known = [p.name.text for p in params]
                 help_text = did_you_mean(arg.name.text, known) or (f"it has {one_of(known)}" if known else "")
                 self._context.fault(
-                    "F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, "", (), help_text
+                    "F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, help=help_text
                 )
                 good = False
             else:
@@ -63,7 +63,9 @@ class Components:
             else:
                 note = Note("declared here, without a default", param.span)
                 help_text = f"write `{of.text}({name} = ...)`"
-                self._context.fault("F108", f"`{of.text}` needs a value for `{name}`", of.span, "", [note], help_text)
+                self._context.fault(
+                    "F108", f"`{of.text}` needs a value for `{name}`", of.span, notes=[note], help=help_text
+                )
                 value = None
             if value is None:
                 good = False
@@ -94,14 +96,14 @@ class Components:
                 reason = unreadable(place, MOST_DATA)
                 if not reason:
                     return FilePath(value, str(place))
-                self._context.fault("F301", f"`{value}` {reason}", expr.span, f"looked for `{place}`")
+                self._context.fault("F301", f"`{value}` {reason}", expr.span, label=f"looked for `{place}`")
                 return None
             case _ if kind not in PARAMETER_TYPES:
                 return None
             case _:
                 pass
         note = Note(f"`{param.name.text}` is {kind}", param.span)
-        self._context.fault("F108", f"{shown(value)} is not a value of type {kind}", expr.span, "", [note])
+        self._context.fault("F108", f"{shown(value)} is not a value of type {kind}", expr.span, notes=[note])
         return None
 
     def check_params(self, params: tuple[s.Param, ...]) -> None:
@@ -113,7 +115,7 @@ class Components:
             if param.type.text not in PARAMETER_TYPES:
                 help_text = did_you_mean(param.type.text, PARAMETER_TYPES) or f"use {one_of(PARAMETER_TYPES)}"
                 self._context.fault(
-                    "F101", f"`{param.type.text}` is no parameter type", param.type.span, "", (), help_text
+                    "F101", f"`{param.type.text}` is no parameter type", param.type.span, help=help_text
                 )
             elif param.default is not None:
                 self._argument(param, param.default, {})
@@ -126,7 +128,7 @@ class Components:
         first = seen[word.text]
         place = first.span if isinstance(first, Port) else first.name.span
         self._context.fault(
-            "F102", f"two {what}s are called `{word.text}`", word.span, "", [Note("the first one", place)]
+            "F102", f"two {what}s are called `{word.text}`", word.span, notes=[Note("the first one", place)]
         )
         return False
 
@@ -176,14 +178,14 @@ class Components:
                 case s.ReferenceDecl():
                     if reference is not None:
                         note = Note("the first one", reference.span)
-                        self._context.fault("F115", "`reference` is given twice", item.span, "", [note])
+                        self._context.fault("F115", "`reference` is given twice", item.span, notes=[note])
                     reference = item
                 case s.StatelessDecl():
                     stateless = item
                 case s.WcetDecl():
                     if wcet is not None:
                         note = Note("the first one", wcet.span)
-                        self._context.fault("F115", "`wcet` is given twice", item.span, "", [note])
+                        self._context.fault("F115", "`wcet` is given twice", item.span, notes=[note])
                     wcet = item
                 case s.ImplementationDecl():
                     pass
@@ -211,7 +213,7 @@ class Components:
             return None
         if stateless is not None and state:
             help_text = "remove one of the two"
-            self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, "", (), help_text)
+            self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, help=help_text)
         self._kernel_memory(declaration, implementations, outputs, scratch)
         twin = None if reference is None else self._reference(reference, declaration, inputs, tuple(arguments))
         tolerance = None
@@ -222,9 +224,22 @@ class Components:
         )
         is_stateless = (stateless is not None or functions) and not state
         task = Task(
-            "", declaration.name.text, inputs, outputs, tuple(arguments.items()), tuple(implementations), tuple(state),
-            is_stateless, times, None, declaration.doc, declaration.name.span, tuple(scratch), twin, tolerance,
-        )  # fmt: skip
+            "",
+            declaration.name.text,
+            inputs,
+            outputs,
+            tuple(arguments.items()),
+            tuple(implementations),
+            tuple(state),
+            is_stateless,
+            times,
+            None,
+            declaration.doc,
+            declaration.name.span,
+            tuple(scratch),
+            twin,
+            tolerance,
+        )
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
 
     def _kernel_memory(
@@ -240,7 +255,7 @@ class Components:
         if kernels is None:
             for f in scratch if all(i.language.text != "cuda" for i in _codes(declaration)) else ():
                 message = f"`{f.name}` is scratch memory, and task `{declaration.name.text}` has no kernels"
-                self._context.fault("F309", message, items[f.name].span, "", (), "remove it")
+                self._context.fault("F309", message, items[f.name].span, help="remove it")
             return
         written = {a for launch in kernels.launches for a in launch.arguments if isinstance(a, str)}
         for port in outputs:
@@ -248,7 +263,7 @@ class Components:
                 i.language.text == "cuda" for i in _codes(declaration)
             ):
                 message = f"no kernel of `{declaration.name.text}` gets its output `{port.name}`"
-                self._context.fault("F309", message, items[port.name].span, "", (), "name it among the arguments")
+                self._context.fault("F309", message, items[port.name].span, help="name it among the arguments")
 
     def _rate_lists(self, lists: Sequence[tuple[s.PortDecl, int]]) -> None:
         (first, length), *others = lists
@@ -261,9 +276,8 @@ class Components:
             "F106",
             f"`{port.name.text}` has {other} phases, `{first.name.text}` has {length}",
             rate.span,
-            "",
-            [note],
-            help_text,
+            notes=[note],
+            help=help_text,
         )
 
     def _port(self, item: s.PortDecl, arguments: Scope, ports: dict[str, Port]) -> Port | None:
@@ -300,30 +314,34 @@ class Components:
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
-            self._context.fault("F114", f"`{language}` is no language of tasks", item.language.span, "", (), help_text)
+            self._context.fault("F114", f"`{language}` is no language of tasks", item.language.span, help=help_text)
             return None
         kind = item.kind.text if item.kind is not None else LANGUAGES[language]
         where = item.kind.span if item.kind is not None else item.language.span
         if kind not in KINDS:
             help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
-            self._context.fault("F114", f"`{kind}` is no kind of processor", where, "", (), help_text)
+            self._context.fault("F114", f"`{kind}` is no kind of processor", where, help=help_text)
             return None
         if kind != LANGUAGES[language]:
             help_text = f"write `on {LANGUAGES[language]} {language} ...`"
-            self._context.fault("F114", f"{language} code does not run on a {kind}", where, "", (), help_text)
+            self._context.fault("F114", f"{language} code does not run on a {kind}", where, help=help_text)
             return None
         if language == "cuda":
             return self._kernel(item, kind, list(earlier), launches)
-        for given, what in ((item.arguments, "arguments"), (item.grid, "a grid"), (item.block, "a block"),
-                            (item.shared, "shared memory")):  # fmt: skip
+        for given, what in (
+            (item.arguments, "arguments"),
+            (item.grid, "a grid"),
+            (item.block, "a block"),
+            (item.shared, "shared memory"),
+        ):
             if given is not None:
                 message = f"{language} code has no {what.removeprefix('a ')}: only a kernel of CUDA is launched"
-                self._context.fault("F114", message, item.span, "", (), "leave it out")
+                self._context.fault("F114", message, item.span, help="leave it out")
                 return None
         for other in earlier:
             if (other.kind, other.language) == (kind, language):
                 note = Note("the first one", other.span)
-                self._context.fault("F115", f"two {language} implementations on a {kind}", item.span, "", [note])
+                self._context.fault("F115", f"two {language} implementations on a {kind}", item.span, notes=[note])
                 return None
         found = self.code(item.code, language)
         if found is None:
@@ -335,9 +353,11 @@ class Components:
         is_class = python.kind == "class"
         if has_state and python.kind == "function":
             self._context.fault(
-                "F304", f"`{symbol}` is a function, but task `{task.name.text}` has state", item.code.span, "",
-                (), "make it a class: state set in `__init__`, one firing in `__call__`",
-            )  # fmt: skip
+                "F304",
+                f"`{symbol}` is a function, but task `{task.name.text}` has state",
+                item.code.span,
+                help="make it a class: state set in `__init__`, one firing in `__call__`",
+            )
         return Implementation(kind, language, file, path, symbol, item.span, is_class or python.kind == "other", passes)
 
     def _kernel(
@@ -357,9 +377,13 @@ class Components:
         if first.path != path:
             note = Note("the first one", first.span)
             self._context.fault(
-                "F115", "the kernels of a task come from one file", item.code.span, "", [note],
+                "F115",
+                "the kernels of a task come from one file",
+                item.code.span,
+                "",
+                [note],
                 "`#include` the other file in one of them",
-            )  # fmt: skip
+            )
             return None
         return replace(first, launches=(*first.launches, launch))
 
@@ -370,7 +394,7 @@ class Components:
         if item.language.text != "python":
             message = f"a reference is python, not {item.language.text}"
             help_text = 'write `reference python "file.py:function"`; C code is an implementation: `on cpu c ...`'
-            self._context.fault("F114", message, item.language.span, "", (), help_text)
+            self._context.fault("F114", message, item.language.span, help=help_text)
             return None
         found = self.code(item.code, "python")
         if found is None:
@@ -385,9 +409,7 @@ class Components:
         file, colon, symbol = code.value.rpartition(":")
         if not colon or not file or not symbol.isidentifier():
             example = {"python": "file.py:function", "c": "file.c:function", "cuda": "file.cu:kernel"}[language]
-            self._context.fault(
-                "F302", f"`{code.value}` names no code", code.span, "", (), f'write it as `"{example}"`'
-            )
+            self._context.fault("F302", f"`{code.value}` names no code", code.span, help=f'write it as `"{example}"`')
             return None
         place = beside(code.span, file)
         reason = unreadable(place)
@@ -400,7 +422,7 @@ class Components:
             folder = file[: len(file) - len(place.name)] if file.endswith(place.name) else ""
             near = closest(place.name, siblings)
             help_text = f"did you mean `{folder}{near}`?" if near else "the path is relative to the .flow file"
-            self._context.fault("F301", f"`{file}` {reason}", code.span, f"looked for `{place}`", (), help_text)
+            self._context.fault("F301", f"`{file}` {reason}", code.span, label=f"looked for `{place}`", help=help_text)
             return None
         if language == "python":
             python = self._python_symbol(code, file, place, symbol)
@@ -424,7 +446,7 @@ class Components:
     def _missing(self, code: s.Text, file: str, symbol: str, known: Iterable[str]) -> None:
         names = [n for n in known if not n.startswith("_")]
         help_text = did_you_mean(symbol, names) or (f"it has {one_of(names)}" if names else "")
-        self._context.fault("F302", f"`{file}` has no `{symbol}`", code.span, "", (), help_text)
+        self._context.fault("F302", f"`{file}` has no `{symbol}`", code.span, help=help_text)
 
     def _signature(
         self,
@@ -439,7 +461,7 @@ class Components:
         if python.kind == "class":
             if not python.can_fire:
                 help_text = f"a firing calls `{symbol}(...)(inputs)`: add `def __call__(self, ...)`"
-                self._context.fault("F303", f"class `{symbol}` has no `__call__`", item.code.span, "", (), help_text)
+                self._context.fault("F303", f"class `{symbol}` has no `__call__`", item.code.span, help=help_text)
                 return None
             if python.fires is not None:
                 self._call(item, f"{symbol}.__call__", python.fires, inputs, (), task)
@@ -464,18 +486,24 @@ class Components:
         gives = listed([p.name for p in inputs]) or "no input"
         if len(target.positional) < n and not target.any_positional:
             self._context.fault(
-                "F303", f"{called} takes {_count(len(target.positional))}, `{task.name.text}` has {n}", item.code.span,
-                f"defined in line {target.line} of its file", (), f"a firing gives it {gives}, in this order",
-            )  # fmt: skip
+                "F303",
+                f"{called} takes {_count(len(target.positional))}, `{task.name.text}` has {n}",
+                item.code.span,
+                label=f"defined in line {target.line} of its file",
+                help=f"a firing gives it {gives}, in this order",
+            )
             return None
         names = target.positional[n:] + target.keyword_only
         needed = [r for r in target.required[n:] + target.keyword_required if r not in parameters]
         if needed:
             self._context.fault(
-                "F303", f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {called}", item.code.span,
-                f"defined in line {target.line} of its file", (), f"a firing gives it {gives}; "
+                "F303",
+                f"nobody gives {one_of(needed).replace(' or ', ' and ')} to {called}",
+                item.code.span,
+                label=f"defined in line {target.line} of its file",
+                help=f"a firing gives it {gives}; "
                 + (f"parameters of the task are {one_of(parameters)}" if parameters else "the task has no parameters"),
-            )  # fmt: skip
+            )
             return None
         if target.any_keyword:
             return None
@@ -484,7 +512,7 @@ class Components:
             if parameter not in names and near:  # a misspelt one would silently keep its default
                 help_text = f"give both the same name: `{parameter}`"
                 message = f"{called} does not take parameter `{parameter}`, but `{near}`"
-                self._context.fault("F303", message, item.code.span, "", (), help_text)
+                self._context.fault("F303", message, item.code.span, help=help_text)
         return tuple(p for p in parameters if p in names)
 
 

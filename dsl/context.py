@@ -56,7 +56,9 @@ class Context:
         key = (code, message, span)
         if key not in self._seen:
             self._seen.add(key)
-            self.faults.append(Diagnostic(code, message, span, label, (*notes, *self._notes), help, severity))
+            self.faults.append(
+                Diagnostic(code, message, span, label=label, notes=(*notes, *self._notes), help=help, severity=severity)
+            )
 
     @contextmanager
     def within(self, note: Note | None) -> Iterator[None]:

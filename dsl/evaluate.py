@@ -88,9 +88,8 @@ class Evaluator:
                 "F101",
                 f"`{expr.text}` is not declared",
                 expr.span,
-                "a constant or a parameter is needed here",
-                (),
-                did_you_mean(expr.text, known),
+                label="a constant or a parameter is needed here",
+                help=did_you_mean(expr.text, known),
             )
         return None
 
@@ -112,7 +111,7 @@ class Evaluator:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-            self._context.fault("F105", f"{shown(value)} is not a number", expr.span, "a number is needed here")
+            self._context.fault("F105", f"{shown(value)} is not a number", expr.span, label="a number is needed here")
             return None
         return value
 
@@ -135,9 +134,11 @@ class Evaluator:
         argument = self._operand(expr.argument, scope)
         if expr.function.text != "ceil":
             self._context.fault(
-                "F101", f"there is no function `{expr.function.text}`", expr.function.span, "", (),
-                "the one function is `ceil(a / b)`: division, rounded up",
-            )  # fmt: skip
+                "F101",
+                f"there is no function `{expr.function.text}`",
+                expr.function.span,
+                help="the one function is `ceil(a / b)`: division, rounded up",
+            )
             return None
         return None if argument is None else ceil(argument)
 
@@ -146,9 +147,12 @@ class Evaluator:
         if expr.what.text != "shape" or shape is None:
             help_text = did_you_mean(expr.port.text, self.shapes) if expr.what.text == "shape" else "write `shape[0]`"
             self._context.fault(
-                "F101", f"`{expr.port.text}.{expr.what.text}` is no dimension known here", expr.span,
-                "a port with a type is needed", (), help_text,
-            )  # fmt: skip
+                "F101",
+                f"`{expr.port.text}.{expr.what.text}` is no dimension known here",
+                expr.span,
+                label="a port with a type is needed",
+                help=help_text,
+            )
             return None
         index = self.integer(expr.index, scope, "the number of a dimension", 0)
         if index is not None and index >= len(shape):
@@ -170,7 +174,7 @@ class Evaluator:
         if value is None:
             return None
         if least is not None and value < least:
-            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at least {least}")
+            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at least {least}")
             return None
         return Fraction(value)
 
@@ -181,13 +185,13 @@ class Evaluator:
             return None
         if isinstance(value, Fraction):
             help_text = "`/` must divide evenly here" if isinstance(expr, s.Binary) else "use a whole number"
-            self._context.fault("F109", f"{what} is {value}, not a whole number", expr.span, "", (), help_text)
+            self._context.fault("F109", f"{what} is {value}, not a whole number", expr.span, help=help_text)
             return None
         if value < least:
-            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at least {least}")
+            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at least {least}")
             return None
         if value > most:
-            self._context.fault("F105", f"{what} is {value}", expr.span, f"must be at most {most}")
+            self._context.fault("F105", f"{what} is {value}", expr.span, label=f"must be at most {most}")
             return None
         return value
 
@@ -198,7 +202,7 @@ class Evaluator:
         if value is None or factor is None:
             return None
         if value < 0:
-            self._context.fault("F105", f"{what} is negative", amount.span, "must not be negative")
+            self._context.fault("F105", f"{what} is negative", amount.span, label="must not be negative")
             return None
         return value * factor
 
@@ -211,9 +215,7 @@ class Evaluator:
             known = f"use {one_of(UNITS[dimension])}"
             reason = f"`{unit.text}` is a unit of {other}" if other else f"`{unit.text}` is not a unit"
             guess = "" if other else did_you_mean(unit.text, every)
-            self._context.fault(
-                "F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, "", (), guess or known
-            )
+            self._context.fault("F104", f"{reason}; {what} needs a unit of {dimension}", unit.span, help=guess or known)
         return factor
 
     # -- types and rates -------------------------------------------------------------------------------------------
@@ -273,7 +275,7 @@ class Evaluator:
             n = self._rate(rate, scope)
             if n == 0:
                 self._context.fault(
-                    "F107", "a port with rate 0 moves nothing", rate.span, "", (), "remove the port, or give a rate"
+                    "F107", "a port with rate 0 moves nothing", rate.span, help="remove the port, or give a rate"
                 )
                 return None
             return None if n is None else (n,)

@@ -57,7 +57,7 @@ class Flattener:
             if isinstance(item, (s.Timing, s.Setting)):
                 if item.key in places:
                     note = Note("the first one", places[item.key])
-                    self._context.fault("F115", f"`{item.key}` is given twice", item.span, "", [note])
+                    self._context.fault("F115", f"`{item.key}` is given twice", item.span, notes=[note])
                 places[item.key] = item.span
             if isinstance(item, s.Timing):
                 timing[item.key] = self._time(item)
@@ -68,15 +68,21 @@ class Flattener:
         name = declaration.name.text
         if not blocks:
             self._context.fault(
-                "F215", f"app `{name}` is empty", declaration.name.span, "", (), "add an instance: `name: Task`"
+                "F215", f"app `{name}` is empty", declaration.name.span, help="add an instance: `name: Task`"
             )
         self._block(blocks, {}, name, {}, ())
         channels = tuple(self._channels())
         self._unread()
         return Application(
-            name, tuple(self._tasks), channels, timing.get("period"), timing.get("deadline"),
-            priority, declaration.doc, declaration.name.span,
-        )  # fmt: skip
+            name,
+            tuple(self._tasks),
+            channels,
+            timing.get("period"),
+            timing.get("deadline"),
+            priority,
+            declaration.doc,
+            declaration.name.span,
+        )
 
     def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
         """Check a graph that no app uses: its faults go to the context, nothing is kept."""
@@ -87,7 +93,7 @@ class Flattener:
     def _time(self, item: s.Timing) -> Fraction | None:
         value = self._evaluate.quantity(item.value.amount, item.value.unit, "time", f"a {item.key}", {})
         if value == 0:
-            self._context.fault("F105", f"a {item.key} of 0", item.value.span, "must be longer")
+            self._context.fault("F105", f"a {item.key} of 0", item.value.span, label="must be longer")
             return None
         return value
 
@@ -113,8 +119,7 @@ class Flattener:
                         "F102",
                         f"{what} are called `{name}`",
                         item.element.name.span,
-                        "",
-                        [Note("the first one", places[name])],
+                        notes=[Note("the first one", places[name])],
                     )
                     continue
                 places[name] = item.element.name.span
@@ -141,7 +146,7 @@ class Flattener:
             notes = [Note(f"`{n}` is declared here", unit.inputs[n].span) for n in missing[:3]]
             what = f"input {shown} of `{short}` is" if len(missing) == 1 else f"inputs {shown} of `{short}` are"
             help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
-            self._context.fault("F202", f"{what} never fed", unit.span, "", notes, help_text)
+            self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
 
     def _unread(self) -> None:
         for task in self._tasks:
@@ -149,9 +154,13 @@ class Flattener:
                 if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
                     short = task.name.partition(".")[2]
                     self._context.fault(
-                        "F208", f"nobody reads output `{port.name}` of `{short}`", task.span, "it is discarded",
-                        (), "connect it, or remove the port", "warning",
-                    )  # fmt: skip
+                        "F208",
+                        f"nobody reads output `{port.name}` of `{short}`",
+                        task.span,
+                        label="it is discarded",
+                        help="connect it, or remove the port",
+                        severity="warning",
+                    )
 
     # -- instances -------------------------------------------------------------------------------------------------
     def _instances(self, item: s.InstanceDecl, scope: Scope, name: str, open_graphs: tuple[str, ...]) -> list[Unit]:
@@ -160,7 +169,9 @@ class Flattener:
             return [self._noted(self._instance(item, scope, name, open_graphs))]
         count = self._evaluate.integer(item.element.index, scope, "the number of instances", 1)
         if count is not None and count > MOST_INSTANCES:
-            self._context.fault("F105", f"{count} instances", item.element.index.span, f"at most {MOST_INSTANCES}")
+            self._context.fault(
+                "F105", f"{count} instances", item.element.index.span, label=f"at most {MOST_INSTANCES}"
+            )
             count = None
         if count is None:
             return [Unit(name, span, broken=True)]
@@ -178,7 +189,7 @@ class Flattener:
         self._context.instances += 1
         if self._context.instances > MOST_INSTANCES:
             help_text = "a composite inside composites multiplies"
-            self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, "", (), help_text)
+            self._context.fault("F105", f"more than {MOST_INSTANCES} instances", item.of.span, help=help_text)
             return broken
         kinds = (s.TaskDecl, s.NetworkDecl, s.GraphDecl)
         declaration = self._context.lookup(item.of, kinds, "a task, network or graph")
@@ -204,7 +215,7 @@ class Flattener:
         self._phases += sum(task.phases for task in template.tasks)
         if self._phases > MOST_PHASES:
             help_text = "every instance has those of its task"
-            self._context.fault("F105", f"more than {MOST_PHASES} phases", item.of.span, "", (), help_text)
+            self._context.fault("F105", f"more than {MOST_PHASES} phases", item.of.span, help=help_text)
             return Unit(name, span, broken=True)
         for task in template.tasks:
             self._tasks.append(replace(task, name=full(task.name), span=span, doc=item.doc or task.doc))
@@ -240,7 +251,9 @@ class Flattener:
             if isinstance(part, s.Boundary):
                 if part.name.text in inside:
                     note = Note("the first one", inside[part.name.text].span)
-                    self._context.fault("F102", f"two ports are called `{part.name.text}`", part.name.span, "", [note])
+                    self._context.fault(
+                        "F102", f"two ports are called `{part.name.text}`", part.name.span, notes=[note]
+                    )
                     continue
                 type_ = None if part.type is None else self._evaluate.type(part.type, arguments)
                 view = PortView(type_, part.span, (name, part.name.text), part.direction)
@@ -256,7 +269,7 @@ class Flattener:
             if view.key not in self._fed and view.key not in self._excused:
                 help_text = f"add `... -> {port_name}` to the graph"
                 self._context.fault(
-                    "F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, "", (), help_text
+                    "F202", f"output `{port_name}` of graph `{kind}` is never fed", view.span, help=help_text
                 )
             self._fed.pop(view.key, None)
         return unit
@@ -280,22 +293,22 @@ class Flattener:
                     yield Arrow(current, endpoint, delay, values, current.span.to(endpoint.span))
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
-                self._context.fault(
-                    "F214", "this chain goes on after a fan-out", hop.endpoints[1].span, "", (), help_text
-                )
+                self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, help=help_text)
                 rest = (e for later in chain.hops[i:] if isinstance(later, s.Targets) for e in later.endpoints)
                 self._skipped.update(e.element.name.text for e in rest)
                 return
             current, delay, values, pending = hop.endpoints[0], 0, (), None
         if pending is not None:
-            self._context.fault("F210", "this delay leads nowhere", pending.span, "", (), "add `-> instance` after it")
+            self._context.fault("F210", "this delay leads nowhere", pending.span, help="add `-> instance` after it")
 
     def _delay(self, hop: s.Delay, scope: Scope) -> tuple[int, tuple[Fraction, ...]]:
         count = self._evaluate.integer(hop.count, scope, "the delay", 0)
         if count is None or hop.values is None:
             return count or 0, ()
         if count > MOST_INITIAL:
-            self._context.fault("F105", f"values for {count} initial tokens", hop.count.span, f"at most {MOST_INITIAL}")
+            self._context.fault(
+                "F105", f"values for {count} initial tokens", hop.count.span, label=f"at most {MOST_INITIAL}"
+            )
             return count, ()
         values = [self._evaluate.number(v, scope, "an initial token") for v in hop.values]
         known = tuple(v for v in values if v is not None)
@@ -303,7 +316,7 @@ class Flattener:
             return count, ()
         if hop.listed and len(known) != count:
             self._context.fault(
-                "F210", f"{len(known)} values for a delay of {count}", hop.span, "", (), "give one value per token"
+                "F210", f"{len(known)} values for a delay of {count}", hop.span, help="give one value per token"
             )
             return count, ()
         return count, known if hop.listed else known * count
@@ -336,7 +349,7 @@ class Flattener:
         self._initial += count
         if self._initial > MOST_INITIAL:
             message = f"more than {MOST_INITIAL} initial tokens with values"
-            self._context.fault("F105", message, edge.span, "", (), "without a value, tokens are zero and need no list")
+            self._context.fault("F105", message, edge.span, help="without a value, tokens are zero and need no list")
         return self._initial <= MOST_INITIAL
 
     def _channel(self, task: str, port: str, edge: Edge, delay: int, values: tuple[Fraction, ...]) -> Channel:
@@ -347,7 +360,7 @@ class Flattener:
         if bad is not None:
             shown = bad if bad.denominator == 1 else float(bad)
             message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
-            self._context.fault("F210", message, edge.span, "", (), "give values that the type can hold")
+            self._context.fault("F210", message, edge.span, help="give values that the type can hold")
         return Channel(f"{task}.{port}->{to}.{to_port}", task, port, to, to_port, delay, values, edge.span)
 
 

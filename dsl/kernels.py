@@ -171,19 +171,21 @@ class LaunchBuilder:
         uneven = next((p for p in self._ports.values() if len(set(p.rates)) > 1), None)
         if uneven is not None:
             message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel is not told its phase"
-            self._context.fault("F309", message, item.span, "", (), "give it one rate, or do this task on a CPU")
+            self._context.fault("F309", message, item.span, help="give it one rate, or do this task on a CPU")
             return None
         kernel = kernels(path).get(symbol)
         if kernel is None:
             names = list(kernels(path))
             help_text = did_you_mean(symbol, names) or (f"it has {one_of(names)}" if names else "")
             message = f"`{path.name}` has no kernel `{symbol}`"
-            self._context.fault("F302", message, item.code.span, "", (), help_text)
+            self._context.fault("F302", message, item.code.span, help=help_text)
             return None
         if not kernel.plain:
             help_text = f'write `extern "C" __global__ void {symbol}(...)`'
             message = f"kernel `{symbol}` cannot be found by its name: C++ changes it"
-            self._context.fault("F309", message, item.code.span, f"line {kernel.line} of its file", (), help_text)
+            self._context.fault(
+                "F309", message, item.code.span, label=f"line {kernel.line} of its file", help=help_text
+            )
             return None
         self._evaluate.shapes = {n: p.type.shape for n, p in self._ports.items() if p.type is not None}
         try:
@@ -197,7 +199,7 @@ class LaunchBuilder:
             message = f"a block of {prod(block)} threads: a GPU takes at most {MOST_THREADS}"
             assert item.block is not None
             span = item.block[0].span.to(item.block[-1].span)
-            self._context.fault("F309", message, span, "", (), "make the block smaller and the grid larger")
+            self._context.fault("F309", message, span, help="make the block smaller and the grid larger")
             return None
         if grid is None or block is None or arguments is None or shared is None:
             return None
@@ -250,7 +252,7 @@ class LaunchBuilder:
             )
             help_text = f'name them: `cuda "..." ({", ".join(p.name for p in kernel.parameters)})`'
             self._context.fault(
-                "F309", message, item.code.span, f"defined in line {kernel.line} of its file", (), help_text
+                "F309", message, item.code.span, label=f"defined in line {kernel.line} of its file", help=help_text
             )
             return None
         found = [self._argument(e, p, kernel, item) for e, p in zip(given, kernel.parameters, strict=True)]
@@ -282,7 +284,7 @@ class LaunchBuilder:
         if port is not None and port.direction == "in" and not wanted.constant and wanted.dtype is not None:
             message = f"`{expr.text}` is an input, and `{wanted.text}` of `{kernel.name}` may write to it"
             help_text = f"inputs are shared with other readers: write `const {wanted.text}` in the .cu file"
-            self._context.fault("F309", message, expr.span, "", (), help_text)
+            self._context.fault("F309", message, expr.span, help=help_text)
             return None
         return expr.text
 
@@ -295,7 +297,7 @@ class LaunchBuilder:
         if wanted.dtype is None:
             message = f"`{kernel.name}` takes `{wanted.text}` there, a type whose size is not known here"
             help_text = "pass it as a number: `int`, `float`, `uint8_t`, ..."
-            self._context.fault("F309", message, expr.span, f"line {kernel.line} of its file", (), help_text)
+            self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file", help=help_text)
             return None
         whole = wanted.dtype.startswith(("int", "uint"))
         if whole:
@@ -308,7 +310,7 @@ class LaunchBuilder:
 
     def _mismatch(self, expr: s.Expr, what: str, wanted: KernelParameter, kernel: KernelText) -> None:
         message = f"{what}, and `{kernel.name}` takes `{wanted.text}` there"
-        self._context.fault("F309", message, expr.span, f"line {kernel.line} of its file")
+        self._context.fault("F309", message, expr.span, label=f"line {kernel.line} of its file")
 
 
 def _shown(expr: s.Expr) -> str:

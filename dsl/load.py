@@ -75,10 +75,10 @@ def load(path: str | Path, *, platform: str = "", builtin: Iterable[Platform] = 
                 pinned += pins(declaration, apps, platforms, context, evaluator, seen)
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
-        context.fault(clash.code, clash.message, clash.span, "", (), clash.help)
+        context.fault(clash.code, clash.message, clash.span, help=clash.help)
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
-        context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), "", (), help_text)
+        context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), help=help_text)
     system = System(
         Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        context.fault("F105", "this is nested too deeply", declaration.span, "", (), "name parts of it")
+        context.fault("F105", "this is nested too deeply", declaration.span, help="name parts of it")
 
 
 def _elaborate_one(
@@ -176,13 +176,13 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
     except OSError as error:
         why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         help_text = "the path is relative to the file that uses it" if span else "check the path"
-        return Diagnostic("F006" if span else "F002", f"`{path}` {why}", span, "", (), help_text)
+        return Diagnostic("F006" if span else "F002", f"`{path}` {why}", span, help=help_text)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return Diagnostic("F003", f"`{path}` is not a text", span, "", (), "a .flow file is UTF-8 text")
+        return Diagnostic("F003", f"`{path}` is not a text", span, help="a .flow file is UTF-8 text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -213,7 +213,7 @@ class _Reader:
         if identity in [i for i, _ in self._open]:
             names = [n for _, n in self._open]
             cycle = " -> ".join([*(Path(n).name for n in names), Path(path).name])
-            self.context.fault("F005", f"these files use each other: {cycle}", span, "", (), "remove one `use`")
+            self.context.fault("F005", f"these files use each other: {cycle}", span, help="remove one `use`")
             return
         if identity in self._done:
             return
@@ -223,7 +223,7 @@ class _Reader:
         self._done.add(identity)
         text = read_text(path, span)
         if isinstance(text, Diagnostic):
-            self.context.fault(text.code, text.message, text.span, "", (), text.help)
+            self.context.fault(text.code, text.message, text.span, help=text.help)
             return
         self.sources[path] = text
         specification, faults = self._parser.parse(path, text)
@@ -247,4 +247,6 @@ class _Reader:
             return
         assert not isinstance(first, (s.UseDecl, s.MappingDecl))
         note = Note(f"{kind_word(first)} of that name is declared here", first.name.span)
-        self.context.fault("F102", f"`{name.text}` is declared twice", name.span, "", [note], "rename one of them")
+        self.context.fault(
+            "F102", f"`{name.text}` is declared twice", name.span, notes=[note], help="rename one of them"
+        )

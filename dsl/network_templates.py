@@ -41,14 +41,14 @@ class NetworkBuilder:
                 case s.Setting():
                     if item.key in settings:
                         note = Note("the first one", settings[item.key].span)
-                        self._context.fault("F115", f"`{item.key}` is given twice", item.span, "", [note])
+                        self._context.fault("F115", f"`{item.key}` is given twice", item.span, notes=[note])
                     settings[item.key] = item
                 case s.NetPort():
                     ports.append(item)
         if declaration.file is None:
             help_text = 'write `network Name from "file.onnx"`'
             self._context.fault(
-                "F401", f"network `{declaration.name.text}` has no file", declaration.name.span, "", (), help_text
+                "F401", f"network `{declaration.name.text}` has no file", declaration.name.span, help=help_text
             )
             return None
         batch = self._batch(settings)
@@ -72,7 +72,7 @@ class NetworkBuilder:
         word = setting.value
         if word.text not in PRECISIONS:
             help_text = did_you_mean(word.text, PRECISIONS) or f"use {one_of(PRECISIONS)}"
-            self._context.fault("F105", f"`{word.text}` is no precision", word.span, "", (), help_text)
+            self._context.fault("F105", f"`{word.text}` is no precision", word.span, help=help_text)
         return word.text
 
     def _interface(
@@ -99,7 +99,7 @@ class NetworkBuilder:
                         fixed.update({b.name: kind.shape for b in chosen.get(id(port), ())})
                 interface = read_network(place, fixed, 1 if batch else None)
         except NetworkError as fault:
-            self._context.fault(fault.code, fault.message, declaration.file.span, "", (), fault.help)
+            self._context.fault(fault.code, fault.message, declaration.file.span, help=fault.help)
             return None
         if batch is not None and self._wrong_batch(declaration, interface, batch, place):
             return None
@@ -114,20 +114,20 @@ class NetworkBuilder:
                 help_text = "export it with a dynamic first dimension, or leave `batch` out"
                 self._context.fault(
                     "F409", f"`batch {batch}`, but the first dimension of input `{border.name}` is fixed to {first}",
-                    span, "", (), help_text,
+                    span, help=help_text,
                 )  # fmt: skip
                 return True
         try:
             grouped = read_network(place, {}, batch)
         except NetworkError as fault:  # it can be read, but not for so many inputs at once
             span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
-            self._context.fault("F409", f"`batch {batch}`: {fault}", span, "", (), "leave `batch` out")
+            self._context.fault("F409", f"`batch {batch}`: {fault}", span, help="leave `batch` out")
             return True
         for border in grouped.outputs:
             if batch > 1 and border.dims and isinstance(border.dims[0], int) and border.dims[0] != batch:
                 span = next(i.span for i in declaration.items if isinstance(i, s.Setting) and i.key == "batch")
                 message = f"`batch {batch}`, but output `{border.name}` is {border} for {batch} inputs"
-                self._context.fault("F409", message, span, "", (), "leave `batch` out: this network mixes its inputs")
+                self._context.fault("F409", message, span, help="leave `batch` out: this network mixes its inputs")
                 return True
         return False
 
@@ -144,9 +144,7 @@ class NetworkBuilder:
                     else:
                         side = "input" if port.direction == "in" else "output"
                         guess = did_you_mean(text.value, by_name) or f"it has {one_of(by_name)}"
-                        self._context.fault(
-                            "F405", f"the network has no {side} `{text.value}`", text.span, "", (), guess
-                        )
+                        self._context.fault("F405", f"the network has no {side} `{text.value}`", text.span, help=guess)
                 chosen[id(port)] = tuple(found) if len(found) == len(port.tensors) else ()
             elif port.name.text in by_name:
                 chosen[id(port)] = (by_name[port.name.text],)
@@ -161,7 +159,7 @@ class NetworkBuilder:
                 help_text = f'name it: `from "{left[0].name}"`' if left else ""
                 names = one_of(b.name for b in left) or "none"
                 self._context.fault(
-                    "F405", f"which tensor is `{port.name.text}`? left are: {names}", port.span, "", (), help_text
+                    "F405", f"which tensor is `{port.name.text}`? left are: {names}", port.span, help=help_text
                 )
                 chosen[id(port)] = ()
         return chosen
@@ -207,7 +205,7 @@ class NetworkBuilder:
         if precision == "int8":
             message = "`int8` needs data to find the ranges of the tensors"
             help_text = 'add `calibrate "frames/*.npy"`: files with some typical inputs, relative to this text'
-            self._context.fault("F410", message, settings["precision"].span, "", (), help_text)
+            self._context.fault("F410", message, settings["precision"].span, help=help_text)
         return None
 
     def wrapped(self, port: s.NetPort) -> Implementation | None:
@@ -234,7 +232,7 @@ class NetworkBuilder:
         if declared is not None:
             help_text = f"give `{port}` the type `{border}`, or convert it with `pre` or `post`"
             self._context.fault(
-                "F406", f"`{port}` is {declared}, tensor `{border.name}` is {border}", span, "", (), help_text
+                "F406", f"`{port}` is {declared}, tensor `{border.name}` is {border}", span, help=help_text
             )
             return None
         if not border.fixed and not all(b.fixed for b in cause):
@@ -253,11 +251,11 @@ class NetworkBuilder:
         fix = f'`{way} {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"`'
         help_text = f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it with its sizes: {fix}"
         message = f"tensor `{border.name}` is {border}: {names} {'is' if len(where) == 1 else 'are'} not fixed"
-        self._context.fault("F403", message, span, "", (), help_text)
+        self._context.fault("F403", message, span, help=help_text)
 
     def fault(self, code: str, message: str, span: Span, help: str = "") -> None:
         """Report through the shared context."""
-        self._context.fault(code, message, span, "", (), help)
+        self._context.fault(code, message, span, help=help)
 
 
 class _NetworkTemplate:

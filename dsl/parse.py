@@ -187,7 +187,7 @@ class Parser:
             declaration: Declaration = self._builder.transform(tree)
         except RecursionError:
             span = self._builder.token_span(chunk[0])
-            return Diagnostic("F105", "this is nested too deeply", span, "", (), "name parts of it")
+            return Diagnostic("F105", "this is nested too deeply", span, help="name parts of it")
         return declaration
 
     # -- faults in the user's words --------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Parser:
         message = advice.message or f"`{chunk[advice.at]}` does not fit here"
         label = f"in {_inside(chunk)}, after `{chunk[advice.at - 1]}`"
         help_text = advice.help or f"expected {expected}"
-        return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label, (), help_text)
+        return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label=label, help=help_text)
 
     def _expected(self, chunk: list[Token], position: int, accepted: set[str]) -> str:
         # After a complete item everything a block may hold is accepted: name the block's items, not the tokens.
@@ -229,29 +229,31 @@ class Parser:
         if opened:
             place = self._builder.token_span(opened[-1])
             help_text = f"add `}}` after `{chunk[-1]}` in line {last.end_line}"
-            return Diagnostic("F001", f"the `{{` of {inside} is never closed", place, "opened here", (), help_text)
-        return Diagnostic("F001", f"{inside} is not complete", last, "ends here", (), f"expected {expected}")
+            return Diagnostic(
+                "F001", f"the `{{` of {inside} is never closed", place, label="opened here", help=help_text
+            )
+        return Diagnostic("F001", f"{inside} is not complete", last, label="ends here", help=f"expected {expected}")
 
     def _top_level(self, chunk: list[Token], position: int, span: Span) -> Diagnostic:
         text = str(chunk[position])
         if text in LATER:
             return _later(text, span)
         if text == "}":
-            return Diagnostic("F001", "this `}` closes nothing", span, "", (), "remove it, or add the missing `{`")
+            return Diagnostic("F001", "this `}` closes nothing", span, help="remove it, or add the missing `{`")
         if chunk[position].type == "BAD":
             help_text = "comments start with `//`" if text in "#/" else "remove it"
-            return Diagnostic("F001", f"{named(text)} means nothing in a .flow text", span, "", (), help_text)
+            return Diagnostic("F001", f"{named(text)} means nothing in a .flow text", span, help=help_text)
         follows = chunk[position + 1].type if position + 1 < len(chunk) else ""
         if chunk[position].type == "NAME" and follows in ("COLON", "_ARROW", "DOT"):
             help_text = "instances and chains belong inside `app Name { ... }`"
-            return Diagnostic("F001", f"`{text}` stands outside of any app", span, "", (), help_text)
+            return Diagnostic("F001", f"`{text}` stands outside of any app", span, help=help_text)
         guess = did_you_mean(text, (*OPENING_WORDS, *_OTHER_WORDS))
         guess = next(
             (f"did you mean `{w}`?" for o, w in _OTHER_WORDS.items() if guess == f"did you mean `{o}`?"), guess
         )
         help_text = guess or f"a declaration starts with {one_of(OPENING_WORDS, 20)}"
         notes: tuple[Note, ...] = ()
-        return Diagnostic("F001", f"`{text}` starts no declaration", span, "", notes, help_text)
+        return Diagnostic("F001", f"`{text}` starts no declaration", span, notes=notes, help=help_text)
 
 
 def _accepted(parser: Any) -> set[str]:
@@ -264,9 +266,7 @@ def _later(word: str, span: Span) -> Diagnostic:
         "F116",
         f"{LATER[word]} are not supported yet",
         span,
-        "",
-        (),
-        "leave it out: this version of flowc ignores none of it",
+        help="leave it out: this version of flowc ignores none of it",
     )
 
 

@@ -43,14 +43,14 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
             for word in (item.victim, item.aggressor):
                 if word.text not in names:
                     context.fault(
-                        "F501", f"`{word.text}` is no processor here", word.span, "", (), did_you_mean(word.text, names)
+                        "F501", f"`{word.text}` is no processor here", word.span, help=did_you_mean(word.text, names)
                     )
             factor = evaluate.number(item.factor, {}, "a contention factor", 1)
             contention.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
     if not any(isinstance(item, s.PoolDecl) for item in declaration.items):
         help_text = "add a line such as `cpu core[4]`"
         context.fault(
-            "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, "", (), help_text
+            "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, help=help_text
         )
     return Platform(
         declaration.name.text,
@@ -68,20 +68,20 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
     if not found:
         return ()
     if len(found) > 1:
-        context.fault("F115", "`tensorrt` is given twice", found[1].span, "", [Note("the first one", found[0].span)])
+        context.fault("F115", "`tensorrt` is given twice", found[1].span, notes=[Note("the first one", found[0].span)])
     version = found[0].version
     if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
-        context.fault("F105", f"`{version.value}` is no version", version.span, "", (), 'write it as `"10.3"`')
+        context.fault("F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`')
         return ()
     numbers = tuple(int(n) for n in version.value.split("."))
     if numbers < OLDEST_TENSORRT:
         help_text = f'write for `"{".".join(map(str, OLDEST_TENSORRT))}"` or later'
-        context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, "", (), help_text)
+        context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, help=help_text)
         return ()
     if dla and NO_DLA[0] <= numbers < NO_DLA[1]:
         message = f"TensorRT {version.value} has no DLA"
         help_text = "versions up to 10.7 have it, and again 11.4.1 and later"
-        context.fault("F510", message, version.span, "", (), help_text)
+        context.fault("F510", message, version.span, help=help_text)
     return numbers
 
 
@@ -89,7 +89,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
     kind = item.kind.text
     if kind not in KINDS:
         help_text = did_you_mean(kind, KINDS) or f"use {one_of(KINDS)}"
-        context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, "", (), help_text)
+        context.fault("F114", f"`{kind}` is no kind of processor", item.kind.span, help=help_text)
         return None
     count = (
         1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
@@ -100,7 +100,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
     for option in item.options:
         if option.key in seen:
             context.fault(
-                "F115", f"`{option.key}` is given twice", option.span, "", [Note("the first one", seen[option.key])]
+                "F115", f"`{option.key}` is given twice", option.span, notes=[Note("the first one", seen[option.key])]
             )
         seen[option.key] = option.span
         match option.key:
@@ -108,7 +108,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                 scheduler = option.word.text
                 if scheduler not in SCHEDULERS:
                     help_text = did_you_mean(scheduler, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
-                    context.fault("F105", f"`{scheduler}` is no scheduler", option.word.span, "", (), help_text)
+                    context.fault("F105", f"`{scheduler}` is no scheduler", option.word.span, help=help_text)
             case "frequencies":
                 factor = evaluate.unit(option.word, "frequency", "a frequency")
                 values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]
@@ -125,9 +125,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                         "F105",
                         f"`{option.word.text}` does not fit after `engines`",
                         option.word.span,
-                        "",
-                        (),
-                        help_text,
+                        help=help_text,
                     )
             case "compute":
                 compute = _capability(option, kind, context, evaluate)
@@ -148,7 +146,7 @@ def _capability(option: s.PoolOption, kind: str, context: Context, evaluate: Eva
         return None
     if kind != "gpu" or (10 * value).denominator != 1:
         message = f"`compute {float(value):g}` is no compute capability of a {kind}"
-        context.fault("F105", message, option.span, "", (), "a GPU has one, such as `compute 8.7`")
+        context.fault("F105", message, option.span, help="a GPU has one, such as `compute 8.7`")
         return None
     return int(10 * value) // 10, int(10 * value) % 10
 
@@ -177,12 +175,12 @@ def pins(
         if task not in known:
             prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
             if parts[0] not in context.poisoned and not prefixes & context.broken:
-                context.fault("F502", f"there is no task `{task}`", span, "", (), did_you_mean(task, known))
+                context.fault("F502", f"there is no task `{task}`", span, help=did_you_mean(task, known))
             continue
         key = declaration.platform.text, task
         if key in seen:
             context.fault(
-                "F115", f"`{task}` is pinned twice", span, "", [Note("the first one", seen[key])], "remove one"
+                "F115", f"`{task}` is pinned twice", span, notes=[Note("the first one", seen[key])], help="remove one"
             )
             continue
         seen[key] = span
@@ -211,15 +209,13 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
         if target is not None and name not in target.processors:
             names = [*target.processors]
             help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
-            context.fault(
-                "F501", f"platform `{target.name}` has no processor `{name}`", element.span, "", (), help_text
-            )
+            context.fault("F501", f"platform `{target.name}` has no processor `{name}`", element.span, help=help_text)
         processors.append(name)
     streams = _count(stage.streams, evaluate, "the number of streams", MOST_STREAMS)
     threads = _count(stage.threads, evaluate, "the number of threads", MOST_THREADS)
     until = stage.until.value if stage.until else None
     if stage.fallback is not None and stage.fallback.text != "gpu":
-        context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, "", (), "write `fallback gpu`")
+        context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
         tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None
     )

@@ -83,7 +83,7 @@ class Wiring:
             if len(sources) > 1 and len(targets) not in (1, len(sources)):
                 message = f"{len(sources)} instances on the left, {len(targets)} on the right"
                 help_text = "connect arrays of equal length, or pick elements: `name[0]`"
-                self.context.fault("F212", message, arrow.span, "", (), help_text)
+                self.context.fault("F212", message, arrow.span, help=help_text)
                 self._excuse(arrow, sources, targets, excused)
                 continue
             n = max(len(sources), len(targets))
@@ -117,7 +117,12 @@ class Wiring:
                 ]
                 message = f"`{_short(source.key)}` is {source.type}, `{_short(target.key)}` is {target.type}"
                 self.context.fault(
-                    "F205", message, arrow.span, "these do not fit", notes, _type_help(source.type, target.type)
+                    "F205",
+                    message,
+                    arrow.span,
+                    label="these do not fit",
+                    notes=notes,
+                    help=_type_help(source.type, target.type),
                 )
             edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
 
@@ -132,14 +137,16 @@ class Wiring:
             return False
         help_text = f"turn it round: `{_written(right)} -> {_written(left)}`"
         self.context.fault(
-            "F209", "this arrow points backwards", arrow.span, "from an input to an output", (), help_text
+            "F209", "this arrow points backwards", arrow.span, label="from an input to an output", help=help_text
         )
         return True
 
     def _twice(self, arrow: Arrow, target: PortView, first: Span) -> None:
         name = _short(target.key)
         help_text = "an input has one source: remove one of the arrows, or add a port"
-        self.context.fault("F201", f"`{name}` is fed twice", arrow.span, "", [Note("fed here first", first)], help_text)
+        self.context.fault(
+            "F201", f"`{name}` is fed twice", arrow.span, notes=[Note("fed here first", first)], help=help_text
+        )
 
     def _meant(self, name: str, excused: set[Key]) -> None:
         """What a misspelt name most likely meant is not reported as unconnected."""
@@ -182,7 +189,7 @@ class Wiring:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
                 label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
                 self.context.fault(
-                    "F101", f"`{name}` is not declared", endpoint.element.name.span, label, (), help_text
+                    "F101", f"`{name}` is not declared", endpoint.element.name.span, label=label, help=help_text
                 )
             return None
         if endpoint.element.index is not None:
@@ -191,7 +198,7 @@ class Wiring:
                 return None
             if name not in self.arrays or index >= len(found):
                 message = f"`{name}` has {len(found)} elements" if name in self.arrays else f"`{name}` is no array"
-                self.context.fault("F212", message, endpoint.element.index.span, "counted from 0")
+                self.context.fault("F212", message, endpoint.element.index.span, label="counted from 0")
                 self._meant(name, excused)
                 return None
             found = [found[index]]
@@ -221,10 +228,10 @@ class Wiring:
                 help_text = did_you_mean(wanted, ports) or (
                     f"it has {one_of(ports)}" if ports else f"it has no {side}s"
                 )
-            self.context.fault(code, message, endpoint.port.span, "", (), help_text)
+            self.context.fault(code, message, endpoint.port.span, help=help_text)
             return None
         if not ports:
-            self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, "", (), _end_of_chain(way))
+            self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, help=_end_of_chain(way))
             return None
         taken = explicit[(">" if way == "out" else "<") + end.name]
         free = [n for n in ports if n not in taken]
@@ -236,7 +243,7 @@ class Wiring:
         help_text = f"name it: `{short}.{free[0]}`" if free else f"remove an arrow, or name one of {one_of(ports)}"
         if not free and way == "in":
             help_text = "an input has one source: remove an arrow, or add an input to the task"
-        self.context.fault("F206", message, endpoint.span, "", (), help_text)
+        self.context.fault("F206", message, endpoint.span, help=help_text)
         return None
 
     def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:

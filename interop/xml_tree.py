@@ -78,4 +78,4 @@ def parse(path: str, data: bytes, code: str) -> Element:
 
 
 def _refuse(code: str, message: str, span: Span, help_text: str) -> NoReturn:
-    raise Errors([Diagnostic(code, message, span, "", (), help_text)])
+    raise Errors([Diagnostic(code, message, span, help=help_text)])

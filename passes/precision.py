@@ -130,7 +130,7 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
             model = with_ranges(model, samples)
         found = loss(Path(network.path), model, samples)
     except NetworkError as fault:
-        raise Errors([Diagnostic(fault.code, fault.message, task.span, "", (), fault.help)]) from fault
+        raise Errors([Diagnostic(fault.code, fault.message, task.span, help=fault.help)]) from fault
     place = _place(system, network, tensorrt)
     _keep(place, {_name(network, place): model, "loss.json": json.dumps([asdict(x) for x in found]).encode()})
 

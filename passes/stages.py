@@ -86,18 +86,18 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     network = task.network
     if network is None:
         help_text = "pin it to one processor, or several to share its firings: `-> processor, processor`"
-        return Diagnostic("F507", f"`{task.name}` is no network: it has no layers", pin.span, "", (), help_text)
+        return Diagnostic("F507", f"`{task.name}` is no network: it has no layers", pin.span, help=help_text)
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: such a network cannot be cut yet"
-        return Diagnostic("F505", message, pin.span, "", (), "leave `batch` out")
+        return Diagnostic("F505", message, pin.span, help="leave `batch` out")
     *inner, last = pin.stages
     if last.until is not None:
         message = "the last stage goes to the end of the network"
-        return Diagnostic("F507", message, last.span, "", (), f'leave `until "{last.until}"` out, or add a stage')
+        return Diagnostic("F507", message, last.span, help=f'leave `until "{last.until}"` out, or add a stage')
     open_ended = next((s for s in inner if s.until is None), None)
     if open_ended is not None:
         message = "it is not said where this stage ends"
-        return Diagnostic("F507", message, open_ended.span, "", (), 'name its last layer: `until "LAYER"`')
+        return Diagnostic("F507", message, open_ended.span, help='name its last layer: `until "LAYER"`')
     path = Path(network.path)
     fixed = tuple((t.name, t.type.shape) for t in network.inputs)
     try:
@@ -105,18 +105,18 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     except SplitError as fault:
         return _fault(fault, pin, network.file)
     except NetworkError as fault:
-        return Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help)
+        return Diagnostic(fault.code, fault.message, pin.span, help=fault.help)
     read = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is None}
     unread = [t.name for t in network.inputs if t.name not in read]
     if unread:
         message = f"input `{unread[0]}` of `{network.file}` is read by no layer"
-        return Diagnostic("F507", message, pin.span, "", (), "remove it from the network")
+        return Diagnostic("F507", message, pin.span, help="remove it from the network")
     later = {i.tensor.name for s in stages for i in s.inputs if i.from_stage is not None}
     wanted = later | {t.name for t in network.outputs}
     for stage, own in zip(stages, pin.stages, strict=True):
         if not any(b.name in wanted for b in stage.outputs):
             message = "nobody reads what this stage makes"
-            return Diagnostic("F507", message, own.span, "", (), "leave it out: its layers belong to no port")
+            return Diagnostic("F507", message, own.span, help="leave it out: its layers belong to no port")
     return stages
 
 
@@ -129,12 +129,12 @@ def _fault(fault: SplitError, pin: Pin, file: str) -> Diagnostic:
         at = next((s.span for s in pin.stages if s.until == fault.layer), pin.span)
         close = one_of(json.dumps(c) for c in fault.close)
         message = f"`{file}` has no layer {json.dumps(fault.layer)}"
-        return Diagnostic("F507", message, at, "", (), f"did you mean {close}?" if fault.close else listed)
+        return Diagnostic("F507", message, at, help=f"did you mean {close}?" if fault.close else listed)
     if isinstance(fault, OutOfOrder):
         at = next((s.span for s in pin.stages if s.until == fault.then), pin.span)
         message = f"layer {json.dumps(fault.then)} comes before {json.dumps(fault.first)}"
-        return Diagnostic("F507", message, at, "", (), "name the last layers of stages from front to back")
-    return Diagnostic("F507", str(fault).replace("\n", " "), pin.span, "", (), listed)
+        return Diagnostic("F507", message, at, help="name the last layers of stages from front to back")
+    return Diagnostic("F507", str(fault).replace("\n", " "), pin.span, help=listed)
 
 
 @lru_cache(maxsize=2)  # whole models, with their weights

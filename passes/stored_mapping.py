@@ -84,4 +84,4 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
 def not_used(message: str) -> Diagnostic:
     """The warning that a stored mapping does not count."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
-    return Diagnostic("F609", message, None, "", (), help_text, "warning")
+    return Diagnostic("F609", message, None, help=help_text, severity="warning")

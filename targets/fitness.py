@@ -49,7 +49,7 @@ def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagn
         reason = _too_much_shared(task, platform)
         if reason is not None and all(i.kind == "gpu" for i in task.implementations):
             code, message, help_text = reason
-            found[task.definition] = Diagnostic(code, message, task.implementations[0].span, "", (), help_text)
+            found[task.definition] = Diagnostic(code, message, task.implementations[0].span, help=help_text)
     return tuple(found.values())
 
 

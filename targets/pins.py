@@ -27,12 +27,12 @@ def pinned(
         task = tasks[pin.task]
         reason = _unsupported(pin, task)
         if reason:
-            faults.append(Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, "", (), "leave it out"))
+            faults.append(Diagnostic("F505", f"`{pin.task}`: {reason}", pin.span, help="leave it out"))
             continue
         stage = pin.stages[0]
         fault = _unfit(task, stage, platform)
         if fault:
-            faults.append(Diagnostic(fault[0], fault[1], stage.span, "", (), fault[2]))
+            faults.append(Diagnostic(fault[0], fault[1], stage.span, help=fault[2]))
         else:
             placements[pin.task] = Placement(
                 pin.task, stage.processors, stage.streams, stage.threads, stage.process, pin.buffers,
@@ -42,7 +42,7 @@ def pinned(
     too_many = too_many_engines(platform, engines)
     if too_many:
         spans = [p.span for p in pins if p.platform == platform.name]
-        faults.append(Diagnostic(too_many[0], too_many[1], spans[-1], "", (), too_many[2]))
+        faults.append(Diagnostic(too_many[0], too_many[1], spans[-1], help=too_many[2]))
     for pin in (p for p in pins if p.platform == platform.name):
         for wanted, neighbors in ((pin.pre, _feeders), (pin.post, _readers)):
             for neighbor in neighbors(pin.task, apps) if wanted > 1 else ():
@@ -50,7 +50,7 @@ def pinned(
                     placements[neighbor] = _spread(tasks[neighbor], placements.get(neighbor), wanted, platform)
                 else:
                     message = f"`{neighbor}` keeps state or is at an end of the graph: it cannot have {wanted} threads"
-                    faults.append(Diagnostic("F504", message, pin.span, "", (), "leave `pre` or `post` out"))
+                    faults.append(Diagnostic("F504", message, pin.span, help="leave `pre` or `post` out"))
     return placements, tuple(faults)
 
 

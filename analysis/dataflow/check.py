@@ -70,7 +70,7 @@ def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
         if rate.denominator == 1:
             help_text = f"give `{tasks[conflict.of].definition}.{port.name}` rate {rate}"
     label = f"asks for {of} = {conflict.demanded} x {reference}"
-    return Diagnostic("F203", "these rates cannot balance", c.span, label, tuple(notes), help_text)
+    return Diagnostic("F203", "these rates cannot balance", c.span, label=label, notes=tuple(notes), help=help_text)
 
 
 def _deadlock(app: Application, balance: Repetition) -> tuple[Verdict, tuple[Diagnostic, ...]]:
@@ -117,7 +117,7 @@ def _blocked_later(app: Application, proof: Deadlocked) -> Diagnostic:
     names = ", ".join(f"`{_short(app.tasks[t].name)}`" for t in proof.tasks)
     message = f"too few initial tokens: after many firings {names or 'tasks of a cycle'} block each other"
     span = app.tasks[proof.tasks[0]].span if proof.tasks else app.span
-    return Diagnostic("F204", message, span, "", (), "put more initial tokens on the cycle that they are on")
+    return Diagnostic("F204", message, span, help="put more initial tokens on the cycle that they are on")
 
 
 def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
@@ -141,7 +141,9 @@ def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
         message = f"too few initial tokens on the cycle {' -> '.join([*chain, chain[0]])}"
     else:
         message = f"a cycle without initial tokens: {' -> '.join([*chain, chain[0]])}"
-    return Diagnostic("F204", message, notes[0].span, notes[0].message, tuple(notes[1:]), _cure(app, graph))
+    return Diagnostic(
+        "F204", message, notes[0].span, label=notes[0].message, notes=tuple(notes[1:]), help=_cure(app, graph)
+    )
 
 
 def _cure(app: Application, graph: Graph) -> str:
@@ -182,7 +184,7 @@ def _schedulable(
                 f"longer than the period of {_ms(app.period_ns)}"
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
-            return Verdict(False, message), (Diagnostic("F211", message, task.span, "", (), help_text),)
+            return Verdict(False, message), (Diagnostic("F211", message, task.span, help=help_text),)
     # What nobody knows takes no time here: what is impossible then is impossible.
     least = graph_of(app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()})
     free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
@@ -226,7 +228,7 @@ def _deadline_too_short(app: Application, graph: Graph) -> Diagnostic | None:
     help_text = f"ask for a deadline of {_ms(graph.ns(found.longest))} or more"
     # Who says no deadline may mean a pipeline: it runs, though no iteration ends within its period.
     severity: Severity = "warning" if app.deadline_ns is None else "error"
-    return Diagnostic("F216", message, app.span, "", (), help_text, severity)
+    return Diagnostic("F216", message, app.span, help=help_text, severity=severity)
 
 
 def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
@@ -242,7 +244,7 @@ def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:
     )
     channel = next(graph.edges[s.edge].channel for s in found.cycle if graph.edges[s.edge].channel >= 0)
     help_text = "ask for a longer period, or put more initial tokens on the cycle so that iterations overlap"
-    return Diagnostic("F211", message, app.channels[channel].span, "", (), help_text)
+    return Diagnostic("F211", message, app.channels[channel].span, help=help_text)
 
 
 def _ms(ns: Fraction) -> str:
@@ -262,9 +264,9 @@ def measured_too_slow(
     for task in app.tasks:
         if work[task.name] > period and not task.replicable:
             message = f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per iteration; {asked}"
-            found.append(Diagnostic("F211", message, task.span, "", (), "expect missed deadlines", "warning"))
+            found.append(Diagnostic("F211", message, task.span, help="expect missed deadlines", severity="warning"))
     total = sum(work.values())
     if not found and total > cores * period:
         message = f"`{app.name}` was measured at {total / 1e6:.3g} ms of work per iteration; {asked}, on {cores} cores"
-        found.append(Diagnostic("F211", message, app.span, "", (), "expect missed deadlines", "warning"))
+        found.append(Diagnostic("F211", message, app.span, help="expect missed deadlines", severity="warning"))
     return found

@@ -45,11 +45,11 @@ class Collector:
 
     def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
         """Something that makes the import impossible."""
-        self.faults.append(Diagnostic(FAULTY, message, span, "", tuple(notes), help_text))
+        self.faults.append(Diagnostic(FAULTY, message, span, notes=tuple(notes), help=help_text))
 
     def warn(self, message: str, span: Span, help_text: str = "") -> None:
         """Something that the import leaves out or understands in its own way."""
-        self._warnings.append(Diagnostic(LESS, message, span, "", (), help_text, "warning"))
+        self._warnings.append(Diagnostic(LESS, message, span, help=help_text, severity="warning"))
 
     def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
         """As `warn`, for things that are said of many: `message` follows their names."""
@@ -58,7 +58,9 @@ class Collector:
     def warnings(self) -> tuple[Diagnostic, ...]:
         """All of them, in the order of the files."""
         shared = [
-            Diagnostic(LESS, f"{listed((n for n, _ in who), 4)}: {message}", who[0][1], "", (), help_text, "warning")
+            Diagnostic(
+                LESS, f"{listed((n for n, _ in who), 4)}: {message}", who[0][1], help=help_text, severity="warning"
+            )
             for (message, help_text), who in self._shared.items()
         ]
         return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))

@@ -148,7 +148,7 @@ def _no_instances(root: Group, inside: Value | None) -> Diagnostic:
     span = inside.span if isinstance(inside, Group) else root.span
     help_text = did_you_mean(wanted, [s.name for s in there]).replace("did you mean", "it has") if there else ""
     message = f"there is no `{wanted}` in this configuration: {where} {names}"
-    return Diagnostic("F705", message, span, "", (), help_text or "JEDI reads `configs = { ... instances = ( ... ) }`")
+    return Diagnostic("F705", message, span, help=help_text or "JEDI reads `configs = { ... instances = ( ... ) }`")
 
 
 @dataclass(slots=True)
@@ -160,11 +160,11 @@ class _Reader:
 
     def fault(self, message: str, span: Span, help: str = "") -> None:
         """Something that JEDI could not run, or that means nothing."""
-        self.faults.append(Diagnostic("F706", message, span, "", (), help))
+        self.faults.append(Diagnostic("F706", message, span, help=help))
 
     def warn(self, message: str, span: Span, help: str) -> None:
         """Something that flowc does not say, or not quite."""
-        self.warnings.append(Diagnostic("F707", message, span, "", (), help, "warning"))
+        self.warnings.append(Diagnostic("F707", message, span, help=help, severity="warning"))
 
     def unread(self, settings: Iterable[Setting]) -> None:
         """Settings outside of instances, which JEDI does not read."""

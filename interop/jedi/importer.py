@@ -136,7 +136,9 @@ class _App:
         found = []
 
         def warn(message: str, help_text: str, span: Span | None = instance.span) -> None:
-            found.append(Diagnostic("F707", f"instance {self.number}: {message}", span, "", (), help_text, "warning"))
+            found.append(
+                Diagnostic("F707", f"instance {self.number}: {message}", span, help=help_text, severity="warning")
+            )
 
         reason, help_text = known.missing
         if reason:

@@ -154,7 +154,7 @@ def parse(path: str, data: bytes, code: str) -> Parsed:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return Parsed(None, (Diagnostic(code, "this is not a text", start, "", (), "a configuration is UTF-8 text"),))
+        return Parsed(None, (Diagnostic(code, "this is not a text", start, help="a configuration is UTF-8 text"),))
     return _Reader(path, code, list(_lark().lex(text))).read()
 
 
@@ -254,11 +254,11 @@ class _Reader:
         return Span(self.path, line, column, token.end_line or line, token.end_column or column)
 
     def _fault(self, message: str, at: Token, help: str = "", label: str = "", notes: tuple[Note, ...] = ()) -> None:
-        self.faults.append(Diagnostic(self.code, message, self.span(at), label, notes, help))
+        self.faults.append(Diagnostic(self.code, message, self.span(at), label=label, notes=notes, help=help))
 
     def refuse(self, message: str, span: Span, help: str = "", notes: Iterable[Note] = ()) -> None:
         """Note a fault of a value."""
-        self.faults.append(Diagnostic(self.code, message, span, "", tuple(notes), help))
+        self.faults.append(Diagnostic(self.code, message, span, notes=tuple(notes), help=help))
 
     def _refuse(self, at: int, places: Sequence[_Place], parser: Any) -> bool:
         """Note what is wrong at a token, and put something else in its place; False where that is not possible."""

@@ -48,7 +48,7 @@ def write(system: System, platform: Platform, mapping: Mapping | None, wanted: s
         message = f"there is no app `{wanted}`" if wanted is not None else "there is no app to export"
         known = one_of(a.name for a in system.apps)
         help_text = f"choose one with --app: {known}" if known else "add `app Name { ... }`"
-        raise Errors([Diagnostic("F215", message, None, "", (), help_text)])
+        raise Errors([Diagnostic("F215", message, None, help=help_text)])
     made = [_App(app, platform, _pins(system, platform, mapping)) for app in apps]
     instances = [m.instance() for m in made]
     faults = [d for m in made for d in m.faults]
@@ -86,10 +86,10 @@ class _App:
     remarks: list[str] = field(default_factory=list)
 
     def _fault(self, message: str, span: Span, help: str = "") -> None:
-        self.faults.append(Diagnostic("F708", message, span, "", (), help))
+        self.faults.append(Diagnostic("F708", message, span, help=help))
 
     def _warn(self, message: str, help: str) -> None:
-        self.warnings.append(Diagnostic("F707", message, self.app.span, "", (), help, "warning"))
+        self.warnings.append(Diagnostic("F707", message, self.app.span, help=help, severity="warning"))
 
     def instance(self) -> Instance | None:
         """None after a fault."""
@@ -180,7 +180,7 @@ class _App:
         try:
             chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
         except NetworkError as fault:
-            self.faults.append(Diagnostic(fault.code, fault.message, pin.span, "", (), fault.help))
+            self.faults.append(Diagnostic(fault.code, fault.message, pin.span, help=fault.help))
             return
         cuts: list[Cut] = [c for c in chain.cuts() if c.layer in after]
         if jedi_allows(cuts):

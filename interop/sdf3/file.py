@@ -27,7 +27,7 @@ def find(root: Element) -> tuple[Element, Element]:
     """The application graph and the graph in it. Raises Errors."""
 
     def refuse(message: str, at: Element, help_text: str) -> Errors:
-        return Errors([Diagnostic("F701", message, at.span, "", (), help_text)])
+        return Errors([Diagnostic("F701", message, at.span, help=help_text)])
 
     if root.tag != "sdf3":
         raise refuse(f"the root of this XML is {shown(root.tag)}, not `sdf3`", root, "is this an SDF3 file?")
@@ -48,7 +48,7 @@ def find(root: Element) -> tuple[Element, Element]:
         further = graphs[1][1] if len(graphs) > 1 else applications[1]
         notes = (Note("the first one", graphs[0][0].span),)
         help_text = "leave one graph in the file, and import the others from files of their own"
-        raise Errors([Diagnostic("F702", "this file has several graphs", further.span, "", notes, help_text)])
+        raise Errors([Diagnostic("F702", "this file has several graphs", further.span, notes=notes, help=help_text)])
     return graphs[0]
 
 
@@ -62,11 +62,11 @@ class Collector:
 
     def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
         """Something that makes the import impossible."""
-        self.faults.append(Diagnostic("F702", message, span, "", tuple(notes), help_text))
+        self.faults.append(Diagnostic("F702", message, span, notes=tuple(notes), help=help_text))
 
     def warn(self, message: str, help_text: str) -> None:
         """Something that the import leaves out."""
-        self.warnings.append(Diagnostic("F703", message, self.span, "", (), help_text, "warning"))
+        self.warnings.append(Diagnostic("F703", message, self.span, help=help_text, severity="warning"))
 
     def attribute(self, node: Element, name: str) -> str | None:
         """An attribute that has to be there; None after a fault."""

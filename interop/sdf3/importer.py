@@ -117,7 +117,7 @@ def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
             "flowc fires a task once at a time; `flowc analyze --auto-concurrency` counts like SDF3. A self-edge with "
             "one token on every actor means the same in both"
         )
-        yield Diagnostic("F703", message, graph.span, "", (), help_text, "warning")
+        yield Diagnostic("F703", message, graph.span, help=help_text, severity="warning")
 
 
 # -- the text ----------------------------------------------------------------------------------------------------------

@@ -51,8 +51,7 @@ def write(app: Application, times: Mapping[str, tuple[Fraction, ...]], overlap: 
     if windows:
         help_text = "SDF3 frees what a firing takes; an export for it has to leave sliding windows out"
         raise Errors(
-            Diagnostic("F704", f"`{c.name}` frees other tokens than it takes", c.span, "", (), help_text)
-            for c in windows
+            Diagnostic("F704", f"`{c.name}` frees other tokens than it takes", c.span, help=help_text) for c in windows
         )
     cyclic = any(t.phases > 1 or len(times.get(t.name, ())) > 1 for t in app.tasks)
     kind = "csdf" if cyclic else "sdf"

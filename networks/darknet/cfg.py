@@ -64,7 +64,7 @@ class Section:
     def refuse(self, message: str, option: str = "", help: str = "") -> None:
         """Note a fault, at an option if it is there."""
         found = self.options.get(option)
-        self.faults.append(Diagnostic("F402", message, found[0].span if found else self.span, "", (), help))
+        self.faults.append(Diagnostic("F402", message, found[0].span if found else self.span, help=help))
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """The text of an option. One that contradicts itself is a fault, as Darknet would take the first silently."""
@@ -75,7 +75,7 @@ class Section:
         again = next((o for o in found if o.value != found[0].value), None)
         if again is not None:
             message = f"`{name}` is {found[0].value} and {again.value}"
-            self.faults.append(Diagnostic("F402", message, again.span, "", (), "leave one of the two lines"))
+            self.faults.append(Diagnostic("F402", message, again.span, help="leave one of the two lines"))
         return found[0].value
 
     def whole(self, name: str, default: int | None, least: int = 1) -> int:
@@ -180,7 +180,7 @@ def read_sections(path: Path) -> tuple[Section, ...]:
         if line.startswith("["):
             _begin(line, span, sections, faults)
         elif not sections:
-            raise CfgError([Diagnostic("F402", "a line before the first section", span, "", (), "begin with [net]")])
+            raise CfgError([Diagnostic("F402", "a line before the first section", span, help="begin with [net]")])
         else:
             name, equals, value = (part.strip() for part in line.partition("="))
             if name and value:
@@ -188,7 +188,7 @@ def read_sections(path: Path) -> tuple[Section, ...]:
             else:
                 sections[-1].broken = True
                 what = f"`{name}` has no value" if equals and name else f"{line!r} is no `option=value`"
-                sections[-1].faults.append(Diagnostic("F402", what, span, "", (), "write `option=value`"))
+                sections[-1].faults.append(Diagnostic("F402", what, span, help="write `option=value`"))
     _check_frame(path, sections)
     return tuple(sections)
 
@@ -216,7 +216,7 @@ def _begin(line: str, span: Span, sections: list[Section], faults: list[Diagnost
 def _check_frame(path: Path, sections: Sequence[Section]) -> None:
     if not sections:
         place = Span(str(path), 1, 1, 1, 1)
-        raise CfgError([Diagnostic("F402", f"`{path.name}` has no sections", place, "", (), "begin with [net]")])
+        raise CfgError([Diagnostic("F402", f"`{path.name}` has no sections", place, help="begin with [net]")])
     first = sections[0]
     if first.kind not in NET and not first.broken:
         first.refuse(

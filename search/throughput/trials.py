@@ -150,7 +150,7 @@ def only_throughput(search: str, objective: Objective) -> None:
     if objective != "throughput":
         message = f"`{search}` was published for throughput: it cannot search for {objective}"
         help_text = "leave --objective out, or take --search auto, exact or ga"
-        raise Errors([Diagnostic("F508", message, None, "", (), help_text)])
+        raise Errors([Diagnostic("F508", message, None, help=help_text)])
 
 
 def as_auto(
