@@ -13,10 +13,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..networks.onnx.cuts import Chain
-from ..networks.onnx.split import random_value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Runs before the measurement: buffers are allocated, caches filled.
 WARM_UP = 3
@@ -91,3 +93,11 @@ def _run(model: Any, chain: Chain, folder: Path, seconds: float) -> tuple[list[t
         e for e in document if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first
     ]
     return [(e["name"], e["dur"] * 1e3) for e in sorted(kernels, key=lambda e: e["ts"])], runs, float(now - begin)
+
+
+def random_value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
+    if dtype.startswith(("float", "complex")):
+        return rng.standard_normal(shape).astype(dtype)
+    low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))
+    return rng.integers(low, high, shape).astype(dtype)

@@ -28,7 +28,6 @@ from typing import Literal
 
 from ...model.workload import WorkloadCurve, is_curve
 from ..dataflow.order import depths, work_ahead
-from ..dataflow.static_order import Schedule
 
 Time = int | Fraction
 Scheduler = Literal["fixed_priority", "fifo", "static_order"]
@@ -405,21 +404,3 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
 def workers_of(system: TimedSystem) -> tuple[Worker, ...]:
     """The workers that were given, or the default ones. Raises Refused."""
     return system.workers or default_workers(system)
-
-
-def workers_from(schedule: Schedule) -> tuple[Worker, ...]:
-    """One worker per processor from static orders (one app's orders give its workers under fixed priorities).
-
-    Raises Refused where iterations of a task alternate between processors.
-    """
-    workers = []
-    for processor, steps in schedule.orders.items():
-        shared = sorted({s.task for s in steps if s.replicas > 1})
-        if shared:
-            raise Refused([f"iterations of `{t}` alternate between processors: no bound is known" for t in shared])
-        places = tuple(
-            Place(s.app, s.task, k, s.index, s.stage) for s in steps for k in range(s.first, s.first + s.times)
-        )
-        if places:
-            workers.append(Worker(processor, places, tuple({s.app: s.per_round for s in steps}.items())))
-    return tuple(workers)

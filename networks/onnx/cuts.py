@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import comb, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -131,23 +131,6 @@ def jedi_allows(cuts: Sequence[Cut]) -> bool:
     as stages synchronize with their neighbors only. The input of the network counts as made by the first stage.
     """
     return not any(skips(cuts))
-
-
-def candidate_count(n: int) -> int:
-    """Candidate mappings of a network with n cut points over options A to E (Kim's thesis, ch. 4, Table 4.4).
-
-    One stage, two stages in one order, three in two, four in one: 22, 78 and 10 cut points give 2025, 82161 and 221.
-    """
-    return 1 + n + 2 * comb(n, 2) + comb(n, 3)
-
-
-def cut_tuple_count(layers: int) -> int:
-    """Cut-point tuples of a network over JEDI's mapping options that pipeline it (Kim's thesis, ch. 3, Table 3.4).
-
-    Yolov2 (54 layers) has 27666 and Yolov2tiny (24 layers) 2576.
-    """
-    n = layers - 1
-    return 2 * comb(n, 1) + 3 * comb(n, 2) + comb(n, 3)
 
 
 def size(tensor: Border) -> int:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cuts import Chain, read_chain, shape_value
-from .interface import Border, NetworkError, read_network
+from .interface import Border, NetworkError
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 #: Protocol buffers end here.
 LIMIT = 2**31 - 1
@@ -107,28 +107,6 @@ def split(
     ends = (-1, *_places(chain, after), len(chain.layers) - 1)
     whole = _Whole(path, chain, onnx.load(str(path), load_external_data=False))
     return tuple(whole.stage(k, ends) for k in range(len(ends) - 1))
-
-
-def check_split(
-    path: Path, stages: Sequence[Stage], seed: int, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int | None = 1
-) -> float:
-    """Run the whole and its stages on random inputs: how far an output is off, relative to its largest value.
-
-    Infinite where shapes or kinds of numbers differ. `fixed` and `batch` are those of `split`. Integers of more than
-    one byte are 0 or 1: they may be indices.
-    """
-    import numpy as np
-
-    whole = _session(str(path))
-    rng = np.random.default_rng(seed)
-    values = {b.name: random_value(rng, b.dtype, b.shape) for b in read_network(path, fixed, batch).inputs}
-    names = [o.name for o in whole.get_outputs()]
-    wanted = dict(zip(names, whole.run(names, values), strict=True))
-    for stage in stages:
-        outputs = [o.name for o in stage.outputs]
-        found = _session(stage.model).run(outputs, {i.tensor.name: values[i.tensor.name] for i in stage.inputs})
-        values.update(zip(outputs, found, strict=True))
-    return max(_difference(w, values[n]) for n, w in wanted.items())
 
 
 def _places(chain: Chain, after: Sequence[str]) -> tuple[int, ...]:
@@ -265,35 +243,3 @@ def _external_bytes(tensor: Any) -> int:
     from onnx import helper
 
     return int(prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-
-
-def _session(model: str | bytes) -> Any:
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def random_value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
-    if dtype.startswith(("float", "complex")):
-        return rng.standard_normal(shape).astype(dtype)
-    low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))
-    return rng.integers(low, high, shape).astype(dtype)
-
-
-def _difference(wanted: Any, found: Any) -> float:
-    import numpy as np
-
-    if wanted.shape != found.shape or wanted.dtype != found.dtype:
-        return float("inf")
-    if np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fc"):
-        return 0.0
-    a, b = wanted.astype(np.complex128), found.astype(np.complex128)
-    unequal = (a != b) & ~(np.isnan(a) & np.isnan(b))
-    scale = np.abs(a[np.isfinite(a)]).max(initial=0)
-    difference = np.abs(a - b)[unequal].max()
-    return float(difference / scale) if scale and np.isfinite(difference) else float("inf")

@@ -57,19 +57,6 @@ class Front:
     exact: bool = True
 
 
-def options_of(platform: Platform, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Rows of kinds with at most two borders, runs of one kind as long as the board has processors of it.
-
-    One GPU and two DLAs give the paper's A (dla, gpu), B (gpu, dla, gpu), C (dla, dla, gpu), D (gpu, dla, dla, gpu)
-    and E (gpu), and what begins or ends elsewhere.
-    """
-    found: list[tuple[str, ...]] = []
-    for runs in _runs(kinds):
-        for row in _split(runs, {k: _count(platform, k) for k in kinds}):
-            found.append(tuple(k for k, parts in row for _ in range(parts)))
-    return tuple(sorted(set(found), key=lambda row: (len(row), row)))
-
-
 def _count(platform: Platform, kind: str) -> int:
     return sum(p.count for p in platform.pools if p.kind == kind)
 

@@ -18,10 +18,12 @@ from flowc.networks.darknet.cfg import read_sections
 from flowc.networks.darknet.convert import CfgError, is_darknet, network_of, read_darknet
 from flowc.networks.onnx.cuts import read_chain
 from flowc.networks.onnx.interface import NetworkError, read_network
-from flowc.networks.onnx.split import check_split, split
+from flowc.networks.onnx.split import split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
+
+from split_check import check_split
 
 Array = np.ndarray[Any, Any]
 Cfg = Sequence[tuple[str, Mapping[str, Any]]]

@@ -15,7 +15,7 @@ from flowc.driver.dla import OnDla, dla_reports
 from flowc.networks.dla.checks import NOT_OFFERED
 from flowc.networks.onnx.cuts import cut_points, read_chain
 from flowc.networks.onnx.interface import NetworkError
-from flowc.networks.onnx.split import check_split, split
+from flowc.networks.onnx.split import split
 from flowc.networks.quantization.half import in_half, rest_in_half
 from flowc.networks.quantization.implicit import KEY, LARGEST, ranges_of, with_ranges, without_pairs
 from flowc.networks.quantization.quantize import PAIR, TENSORRT, loss, quantize
@@ -27,6 +27,7 @@ from onnx import TensorProto, numpy_helper
 from builds import Write
 from cnns import NETWORKS, mobilenet, resnet, samples, squeezenet
 from models import N, model, random_model
+from split_check import check_split
 
 #: ONNX Runtime rounds a sum in 8 bits otherwise than one in floating point, and makes the one of the other.
 ROUNDED = 0.05

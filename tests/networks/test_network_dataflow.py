@@ -15,13 +15,15 @@ from flowc.analysis.dataflow.order import iteration_order
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application, Channel
 from flowc.networks.dataflow.by_parts import DoesNotApply, algorithm4, by_parts, layerwise_elements, rows_by_phase
-from flowc.networks.dataflow.layerwise import Phased, as_sdf, minakova, phased
+from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
 from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Window
 from flowc.networks.onnx.read_layers import read_layers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+
+from minakova import minakova
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -16,7 +16,7 @@ import onnxruntime as ort
 import pytest
 from flowc.networks.onnx.cuts import cut_points, read_chain
 from flowc.networks.onnx.interface import Border, NetworkError, read_network
-from flowc.networks.onnx.split import NoSuchLayer, check_split, split
+from flowc.networks.onnx.split import NoSuchLayer, split
 from flowc.networks.quantization.calibration import calibration
 from flowc.networks.quantization.quantize import Loss, loss, quantize
 from flowc.profiling.layers import layer_times
@@ -27,6 +27,7 @@ from onnx import TensorProto, helper
 from builds import ROOT
 from cnns import IMAGE, NETWORKS, Sample, resnet, samples, squeezenet
 from models import LIGHT, N, model, random_model
+from split_check import check_split
 
 
 def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> tuple[Path, tuple[Loss, ...]]:

@@ -9,16 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from flowc.networks.onnx.cuts import (
-    Cut,
-    candidate_count,
-    cut_points,
-    cut_tuple_count,
-    jedi_allows,
-    read_chain,
-    size,
-    skips,
-)
+from flowc.networks.onnx.cuts import Cut, cut_points, jedi_allows, read_chain, size, skips
 from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.split import (
     EmptyStage,
@@ -28,7 +19,6 @@ from flowc.networks.onnx.split import (
     Stage,
     StageTooLarge,
     TooManyStages,
-    check_split,
     split,
 )
 from hypothesis import given, settings
@@ -36,6 +26,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from models import LIGHT, RNG, N, X, model, random_model, save, weights
+from paper_counts import candidate_count, cut_tuple_count
+from split_check import check_split
 
 
 def loaded(stage: Stage) -> onnx.ModelProto:

@@ -26,7 +26,7 @@ from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.search.deadline import candidates
 from flowc.search.deadline.auto import SEARCHES, Outcome, search
-from flowc.search.deadline.candidates import Kernels, front, options_of
+from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
 from flowc.search.deadline.place import Placer, plain
@@ -49,6 +49,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from builds import Write, pretend_runs, store_profile
+from options import options_of
 
 MS = 1_000_000
 

@@ -27,7 +27,6 @@ from flowc.analysis.timing.system import (
     Worker,
     iteration_sequence,
     utilization,
-    workers_from,
 )
 from flowc.analysis.timing.unfolding import unfold
 from flowc.model.application import Application
@@ -39,6 +38,7 @@ import graphs
 import slow
 import systems
 from paper_bounds import paper_5_3, paper_5_4, paper_response_times
+from workers import workers_from
 
 SEEDS = st.integers(0, 2**32)
 CPU = TimedProcessor("c", "fixed_priority", "cpu")
