@@ -5,6 +5,7 @@ Layers of networks are measured where the profile does not have them yet, and ke
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -214,9 +215,9 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
 
 
-def _guessed(task: Task, kinds: set[str], times: Times) -> dict[str, float]:
+def _guessed(task: Task, kinds: Collection[str], times: Times) -> dict[str, float]:
     """A time for what has none: it has to go somewhere."""
-    code = {i.kind for i in task.implementations} & kinds
+    code = {i.kind for i in task.implementations}.intersection(kinds)
     return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, 1.0))
 
 

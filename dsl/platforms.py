@@ -12,7 +12,7 @@ from fractions import Fraction
 from ..model.application import Application
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.mapping import MOST_BUFFERS, MOST_STREAMS, MOST_THREADS, Pin, PinStage
-from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool
+from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
 from ..model.span import Span
 from . import syntax as s
 from .context import Context
@@ -22,7 +22,7 @@ from .evaluate import Evaluator
 OLDEST_TENSORRT = (8, 5)
 #: From the first of these versions on until the second, TensorRT cannot use a DLA.
 NO_DLA = (10, 8), (11, 4, 1)
-DEFAULT_SCHEDULER = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
+DEFAULT_SCHEDULER: dict[str, Scheduler] = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
 
 
 def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
@@ -105,10 +105,12 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         seen[option.key] = option.span
         match option.key:
             case "scheduler":
-                scheduler = option.word.text
-                if scheduler not in SCHEDULERS:
-                    help_text = did_you_mean(scheduler, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
-                    context.fault("F105", f"`{scheduler}` is no scheduler", option.word.span, help=help_text)
+                word = option.word.text
+                known = next((s for s in SCHEDULERS if s == word), None)
+                scheduler = known or scheduler
+                if known is None:
+                    help_text = did_you_mean(word, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
+                    context.fault("F105", f"`{word}` is no scheduler", option.word.span, help=help_text)
             case "frequencies":
                 factor = evaluate.unit(option.word, "frequency", "a frequency")
                 values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]

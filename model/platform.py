@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal, get_args
 
 from .span import Span
 
-KINDS = ("cpu", "gpu", "dla")
+Kind = Literal["cpu", "gpu", "dla"]
+Scheduler = Literal["static_order", "fixed_priority", "fifo"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Of one pool: more is a slip of the pen, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
-SCHEDULERS = ("static_order", "fixed_priority", "fifo")
+SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 #: From this version on TensorRT is told no precision, but computes in the types of a model; its DLA knows Q/DQ layers.
 STRONGLY_TYPED = (11,)
 
@@ -24,10 +27,10 @@ class Pool:
     """
 
     name: str
-    kind: str
+    kind: Kind
     count: int
     indexed: bool
-    scheduler: str
+    scheduler: Scheduler
     frequencies_hz: tuple[Fraction, ...] = ()
     engines: int | None = None
     engines_total: bool = False

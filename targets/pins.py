@@ -6,6 +6,8 @@ to do. What kinds of processors can run a task at all is decided in `fitness`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin, PinStage, Placement
@@ -108,9 +110,9 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
     return _unfit_option(task, stage, kinds)
 
 
-def _unfit_option(task: Task, stage: PinStage, kinds: set[str]) -> tuple[str, str, str] | None:
+def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
     """Threads, streams, processes, graphs and help that a task cannot use."""
-    if stage.graph and (task.network is not None or kinds != {"gpu"}):
+    if stage.graph and (task.network is not None or set(kinds) != {"gpu"}):
         return "F504", f"`{task.name}` starts no kernels that could be recorded", "leave `graph` out"
     if stage.fallback and "dla" not in kinds:
         return "F504", f"`{task.name}` runs on no DLA that a GPU could help out", "leave `fallback` out"

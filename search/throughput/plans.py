@@ -6,7 +6,7 @@ where the plan says, so that searches and the evaluator see only tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -26,7 +26,9 @@ def plan_of(task: str, network: Divisible, partition: Partition) -> NetworkPlan:
     return NetworkPlan(task, tuple(stages))
 
 
-def stage_ns(costs: Costs, layers: tuple[str, ...], plan: NetworkPlan, kinds: dict[str, str]) -> list[dict[str, float]]:
+def stage_ns(
+    costs: Costs, layers: tuple[str, ...], plan: NetworkPlan, kinds: Mapping[str, str]
+) -> list[dict[str, float]]:
     """Time of each stage on every kind of processor, with what its input costs when it comes from the stage before."""
     ends = [costs.count if s.until is None else layers.index(s.until) + 1 for s in plan.stages]
     bytes_at = dict(costs.cuts)
