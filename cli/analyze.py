@@ -45,7 +45,7 @@ def analyze(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Prove what a graph can do: its period, latency, buffers, schedules. Runs nobody's code."""
+    """Prove what a graph can do: period, latency, buffers, schedules. Runs nobody's code."""
     from ..driver.analyze import analyze as driver_analyze
     from ..driver.networks import network_cuts, network_memory
 

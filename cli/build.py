@@ -30,7 +30,7 @@ def build(
     force: Force = False,
     as_json: Json = False,
 ) -> int:
-    """Write the program: a directory that runs with numpy and ONNX Runtime, without flowc."""
+    """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
     from ..driver.build import build as driver_build
 
     if target is Target.HOPES_EXTERNAL:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> int:
-    """Check a text without running anything: names, types, code, networks, rates, deadlock."""
+    """Check a text: names, types, code, networks, rates, deadlock. Nothing is run."""
     from ..driver.check import check as driver_check
     from ._diagnostics import as_data
 

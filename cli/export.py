@@ -30,7 +30,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Write an app for another tool: as SDF3 with the times that `analyze` would use, or for JEDI with its mapping."""
+    """Write an app for another tool: SDF3, or JEDI with its mapping. SDF3 gets the times that `analyze` uses."""
     from ..driver.export import export as driver_export
     from ..interop.registry import EXPORTERS
 

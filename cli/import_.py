@@ -37,7 +37,7 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Turn a graph (SDF3, HOPES) or a configuration (JEDI) into a .flow text, or a Darknet network into an .onnx."""
+    """Turn files of SDF3, HOPES, JEDI into .flow, Darknet into .onnx."""
     from ..driver.import_ import foreign_options, importer_of
     from ..driver.import_ import import_ as driver_import
     from ..interop.registry import Request

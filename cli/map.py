@@ -50,7 +50,7 @@ def map_(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Search where everything should run, and keep the answer for `build` and `run`.
+    """Search where everything should run, and keep the answer. `build` and `run` use it.
 
     Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
     configurations are run on this machine, and compared with the plain ways of running the same.

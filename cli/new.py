@@ -12,7 +12,7 @@ from ._common import replace
 
 
 def new(directory: Annotated[Path, typer.Argument(help="Where to write it; must not exist or be empty.")]) -> int:
-    """Write a working starter: a .flow text, its tasks, and how to go on."""
+    """Write a working starter: a .flow text, its tasks, what to try."""
     from ..templates import starter
 
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

@@ -19,7 +19,7 @@ def profile(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Measure every task and network of the application on this machine and store the times.
+    """Measure every task and network here, and store the times.
 
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
     Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.

@@ -27,7 +27,7 @@ def run(
     force: Force = False,
     as_json: Json = False,
 ) -> int:
-    """Build if needed, then run the program until its stream ends, or Ctrl-C.
+    """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
 
     With --twin, a few frames are compared with the sequential reference before.
     """

@@ -27,7 +27,10 @@ def show(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Draw the graph: tasks, channels, rates, delays, the critical cycle, and the mapping once a profile is stored."""
+    """Draw the graph with its critical cycle, or its firings over time.
+
+    Once a profile is stored, colors say what runs where.
+    """
     from ..driver.show import look
     from ..model.diagnostic import Diagnostic, Errors
     from ..report import gantt as chart

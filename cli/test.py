@@ -21,7 +21,7 @@ def test(
     force: Force = False,
     as_json: Json = False,
 ) -> int:
-    """Build if needed, then run the harness: the program against a sequential reference of the same graph."""
+    """Test the program against a sequential run of the same graph. Builds if needed."""
     from ..driver.run import test as driver_test
 
     ran = driver_test(

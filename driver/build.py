@@ -121,7 +121,7 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
 
 
 def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
-    """Wishes that this version does not fulfil; the program is right without them, so these are warnings."""
+    """Wishes that this version does not fulfill; the program is right without them, so these are warnings."""
     found = {}
     kinds = {p: pool.kind for pool in platform.pools for p in pool.processors}
     for task in (t for a in system.apps for t in a.tasks):

@@ -1,0 +1,34 @@
+# The handful of commands; CONTRIBUTING.md says when to run which.
+BIN := .venv/bin
+
+.PHONY: setup check format test fuzz goldens
+
+setup:
+	python3 -m venv .venv
+	$(BIN)/pip install -q -e '.[test,cuda]'
+	$(BIN)/python tests/support/tensorrt_api.py
+
+check:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/flowc fmt --check examples/*/*.flow platforms/*.flow
+
+format:
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/flowc fmt examples/*/*.flow platforms/*.flow
+
+test:
+	$(BIN)/python -m pytest -n 2
+
+# make fuzz MINUTES=5 SEED=7
+MINUTES ?= 60
+SEED ?= 2
+fuzz:
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# Rewrites what is expected: read the difference before you keep it.
+goldens:
+	FLOWC_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/cli/test_diagnostics.py tests/codegen/test_codegen.py tests/codegen/test_gpu.py
