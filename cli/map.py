@@ -168,6 +168,11 @@ def _document(mapped: Mapped) -> dict[str, Any]:
     if mapped.joint is not None:
         return joint_document(mapped.joint, mapped.path)
     best = mapping.contestants[0] if mapping.contestants else None
+    timed = mapping.effort.objective != "energy"  # its values are energies
+
+    def rate(value: float | None) -> float | None:
+        return None if not timed or not value or value == float("inf") else round(1e9 / value, 3)
+
     tasks: dict[str, Any] = {p.task: list(p.processors) for p in mapping.placements}
     networks = {}
     for n in mapping.networks:
@@ -188,14 +193,14 @@ def _document(mapped: Mapped) -> dict[str, Any]:
                 }
                 for k, s in enumerate(n.stages)
             ],
-            "predicted_fps": _fps(best.predicted_ns if best else None),
-            "measured_fps": _fps(best.measured_ns if best else None),
+            "predicted_fps": rate(best.predicted_ns if best else None),
+            "measured_fps": rate(best.measured_ns if best else None),
             "contestants": [
                 {
                     "name": c.name,
                     "configuration": c.configuration,
-                    "predicted_fps": _fps(c.predicted_ns),
-                    "measured_fps": _fps(c.measured_ns),
+                    "predicted_fps": rate(c.predicted_ns),
+                    "measured_fps": rate(c.measured_ns),
                 }
                 for c in mapping.contestants
             ],
@@ -205,7 +210,7 @@ def _document(mapped: Mapped) -> dict[str, Any]:
         "tasks": tasks,
         "networks": networks,
         "why": list(mapping.why),
-        "file": str(mapped.path),
+        "file": None if mapped.path is None else str(mapped.path),
         "search": {
             "name": mapping.search,
             "objective": effort.objective,
@@ -217,7 +222,3 @@ def _document(mapped: Mapped) -> dict[str, Any]:
             "optimal": effort.optimal,
         },
     }
-
-
-def _fps(ns: float | None) -> float | None:
-    return None if not ns or ns == float("inf") else round(1e9 / ns, 3)

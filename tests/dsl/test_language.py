@@ -8,8 +8,9 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.dsl.advice import ITEMS
 from flowc.dsl.format import format_text
-from flowc.dsl.parse import tokens_and_comments
+from flowc.dsl.parse import keywords, tokens_and_comments
 from flowc.model.application import Application
 from flowc.model.diagnostic import Errors
 from hypothesis import given, settings
@@ -235,3 +236,11 @@ def test_format_is_idempotent_and_keeps_every_token(rng: random.Random, file: Pa
     once = format_text("t", text)
     assert _tokens(once) == [t.rstrip() for t in _tokens(text)]
     assert format_text("t", once) == once
+
+
+def test_words_of_advice_are_words_of_the_grammar() -> None:
+    """The grammar is the only list of keywords; what starts an item is a selection of them, or a language."""
+    advised = {word for words in ITEMS.values() for word in words}
+    assert advised - {"python", "cuda"} <= keywords()
+    barred = {"use", "const", "type", "task", "network", "app", "platform", "mapping"}  # these open declarations
+    assert keywords() - barred - advised == {"variant", "for", "by"}
