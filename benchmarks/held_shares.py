@@ -1,7 +1,7 @@
 """How much of its time code holds the interpreter: what `flowc profile` finds for code whose share is known.
 
-`tests/test_interpreter.py` holds the reckoning against clocks of its own; here it looks at this machine, and at others
-that share it.
+`tests/profiling/test_interpreter.py` holds the reckoning against clocks of its own; here it looks at this machine, and
+at others that share it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def explanation(joint: Joint) -> list[str]:
 
 
 def document(joint: Joint, path: Path | None) -> dict[str, Any]:
-    """As in contracts."""
+    """As in docs/json.md."""
     mapping, outcome = joint.mapping, joint.outcome
     tasks: dict[str, Any] = {p.task: p.processors[0] for p in mapping.placements}
     networks = {}

@@ -75,7 +75,7 @@ def _excerpt(source: list[str], marks: list[tuple[Span, str, str]], width: int, 
 
 
 def as_data(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
-    """Diagnostics as JSON data (see `check` in the contracts)."""
+    """Diagnostics as JSON data (see `check` in docs/json.md)."""
     return [
         {
             "code": d.code,

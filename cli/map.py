@@ -163,7 +163,7 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 
 
 def _document(mapped: Mapped) -> dict[str, Any]:
-    """As in contracts: shares of processors, places of tasks, stages of networks, contestants, effort."""
+    """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
     mapping = mapped.mapping
     if mapped.joint is not None:
         return joint_document(mapped.joint, mapped.path)

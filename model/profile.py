@@ -1,4 +1,4 @@
-"""Measured times, and the file that keeps them (`STEM.PLATFORM.profile.json`, see contracts)."""
+"""Measured times, and the file that keeps them (`STEM.PLATFORM.profile.json`, see docs/json.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has measured: as data (see `run` in the contracts) and as a table."""
+"""What a run has measured: as data (the document of `run --json`) and as a table."""
 
 from __future__ import annotations
 

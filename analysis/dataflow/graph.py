@@ -1,4 +1,4 @@
-"""A dataflow graph as numbers: what the analyses of this room work on.
+"""A dataflow graph as numbers: what the analyses of this package work on.
 
 In: an application, its repetition vector, the times of its tasks. Out: tasks and edges by index, times as integers.
 A bounded channel is two edges, one for data and one for space: space is claimed when a firing of the source starts and

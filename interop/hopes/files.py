@@ -3,7 +3,7 @@
 In: the folder that a user names. Out: a `Project` with paths that exist, the XML trees behind them, and a `Collector`
 for faults and warnings, so that one run tells all of them. Paths inside a project belong to the machine of its authors:
 files are looked for by their names, and nothing outside the project is opened. What the XML means is left to the other
-rooms.
+modules.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In: the graphs of a project. Out: a `Flow`: the groups of connected tasks with period, deadline and priority; for every
 port that is used, the size of its tokens and its rate; and the tokens that lie on a channel at the start. HOPES counts
 bytes: two ends that are both called "rate 1" may move different numbers of them. Control tasks are no dataflow: they
-leave their period behind, and nothing else. How it is written is left to `hopes_text`.
+leave their period behind, and nothing else. How it is written is left to `text`.
 """
 
 from __future__ import annotations

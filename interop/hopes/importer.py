@@ -3,7 +3,7 @@
 In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks and networks without code, apps
 with period and priority, rates from sizes), the platform, the mapping of the authors, stubs for the code, and times,
 which become a `Profile` as soon as the content hashes of the tasks are known. All faults of a project are told at once.
-The rooms `hopes_*` read and write the parts; writing files and hashing tasks is left to the caller.
+The modules beside this one read and write the parts; writing files and hashing tasks is left to the caller.
 """
 
 from __future__ import annotations

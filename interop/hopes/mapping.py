@@ -2,7 +2,7 @@
 
 In: `NAME_mapping.xml` of the project, the mapping files of its networks, and the states of its control tasks. Out: the
 processors of each task and each layer in the names of the platform. The set of a state that runs something counts;
-`Default` is a placeholder where there are others. Pins and plans are left to `hopes_text`.
+`Default` is a placeholder where there are others. Pins and plans are left to `pins`.
 """
 
 from __future__ import annotations

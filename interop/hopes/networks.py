@@ -2,7 +2,7 @@
 
 In: the files that an external task names, a `.prototxt` with the layers and a CIC profile with their times; and the
 profile of a project's own tasks. Out: a `HopesNetwork` with its layers in order, and times in ns by type of processor;
-a type that cannot run a layer is left out. Which kind of processor a type is, is left to `hopes_platform`.
+a type that cannot run a layer is left out. Which kind of processor a type is, is left to `platform`.
 """
 
 from __future__ import annotations

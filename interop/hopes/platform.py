@@ -2,7 +2,7 @@
 
 In: the file of the tool, which holds the architecture as a text, or an `architecture.xml`. Out: a `Board` that finds
 processors under the names that other files give them (`i7` where the architecture says `i7_0`), and its text. What
-runs where is left to `hopes_mapping`.
+runs where is left to `mapping`.
 """
 
 from __future__ import annotations

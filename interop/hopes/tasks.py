@@ -1,8 +1,8 @@
 """The graphs of a HOPES project (`task.xml`, one for each level) to tasks, ports and channels, with every fault.
 
 In: a project. Out: a `Graph` as the files say it, with the graphs of its composites inside, and warnings about what
-they say beyond that. Which rates follow from sizes, what is an app and what everything is called is left to
-`hopes_groups` and `hopes_text`.
+they say beyond that. Which rates follow from sizes, what is an app and what everything is called is left to `groups`
+and `text`.
 """
 
 from __future__ import annotations

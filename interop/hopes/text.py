@@ -3,7 +3,7 @@
 In: the dataflow of a project with its networks. Out: `Texts`, laid out as `flowc fmt` does. Copies of a
 composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and tasks that move the same data one `task`; a
 network is an abstract task between `Pre` and `Post`, since HOPES knows the times of its layers, but not the layers.
-The mapping of the authors is left to `hopes_pins`.
+The mapping of the authors is left to `pins`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In: the bytes of a file. Out: its instances, with everything that is wrong with them or means little here. And back:
 instances to the text of a file that JEDI reads. JEDI wants every number as a text in quotes, lists as texts with commas
 and without spaces, and it counts: `device_num` and `instance_num` say how many entries are read. What layers are called
-is left to `jedi_networks`, texts of flowc to `jedi` and `jedi_write`.
+is left to `networks`, texts of flowc to `importer` and `writer`.
 """
 
 from __future__ import annotations

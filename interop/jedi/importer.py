@@ -1,9 +1,9 @@
-"""Configurations of JEDI (cap-lab's framework for Jetson boards) to `.flow` texts; the way back is `jedi_write`.
+"""Configurations of JEDI (cap-lab's framework for Jetson boards) to `.flow` texts; the way back is `writer`.
 
 In: the bytes of a file, and where the text will stand, since networks are looked for there. Out: a text in which each
 instance is an app with a network, and a mapping that says with pins what JEDI says with numbers; and warnings about
 what cannot be said or is not known. JEDI's C++ code becomes abstract tasks, settings without a meaning here become
-`jedi:` lines in front of the app, from which `jedi_write` takes them. Reading the numbers is left to `jedi_file`.
+`jedi:` lines in front of the app, from which `writer` takes them. Reading the numbers is left to `file`.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _App:
         return "\n".join(lines)
 
     def _kept(self) -> list[tuple[str, str]]:
-        """Settings that `jedi_write` takes back."""
+        """Settings that `writer` takes back."""
         kept = list(self.instance.others)
         if self._batch_left_out:
             kept.append(("batch", f'"{self.instance.batch}"'))

@@ -1,4 +1,4 @@
-"""An application and where its network runs as a configuration of JEDI; the way back is `jedi`.
+"""An application and where its network runs as a configuration of JEDI; the way back is `importer`.
 
 In: a system before its networks are cut, the platform, and the mapping that is stored beside the text. Out: the text of
 a file that JEDI reads, one instance for each app; what JEDI cannot say is a fault. Lines `jedi: NAME = VALUE` in the

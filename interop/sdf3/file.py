@@ -2,7 +2,7 @@
 
 In: the XML tree. Out: the two elements that hold the graph and its properties, or one fault that says why there is no
 graph that could be imported; and a collector that the reader of the graph reports to. What stands inside these elements
-is left to `sdf3_graph`.
+is left to `graph`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The elements of an SDF3 file to a graph of actors, ports and channels, with every fault of the file.
 
 In: the XML tree. Out: an `Sdf3Graph` as the file says it, names untouched, and warnings about what it says beyond
-that. Which names a text gets, and what SDF3's meaning is in flowc, is left to `sdf3`.
+that. Which names a text gets, and what SDF3's meaning is in flowc, is left to `importer`.
 """
 
 from __future__ import annotations

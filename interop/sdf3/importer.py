@@ -1,8 +1,8 @@
-"""SDF3 files (the XML of TU Eindhoven's SDF3) to `.flow` texts; the way back is `sdf3_write`.
+"""SDF3 files (the XML of TU Eindhoven's SDF3) to `.flow` texts; the way back is `writer`.
 
 In: the bytes of a file. Out: a text of abstract tasks and one app with exactly its numbers, laid out as `flowc fmt`
 does, and warnings about what SDF3 says and flowc does not. Tasks, ports and arrows stand in a canonical order, so that
-a graph that was written and read again is the same text. Reading the XML is left to `xml_tree` and `sdf3_graph`.
+a graph that was written and read again is the same text. Reading the XML is left to `xml_tree` and `graph`.
 """
 
 from __future__ import annotations

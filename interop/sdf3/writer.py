@@ -1,4 +1,4 @@
-"""An application to an SDF3 file (the XML of TU Eindhoven's SDF3); the way back is `sdf3`.
+"""An application to an SDF3 file (the XML of TU Eindhoven's SDF3); the way back is `importer`.
 
 In: an application and the time of a firing of each task. Out: the text of a file that SDF3 itself reads: every port has
 one channel, all lists of an actor have one length, times are integers, and self-edges say that a task fires once at a

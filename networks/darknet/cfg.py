@@ -1,7 +1,7 @@
 """The text of a Darknet `.cfg`: its sections and options, and where they stand.
 
 In: a path. Out: the sections in their order, which read their options as numbers, lists and words, and note what is
-wrong with them. What sections and options mean is left to `darknet_layers`.
+wrong with them. What sections and options mean is left to `layers`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Darknet networks (`.cfg` and `.weights`) as ONNX models.
 
 In: the two files. Out: an ONNX model with one image as its input, whose tensors are called after Darknet's layers. What
-the text says is left to `darknet_cfg`, what layers compute to `darknet_layers`, decoding what detection layers give to
-the user's code.
+the text says is left to `cfg`, what layers compute to `layers`, decoding what detection layers give to the user's code.
 """
 
 from __future__ import annotations

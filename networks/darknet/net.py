@@ -1,8 +1,7 @@
 """A Darknet network without its weights, and a layer of it in the making.
 
-In: what the rules in `darknet_layers` say of a layer. Out: a `DarknetNet` with one more layer: nodes, and the parts of
-the weights that they need in the order of the file. Calling the rules is left to `darknet`, reading the parts to
-`darknet_weights`.
+In: what the rules in `layers` say of a layer. Out: a `DarknetNet` with one more layer: nodes, and the parts of the
+weights that they need in the order of the file. Calling the rules is left to `convert`, reading the parts to `weights`.
 
 Data has the shape (channels, height, width) of one image. Layers count from 0 behind [net], and a layer's last tensor
 is called after its kind and number: `conv_12`.

@@ -2,7 +2,7 @@
 
 In: a Cnn, and the processor of every layer. Out: abstract applications (no code, no types, no times); a token is one
 element of a tensor. Whether they are consistent and free of deadlock is for the analysis to say; layers that work by
-parts are in `parts.py`; finding a mapping is left to others.
+parts are in `by_parts.py`; finding a mapping is left to others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each operator of ONNX has to keep to on a DLA: one function per kind of layer.
 
 In: a `Layer` with its surroundings. Out: the rules that it breaks, with what it has instead. The numbers are in
-`dla_limits.py`; finding the layers is left to `dla_rules.py`.
+`limits.py`; finding the layers is left to `rules.py`.
 """
 
 from __future__ import annotations

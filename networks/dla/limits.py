@@ -1,6 +1,6 @@
 """What TensorRT offers for the deep learning accelerators (DLA) of Xavier and Orin: generations, operators, ranges.
 
-Data only; `dla_rules.py` holds layers against it. Sources, named where a limit needs one:
+Data only; `checks.py` holds layers against it. Sources, named where a limit needs one:
 
 GUIDE: NVIDIA TensorRT documentation, "DLA Supported Layers and Restrictions" (in TensorRT 8: a chapter of the
 developer guide).

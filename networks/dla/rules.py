@@ -1,7 +1,7 @@
 """Which layers of an ONNX network cannot run on a DLA through TensorRT, and why.
 
 In: a model file, a generation of the DLA, a version of TensorRT, a precision. Out: `Breach`es, the longest legal runs
-of layers, rows of a table. The limits and their sources are in `dla_limits.py`. What to do about a breach is left to
+of layers, rows of a table. The limits and their sources are in `limits.py`. What to do about a breach is left to
 others, and so is what only the target can tell: its compiler may still refuse a layer (for the size of its
 convolution buffer, for neighbors), so an engine is built without fallback to the GPU to be certain.
 

@@ -1,7 +1,7 @@
 """Where an ONNX model can be cut into a pipeline, and what crosses each cut.
 
 In: a model file. Out: a `Chain` of its layers in the order of the file, and `Cut`s of it. Weights are not read, nothing
-is run. Which cuts are good is left to `mapping`, making the parts to `split.py`.
+is run. Which cuts are good is left to searches, making the parts to `split.py`.
 
 A cut after a layer parts the order into a prefix and a suffix, so that every stage between two cuts is convex: no
 data leaves it and comes back.

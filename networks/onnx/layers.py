@@ -1,7 +1,7 @@
 """A CNN as layers and edges, where each edge tells which rows of its data an output row needs.
 
-In: layers, by hand or read from ONNX (`onnx_layers.py`). Out: a `Cnn`: shapes, phases and windows along the height.
-What becomes of it (dataflow graphs, buffers) is left to `dataflow.py` and `parts.py`.
+In: layers, by hand or read from ONNX (`read_layers.py`). Out: a `Cnn`: shapes, phases and windows along the height.
+What becomes of it (dataflow graphs, buffers) is left to `networks.dataflow`.
 
 The model is that of Minakova's thesis, ch. 2.1: data has the shape (batch, height, width, channels). Phases are those
 of its Algorithm 3, one per output row, except that a padded window as high as its data keeps one phase per row:

@@ -1,7 +1,7 @@
 """What flowc says about faulty texts: one small text per fault in `faulty/`, and what flowc prints beside it.
 
-`FLOWC_REWRITE_GOLDEN=1 pytest tests/test_diagnostics.py` rewrites the expected texts and docs/diagnostics.md: read the
-difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and elsewhere each time.
+`FLOWC_REWRITE_GOLDEN=1 pytest tests/cli/test_diagnostics.py` rewrites the expected texts and docs/diagnostics.md: read
+the difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and elsewhere each time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAULTY = HERE / "faulty"
 DOCS = HERE.parent / "docs"
 REWRITE = bool(os.environ.get("FLOWC_REWRITE_GOLDEN"))
 EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
-#: No .flow text leads to these: test_interop.py and test_jedi.py cover what is said about files of other tools.
+#: No .flow text leads to these: the tests in tests/interop/ cover what is said about files of other tools.
 NOT_FROM_TEXT = {"F701", "F702", "F703", "F704", "F705", "F706", "F707", "F708", "F720", "F721", "F722"}
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")

@@ -1,8 +1,8 @@
 """Type-check programs for TensorRT against its genuine Python bindings, without a GPU and without its libraries.
 
 The bindings are on PyPI as small wheels of NVIDIA's, but every version of them is the module `tensorrt_bindings`, so
-an environment holds one at a time. `python tests/tensorrt_api.py` puts all three beside each other under the prefix
-of this environment; tests for which a version is missing are skipped.
+an environment holds one at a time. `python tests/support/tensorrt_api.py` puts all three beside each other under the
+prefix of this environment; tests for which a version is missing are skipped.
 """
 
 from __future__ import annotations

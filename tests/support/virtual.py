@@ -1,4 +1,4 @@
-"""Run a generated program in a time of its own: `python tests/virtual.py BUILD_DIR --frames 4 --report FILE`.
+"""Run a generated program in a time of its own: `python tests/support/virtual.py BUILD_DIR --frames 4 --report FILE`.
 
 Time passes in a worker only while a task or a release of a source sleeps; everything else takes none. Every worker has
 a clock of its own, and a token carries the time at which it was made: whoever takes it was waiting for it until then,

@@ -1,4 +1,6 @@
-"""Run a script of a generated program on stand-ins: `python tests/standins/run.py BUILD_DIR main.py --frames 4`.
+"""Run a script of a generated program on stand-ins.
+
+    python tests/support/standins/run.py BUILD_DIR main.py --frames 4
 
 Options come from the environment: FLOWC_STAND_IN is JSON with the keys of `StandIn` (`integrated`, `capability`,
 `device`, ...), `tensorrt` (a version), `machine` (keys of `tensorrt.Options`) and `fail` (arguments of `StandIn.fail`).
