@@ -14,14 +14,11 @@ from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.mapping import MOST_BUFFERS, MOST_STREAMS, MOST_THREADS, Pin, PinStage
 from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
 from ..model.span import Span
+from ..model.tensorrt import TensorRTVersion
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
 
-#: The first version with the calls that generated programs use.
-OLDEST_TENSORRT = (8, 5)
-#: From the first of these versions on until the second, TensorRT cannot use a DLA.
-NO_DLA = (10, 8), (11, 4, 1)
 DEFAULT_SCHEDULER: dict[str, Scheduler] = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
 
 
@@ -73,12 +70,12 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
     if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
         context.fault("F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`')
         return ()
-    numbers = tuple(int(n) for n in version.value.split("."))
-    if numbers < OLDEST_TENSORRT:
-        help_text = f'write for `"{".".join(map(str, OLDEST_TENSORRT))}"` or later'
+    numbers = TensorRTVersion(int(n) for n in version.value.split("."))
+    if numbers.too_old:
+        help_text = 'write for `"8.5"` or later'
         context.fault("F105", f"TensorRT {version.value} has no `execute_async_v3`", version.span, help=help_text)
         return ()
-    if dla and NO_DLA[0] <= numbers < NO_DLA[1]:
+    if dla and numbers.without_dla:
         message = f"TensorRT {version.value} has no DLA"
         help_text = "versions up to 10.7 have it, and again 11.4.1 and later"
         context.fault("F510", message, version.span, help=help_text)

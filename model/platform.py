@@ -14,8 +14,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Of one pool: more is a slip of the pen, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
-#: From this version on TensorRT is told no precision, but computes in the types of a model; its DLA knows Q/DQ layers.
-STRONGLY_TYPED = (11,)
 
 
 @dataclass(frozen=True, slots=True)

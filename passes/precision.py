@@ -17,8 +17,8 @@ from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import KEPT, make_folders, read_bytes, replace_file
 from ..model.json_reader import parse, read
-from ..model.platform import STRONGLY_TYPED
 from ..model.system import System
+from ..model.tensorrt import TensorRTVersion
 from ..profiling.host import version_of
 from .staged import Staged
 
@@ -72,7 +72,7 @@ def _each(app: Application, change: Callable[[Task], Task]) -> Application:
 
 def _converts(network: Network, tensorrt: tuple[int, ...]) -> bool:
     if network.precision == "fp16":
-        return tensorrt >= STRONGLY_TYPED
+        return TensorRTVersion(tensorrt).strongly_typed
     return network.precision == "int8" and network.calibrate is not None
 
 
@@ -86,7 +86,7 @@ def _place(system: System, network: Network, tensorrt: tuple[int, ...]) -> Path:
         words = RULES, version_of("onnxruntime"), network.content_hash, network.precision
         return Path(system.path).parent / KEPT / hashlib.sha256(repr(words).encode()).hexdigest()[:16]
     root, pattern = Path(network.calibrate.path), network.calibrate.text
-    scheme = (("fp16" if tensorrt >= STRONGLY_TYPED else "ranges"),) if tensorrt else ()
+    scheme = (("fp16" if TensorRTVersion(tensorrt).strongly_typed else "ranges"),) if tensorrt else ()
     digest = hashlib.sha256(repr((RULES, version_of("onnxruntime"), network.content_hash, pattern, *scheme)).encode())
     for file in _files(root, pattern):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -124,7 +124,7 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
     try:
         samples = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
         model = quantize(Path(network.path), samples, TENSORRT if tensorrt else CPU)
-        if tensorrt >= STRONGLY_TYPED:
+        if TensorRTVersion(tensorrt).strongly_typed:
             model = rest_in_half(model)
         elif tensorrt:
             model = with_ranges(model, samples)

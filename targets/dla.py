@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..model.application import Network, Task
-from ..model.platform import STRONGLY_TYPED, Platform
+from ..model.platform import Platform
+from ..model.tensorrt import TensorRTVersion
 from ..networks.dla.limits import GENERATIONS, Generation
 from ..networks.dla.rules import Breach, breaches
 from ..networks.quantization.implicit import has_pairs, without_pairs
@@ -27,7 +28,7 @@ def generation(platform: Platform) -> Generation:
     for pool in platform.pools:
         if pool.compute in _BESIDE:
             return GENERATIONS[_BESIDE[pool.compute]]
-    return GENERATIONS["xavier" if platform.tensorrt < (8, 6) else "orin"]
+    return GENERATIONS["xavier" if TensorRTVersion(platform.tensorrt).for_xavier else "orin"]
 
 
 def unfit_for_dla(task: Task, network: Network, platform: Platform, fallback: bool) -> Reason | None:
@@ -50,7 +51,7 @@ def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reaso
     if not platform.tensorrt:
         message = f"platform `{platform.name}` does not say which TensorRT it has: nothing else knows its DLA"
         return "F603", message, 'add for example `tensorrt "10.3"` to the platform'
-    dla, version = generation(platform), ".".join(map(str, platform.tensorrt))
+    dla, version = generation(platform), TensorRTVersion(platform.tensorrt)
     if not dla.works_with(platform.tensorrt):
         return "F510", f"TensorRT {version} cannot use the DLA of `{platform.name}`", "pin it to the GPU"
     if network.precision not in ("fp16", "int8"):
@@ -95,7 +96,7 @@ def _broken(
     def found(model: Path) -> tuple[Breach, ...]:
         return breaches(model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision)
 
-    if precision != "int8" or tensorrt >= STRONGLY_TYPED or not has_pairs(Path(path)):
+    if precision != "int8" or TensorRTVersion(tensorrt).strongly_typed or not has_pairs(Path(path)):
         return found(Path(path))
     import onnx
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...model.application import Network, Task
 from ...model.deployment import Deployment
-from ...model.platform import STRONGLY_TYPED
+from ...model.tensorrt import TensorRTVersion
 from ...networks.quantization.implicit import without_pairs
 from ..names import literal
 from .kind import Identifiers, Site, names, tensors
@@ -49,7 +49,7 @@ class EngineCode:
 
     def libraries(self, deployment: Deployment) -> tuple[str, ...]:
         """See `Code`."""
-        version = ".".join(map(str, deployment.tensorrt))
+        version = TensorRTVersion(deployment.tensorrt)
         return (f"TensorRT {version}" if self.engine == "tensorrt" else "onnxruntime-gpu",)
 
     def text(self, ids: Identifiers) -> str:
@@ -73,7 +73,11 @@ def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
         for p, pool in zip(place.processors, pools, strict=True)
     )
     shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
-    told = network.precision == "int8" and tensorrt < STRONGLY_TYPED and any(p.kind == "dla" for p in pools)
+    told = (
+        network.precision == "int8"
+        and not TensorRTVersion(tensorrt).strongly_typed
+        and any(p.kind == "dla" for p in pools)
+    )
     implicit, rest = _implicit(network, site) if told and tensorrt else ("", b"")
     words = repr((BUILT, network.content_hash, shapes, place.fallback)).encode() + rest
     return EngineCode(

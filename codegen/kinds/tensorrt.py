@@ -1,7 +1,7 @@
 """Networks on a GPU or DLAs through TensorRT, and the scripts of a build that know it.
 
 engines.py loads plans, build_engines.py makes them on the target, profile_engines.py measures their layers. What
-differs between versions of TensorRT is in the templates; which of them a version belongs to is decided here.
+differs between versions of TensorRT is in the templates; `model.tensorrt` says which of them a version belongs to.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...model.application import Task
 from ...model.deployment import Deployment
+from ...model.tensorrt import TensorRTVersion
 from ..names import literal
 from ..sources import Plan
 from .engine import EngineCode, engine_code
@@ -17,16 +18,6 @@ from .kind import Kind, Site
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-
-def dialect(version: tuple[int, ...]) -> str:
-    """Which of the three generations of TensorRT's interface a version has."""
-    return "trt8" if version < (10,) else "trt10" if version < (11,) else "trt11"
-
-
-def version(deployment: Deployment) -> str:
-    """That of the platform, as text."""
-    return ".".join(map(str, deployment.tensorrt))
 
 
 def stages(deployment: Deployment) -> list[str]:
@@ -58,8 +49,8 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     codes = (t.code for a in deployment.apps for t in a.tasks)
     words = {
         "name": deployment.name,
-        "version": version(deployment),
-        "dialect": dialect(deployment.tensorrt),
+        "version": str(TensorRTVersion(deployment.tensorrt)),
+        "dialect": TensorRTVersion(deployment.tensorrt).dialect,
         "stages": built,
         "implicit": any(isinstance(c, EngineCode) and c.implicit for c in codes),
     }
