@@ -60,6 +60,11 @@ class FiringTime:
         return self.source in ("pin", "declared")
 
     @property
+    def seen_ns(self) -> int:
+        """The longest firing that was seen there, 0 where none was."""
+        return 0 if self.entry is None or self.entry.estimated else self.entry.max_ns
+
+    @property
     def curve(self) -> WorkloadCurve | None:
         """What successive firings take together; None where only the worst case of one is known."""
         if self.from_text:
@@ -146,22 +151,19 @@ class Times:
 
     @cached_property
     def exceeded(self) -> tuple[tuple[str, str, FiringTime], ...]:
-        """Declared or pinned worst cases that a run exceeded: (task, kind, time)."""
-        return tuple(
-            (name, kind, time)
-            for name, known in self.of.items()
-            for kind, time in known.items()
-            if time.from_text and time.entry is not None and not time.entry.estimated
-            and time.entry.max_ns > time.longest_ns
-        )  # fmt: skip
+        """Declared or pinned worst cases that a run exceeded: (task, kind, time), the kind where it took longest."""
+        found = []
+        for name, known in self.of.items():
+            here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
+            late = [(time.seen_ns, kind) for kind, time in here.items() if time.from_text]
+            seen_ns, kind = max(late, default=(0, ""))
+            if kind and seen_ns > known[kind].longest_ns:
+                found.append((name, kind, known[kind]))
+        return tuple(found)
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
         """A diagnostic for each of `exceeded`."""
-        return tuple(
-            too_optimistic(tasks[name], time, time.entry.max_ns)
-            for name, _, time in self.exceeded
-            if time.entry is not None
-        )
+        return tuple(too_optimistic(tasks[name], time, time.seen_ns) for name, _, time in self.exceeded)
 
 
 def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
