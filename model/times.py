@@ -206,7 +206,7 @@ def _times(
         entry = entries.get(kind)
         if pin is not None:
             yield kind, FiringTime((pin,), pin, "pin", entry)
-        elif task.wcet_ns and _is_for(task, kind, platform, at):
+        elif task.wcet_ns and _is_for(task, kind, platform, at, entry):
             average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
             mean = average if entry is None else Fraction(entry.mean_ns)
             yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
@@ -230,9 +230,14 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
     return kind == "cpu" and task.reference is not None and all(p.kind != "gpu" for p in platform.pools)
 
 
-def _is_for(task: Task, kind: str, platform: Platform, at: str | None) -> bool:
-    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU."""
-    return has_code(task, kind, platform) if task.implementations else kind == (at or "cpu")
+def _is_for(task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None) -> bool:
+    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU.
+
+    And for every other kind on which somebody measured it: a mapping may put it there, and it is the same claim.
+    """
+    if task.implementations:
+        return has_code(task, kind, platform)
+    return kind == (at or "cpu") or entry is not None
 
 
 def _as_mean(time: FiringTime | None) -> FiringTime | None:
