@@ -17,7 +17,7 @@ from ..model.diagnostic import Diagnostic, Errors, has_errors
 from ..model.profile import Profile
 from ..model.times import Times, times_of
 from . import store
-from .build import place
+from .build import places
 from .check import VERDICT_CODES, Checked, Report, Valid, check
 
 #: Called with an app, what is known of it so far, and its static orders by processor.
@@ -84,8 +84,8 @@ def analyze(
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
     orders = processor_schedules(checked, valid, times, profile)
-    if checked.ok and profile is not None:
-        times = times.on_mapping(place(valid, times).placements, valid.platform)
+    if checked.ok:
+        times = times.on_mapping(places(valid, times, profile), valid.platform)
     found: dict[str, Analysis] = {}
     for app in valid.system.apps:
         mean = _mean_period(app, valid, times, profile, overlap)

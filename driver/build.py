@@ -17,7 +17,7 @@ from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..model.diagnostic import Diagnostic, Errors, has_errors
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.system import System
@@ -178,6 +178,16 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
     found = greedy.search(problem, seed=seed, progress=report)
     return found if valid.mapping is None else replace(valid.mapping, placements=found.placements)
+
+
+def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
+    """Where a build puts everything once there is a profile, for analyses: () where a build would be refused."""
+    if profile is None:
+        return ()
+    try:
+        return place(valid, times).placements
+    except Errors:
+        return ()
 
 
 def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:

@@ -25,7 +25,16 @@ from ..profiling.measure import WARM_UP, Seen, worst_case
 from ..report.gantt import Bar, Chart
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
-from ..search.deadline.problem import JointProblem, Verdict, meets, slowed, timed, with_responses
+from ..search.deadline.problem import (
+    Assignment,
+    JointProblem,
+    Verdict,
+    meets,
+    slowed,
+    timed,
+    verdict,
+    with_responses,
+)
 from ..search.registry import Search
 from .build import place, plan
 from .check import Report, Valid
@@ -95,13 +104,26 @@ def map_jointly(
     if report is not None:
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
-    outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+    try:
+        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+        if outcome.verdict is None:
+            _require_bounds(problem)
+    except Refused as refused:
+        raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
     found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
     # The search supposes orders of its own; what is claimed has to be true of the program.
     try:
         return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
     except Refused as refused:
         return replace(found, doubt="; ".join(refused.faults))
+
+
+def _require_bounds(problem: JointProblem) -> None:
+    """Raises Refused where not even the plainest assignment has bounds, for nobody paces it, say."""
+    chosen = [net.candidates[0].steps for net in problem.nets]
+    steps = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
+    items = tuple(problem.places(item)[0] for item in problem.items)
+    verdict(problem, Assignment((0,) * len(chosen), steps, items))
 
 
 def _of_program(

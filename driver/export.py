@@ -13,6 +13,7 @@ from ..interop.registry import EXPORTERS, Exported, Source
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.times import times_of
 from . import store
+from .build import places
 from .check import check
 from .networks import check_network
 
@@ -40,6 +41,8 @@ def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, pl
     valid = (check_network(path) if alone else check(path, platform=platform)).require()
     profile, stale = (None, ()) if alone else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
+    if exporter.timed:
+        times = times.on_mapping(places(valid, times, profile), valid.platform)
     written: Exported = exporter.write(
         Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, times), app
     )

@@ -19,7 +19,7 @@ from ..model.profile import Profile
 from ..model.times import AppTimes, Times, times_of
 from ..report.gantt import MOST_BARS, Bar, Chart
 from . import store
-from .build import firing_means, place
+from .build import firing_means, places
 from .check import Checked, Valid, check
 from .dla import OnDla, dla_reports
 
@@ -56,8 +56,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
         raise Errors([Diagnostic("F215", "there is no app to draw", None)])
     profile, stale = store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
-    mapping = place(valid, times) if profile is not None else None
-    placements = () if mapping is None else mapping.placements
+    placements = places(valid, times, profile)
     return Shown(
         valid,
         profile,
@@ -73,20 +72,22 @@ def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: i
 
     Raises Errors.
     """
-    planned = _planned(valid, times) if profile is not None else None
+    planned = _planned(valid, times, profile)
     orders, capacities = (planned.orders, planned.capacities) if planned is not None else ({}, {})
     return [_chart(a, valid, times.app(a), orders, capacities, iterations) for a in valid.system.apps]
 
 
-def _planned(valid: Valid, times: Times) -> Schedule | None:
-    """Who fires what in which order, each app on its own; None where that is too long. Raises Errors."""
-    places = {p.task: p.processors for p in place(valid, times).placements}
+def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | None:
+    """Who fires what in which order, each app on its own; None where that is too long, or nothing is placed."""
+    placed = {p.task: p.processors for p in places(valid, times, profile)}
+    if not placed:
+        return None
     known = firing_means(valid, times)
     orders: dict[str, tuple[StaticStep, ...]] = {}
     capacities: dict[str, int] = {}
     try:
         for app in valid.system.apps:
-            alone = schedule([app], valid.repetition, places, known)
+            alone = schedule([app], valid.repetition, placed, known)
             capacities.update(alone.capacities)
             for processor, steps in alone.orders.items():
                 orders[processor] = orders.get(processor, ()) + steps
@@ -100,9 +101,9 @@ def processor_schedules(
 ) -> dict[str, dict[str, str]]:
     """The static order of every processor in loop notation, by app and processor; empty without a stored profile.
 
-    One round in a steady state: after the processors' pipeline has filled. Raises Errors.
+    One round in a steady state: after the processors' pipeline has filled.
     """
-    planned = _planned(valid, times) if checked.ok and profile is not None else None
+    planned = _planned(valid, times, profile) if checked.ok else None
     found: dict[str, dict[str, str]] = {a.name: {} for a in valid.system.apps}
     if planned is None:
         return found

@@ -87,6 +87,15 @@ class _Unruled(PostLex):
         return stream
 
 
+class _Nameless(str):
+    """The path of a file, which says nothing of what is in it: lark counts the text of its options."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ""
+
+
 @cache
 def _grammar() -> Lark:
     """Compiled once, and kept for later processes: that takes longer than reading most texts.
@@ -102,12 +111,16 @@ def _grammar() -> Lark:
         "maybe_placeholders": True,
     }
     place = _kept()
-    if place is None or place.exists():
-        return Lark.open("grammar.lark", rel_to=__file__, cache=False if place is None else str(place), **options)
+    if place is None or place.is_file():
+        cached = False if place is None else _Nameless(place)
+        return Lark.open("grammar.lark", rel_to=__file__, cache=cached, **options)
     draft = place.with_name(f"{place.name}.{os.getpid()}")  # nobody sees half of it
-    compiled = Lark.open("grammar.lark", rel_to=__file__, cache=str(draft), **options)
-    with suppress(OSError):
+    compiled = Lark.open("grammar.lark", rel_to=__file__, cache=_Nameless(draft), **options)
+    try:
         draft.replace(place)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
     return compiled
 
 

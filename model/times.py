@@ -60,6 +60,11 @@ class FiringTime:
         return self.source in ("pin", "declared")
 
     @property
+    def seen_ns(self) -> int:
+        """The longest firing that was seen there, 0 where none was."""
+        return 0 if self.entry is None or self.entry.estimated else self.entry.max_ns
+
+    @property
     def curve(self) -> WorkloadCurve | None:
         """What successive firings take together; None where only the worst case of one is known."""
         if self.from_text:
@@ -118,18 +123,22 @@ class Times:
 
     def least(self, task: str) -> FiringTime | None:
         """The time of a task where its worst case is shortest, among the kinds it may still go to."""
+        return min(self._open(task), key=lambda t: t.longest_ns, default=None)
+
+    def _open(self, task: str) -> list[FiringTime]:
         known = self.of[task]
-        if self.at.get(task) in known:
-            return known[self.at[task]]
-        return min(known.values(), key=lambda t: t.longest_ns, default=None)
+        return [known[self.at[task]]] if self.at.get(task) in known else list(known.values())
 
     def app(self, app: Application) -> AppTimes:
         """Worst-case times of an app."""
         return _app_times(app, {t.name: (self.here(t.name), self.least(t.name)) for t in app.tasks})
 
     def app_means(self, app: Application) -> AppTimes:
-        """Mean times of an app, in the same form."""
-        found = {t.name: (_as_mean(self.here(t.name)), _as_mean(self.least(t.name))) for t in app.tasks}
+        """Mean times of an app, in the same form: the least is on the kind with the shortest mean."""
+        found = {}
+        for name in (t.name for t in app.tasks):
+            least = min(self._open(name), key=lambda t: t.mean_ns, default=None)
+            found[name] = _as_mean(self.here(name)), _as_mean(least)
         return _app_times(app, found)
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
@@ -146,22 +155,19 @@ class Times:
 
     @cached_property
     def exceeded(self) -> tuple[tuple[str, str, FiringTime], ...]:
-        """Declared or pinned worst cases that a run exceeded: (task, kind, time)."""
-        return tuple(
-            (name, kind, time)
-            for name, known in self.of.items()
-            for kind, time in known.items()
-            if time.from_text and time.entry is not None and not time.entry.estimated
-            and time.entry.max_ns > time.longest_ns
-        )  # fmt: skip
+        """Declared or pinned worst cases that a run exceeded: (task, kind, time), the kind where it took longest."""
+        found = []
+        for name, known in self.of.items():
+            here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
+            late = [(time.seen_ns, kind) for kind, time in here.items() if time.from_text]
+            seen_ns, kind = max(late, default=(0, ""))
+            if kind and seen_ns > known[kind].longest_ns:
+                found.append((name, kind, known[kind]))
+        return tuple(found)
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
         """A diagnostic for each of `exceeded`."""
-        return tuple(
-            too_optimistic(tasks[name], time, time.entry.max_ns)
-            for name, _, time in self.exceeded
-            if time.entry is not None
-        )
+        return tuple(too_optimistic(tasks[name], time, time.seen_ns) for name, _, time in self.exceeded)
 
 
 def too_optimistic(task: Task, time: FiringTime, seen_ns: int) -> Diagnostic:
@@ -200,7 +206,7 @@ def _times(
         entry = entries.get(kind)
         if pin is not None:
             yield kind, FiringTime((pin,), pin, "pin", entry)
-        elif task.wcet_ns and _is_for(task, kind, platform, at):
+        elif task.wcet_ns and _is_for(task, kind, platform, at, entry):
             average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
             mean = average if entry is None else Fraction(entry.mean_ns)
             yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
@@ -224,9 +230,14 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
     return kind == "cpu" and task.reference is not None and all(p.kind != "gpu" for p in platform.pools)
 
 
-def _is_for(task: Task, kind: str, platform: Platform, at: str | None) -> bool:
-    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU."""
-    return has_code(task, kind, platform) if task.implementations else kind == (at or "cpu")
+def _is_for(task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None) -> bool:
+    """Does a task's own `wcet` hold on that kind? Without code it is meant for where it is pinned, else for a CPU.
+
+    And for every other kind on which somebody measured it: a mapping may put it there, and it is the same claim.
+    """
+    if task.implementations:
+        return has_code(task, kind, platform)
+    return kind == (at or "cpu") or entry is not None
 
 
 def _as_mean(time: FiringTime | None) -> FiringTime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.cli import app as cli
 from flowc.driver import store
 from flowc.driver.check import Checked
 from flowc.dsl import format as layout
@@ -19,6 +21,9 @@ from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.profiling.identity import task_hashes
+from typer.testing import CliRunner, Result
+
+from builds import ROOT
 
 DOORBELL = Path(__file__).resolve().parents[1] / "data/hopes/Doorbell"
 FILES = "Doorbell.files"
@@ -506,3 +511,55 @@ def test_levels_inside_levels_and_outputs_with_several_readers(tmp_path: Path) -
     assert ends == {
         ("output", "Outer.Inner.Work", "input"), ("output", "Sink", "b"), ("output", "Outer.Late", "input"), ("output", "Sink", "a"),
     }  # fmt: skip
+
+
+# -- the verb ----------------------------------------------------------------------------------------------------------
+def call(*words: str) -> Result:
+    return CliRunner().invoke(cli, list(words))
+
+
+def test_the_project_here_is_imported(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`.` has a name: that of the folder."""
+    folder = edit()
+    monkeypatch.chdir(folder)
+    for words in (["."], ["./", "--force"], [".", "-o", "other.flow"]):
+        done = call("import", *words)
+        assert done.exit_code == 0, done.stderr
+    assert {"Doorbell.flow", "Doorbell_board.flow", "other.flow"} <= {p.name for p in folder.iterdir()}
+    assert call("check", "Doorbell.flow", "--platform", "Doorbell_board.flow").exit_code == 0
+    again = call("import", ".")
+    assert again.exit_code == 1 and "`Doorbell.flow` exists" in again.stderr
+    here = hopes.read(folder, "Doorbell").text
+    assert (folder / "Doorbell.flow").read_text() == here
+
+
+#: Every word of the grammar.
+WORDS = sorted(
+    set(re.findall(r'^[A-Z]+(?:\.\d+)?: "([a-z]+)"', (ROOT / "dsl/grammar.lark").read_text(), re.M))
+    | {"in", "out", "stateless", "pre", "post", "scenario", "true", "false", "index", "cpu", "gpu", "dla"}
+)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_pools_called_like_words_of_the_language_can_be_pinned_to(
+    edit: Edit, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Whatever a pool is called there, its platform is one that flowc reads, and so are the pins on it."""
+    folder = edit()
+    for file in (p for p in folder.rglob("*") if p.is_file()):
+        text = file.read_text()
+        for key in ("name", "type", "processorType", "pool"):
+            text = re.sub(rf'\b{key}="arm(_0)?"', rf'{key}="{word}\1"', text)
+        file.write_text(text)
+    monkeypatch.chdir(folder.parent)
+    done = call("import", "Doorbell", "-o", "door.flow")
+    assert done.exit_code == 0, done.stderr
+    pools = flowc.check("door.flow", platform="door_board.flow")
+    assert pools.diagnostics == () and pools.platform is not None
+    (pool,) = (p for p in pools.platform.pools if p.kind == "cpu")
+    assert word in pool.name
+    # As the pins do, which name its processors.
+    pinned = flowc.check("door.door_board.flow", platform="door_board.flow")
+    assert pinned.diagnostics == ()
+    assert {p for pin in pinned.system.pins for s in pin.stages for p in s.processors} >= set(pool.processors)
+    assert call("check", "door.flow", "--platform", "door_board.flow").exit_code == 0

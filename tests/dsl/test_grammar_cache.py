@@ -1,0 +1,279 @@
+"""The compiled grammar is kept for later processes, in a place of this user's own; whatever is wrong with that place or
+with the file costs time only.
+
+Each process reports whether it compiled the grammar, so that nothing here depends on how long that takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builds import HANGS
+
+TEXT = """
+task A { out x: int32 }
+task B { in x: int32 }
+app P { a: A  b: B   a -> b }
+"""
+#: Checks the text that it is given, and says whether it was found faultless and how often a grammar was compiled.
+CHECK = """
+import json, sys
+import lark.lark
+compiled, load_grammar = [], lark.lark.load_grammar
+def counted(*args, **kwargs):
+    compiled.append(1)
+    return load_grammar(*args, **kwargs)
+lark.lark.load_grammar = counted
+import flowc
+found = flowc.check(sys.argv[1])
+print(json.dumps({"apps": [a.name for a in found.system.apps], "ok": found.ok, "compiled": len(compiled)}))
+"""
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Path:
+    path = tmp_path / "app.flow"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where caches are."""
+    (tmp_path / "caches").mkdir()
+    return tmp_path / "caches"
+
+
+def start(
+    flow: Path, home: str | Path, limit: Callable[[], None] | None = None, **environment: str
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHECK, str(flow)]
+    known = {**os.environ, "XDG_CACHE_HOME": str(home), **environment}
+    return subprocess.Popen(
+        command, env=known, cwd=flow.parent, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit
+    )
+
+
+def compiled(process: subprocess.Popen[str]) -> bool:
+    """Did it compile the grammar? It checked the text in any case, and said nothing else."""
+    out, err = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    found = json.loads(out)
+    assert found["apps"] == ["P"] and found["ok"]
+    return bool(found["compiled"])
+
+
+def check(flow: Path, home: str | Path, **environment: str) -> bool:
+    return compiled(start(flow, home, **environment))
+
+
+def kept(home: Path) -> Path:
+    """The only file in the folder."""
+    (file,) = (home / "flowc").iterdir()
+    return file
+
+
+def test_a_second_process_uses_what_the_first_one_kept(flow: Path, home: Path) -> None:
+    assert check(flow, home)
+    file = kept(home)
+    folder, content, identity = (home / "flowc").stat(), file.read_bytes(), file.stat().st_ino
+    assert stat.S_IMODE(folder.st_mode) == 0o700 and len(content) > 10_000
+    for seed in ("0", "1"):
+        assert not check(flow, home, PYTHONHASHSEED=seed)
+    assert kept(home).read_bytes() == content and file.stat().st_ino == identity
+    assert [p.name for p in home.iterdir()] == ["flowc"]
+
+
+def test_without_the_variable_it_is_below_the_home_folder(flow: Path, home: Path) -> None:
+    assert check(flow, "", HOME=str(home))
+    assert not check(flow, "", HOME=str(home))
+    assert kept(home / ".cache")
+
+
+def _truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _header_only(file: Path) -> None:
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+
+
+def _of_others(file: Path) -> None:
+    """What another version of the grammar or of lark would have kept."""
+    first, _, rest = file.read_bytes().partition(b"\n")
+    file.write_bytes(b"0" * len(first) + b"\n" + rest)
+
+
+def _other_content(file: Path) -> None:
+    first, _, _ = file.read_bytes().partition(b"\n")
+    file.write_bytes(first + b"\n" + pickle.dumps({"options": 1}) + pickle.dumps(None))
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _link_to_nowhere(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.parent.parent / "nowhere")
+
+
+def _link_to_itself(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+
+BROKEN = {
+    "broken": lambda file: file.write_bytes(b"broken"),
+    "empty": lambda file: file.write_bytes(b""),
+    "zeros": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+    "truncated": _truncated,
+    "header only": _header_only,
+    "of others": _of_others,
+    "other content": _other_content,
+    "a folder": _folder,
+    "a FIFO": _fifo,
+    "a link to nowhere": _link_to_nowhere,
+    "a link to itself": _link_to_itself,
+}
+#: What cannot be replaced: the folder is another matter than the file.
+STUBBORN = ("a folder",)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_file_costs_time_only_and_is_replaced(flow: Path, home: Path, how: str) -> None:
+    assert check(flow, home)
+    BROKEN[how](kept(home))
+    assert check(flow, home)
+    assert check(flow, home) == (how in STUBBORN)
+    kept(home)
+
+
+def _is_a_file(home: Path) -> None:
+    (home / "flowc").write_text("")
+
+
+def _is_a_link(home: Path) -> None:
+    (home.parent / "elsewhere").mkdir(mode=0o700)
+    (home / "flowc").symlink_to(home.parent / "elsewhere")
+
+
+def _is_a_link_to_nowhere(home: Path) -> None:
+    (home / "flowc").symlink_to(home / "nowhere")
+
+
+def _of_the_group(home: Path) -> None:
+    (home / "flowc").mkdir()
+    (home / "flowc").chmod(0o770)
+
+
+def _of_everybody(home: Path) -> None:
+    (home / "flowc").mkdir()
+    (home / "flowc").chmod(0o1777)
+
+
+def _of_somebody_else(home: Path) -> None:
+    (home / "flowc").mkdir(mode=0o755)
+    os.chown(home / "flowc", 12345, 12345)
+
+
+PLACES = {
+    "a file": _is_a_file,
+    "a link": _is_a_link,
+    "a link to nowhere": _is_a_link_to_nowhere,
+    "writable by the group": _of_the_group,
+    "writable by everybody": _of_everybody,
+    "somebody else's": _of_somebody_else,
+}
+
+
+@pytest.mark.parametrize("how", PLACES)
+def test_nothing_is_kept_in_a_place_that_others_may_write_to(flow: Path, home: Path, tmp_path: Path, how: str) -> None:
+    if how == "somebody else's" and os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    PLACES[how](home)
+    before = set(tmp_path.rglob("*"))
+    assert check(flow, home) and check(flow, home)
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("how", ["writable by the group", "somebody else's"])
+def test_nothing_is_unpickled_from_a_place_that_others_may_write_to(
+    flow: Path, home: Path, tmp_path: Path, how: str
+) -> None:
+    """Whoever could write the file could run code."""
+    if how == "somebody else's" and os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    assert check(flow, home)
+    file, trace = kept(home), tmp_path / "it_ran"
+    first, _, _ = file.read_bytes().partition(b"\n")
+    file.write_bytes(first + b"\n" + _touching(trace))
+    check(flow, home)
+    assert trace.exists()  # in this user's own folder it is the user's own file
+    trace.unlink()
+    file.write_bytes(first + b"\n" + _touching(trace))
+    if how == "writable by the group":
+        (home / "flowc").chmod(0o770)
+    else:
+        os.chown(home / "flowc", 12345, 12345)
+    assert check(flow, home)
+    assert not trace.exists()
+
+
+def _touching(file: Path) -> bytes:
+    """A pickle that makes a file when it is read."""
+
+    class Touch:
+        def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+            return open, (str(file), "w")
+
+    return pickle.dumps(Touch())
+
+
+@pytest.mark.parametrize("place", ["caches", "/dev/null", "/proc/nowhere", "\udcff/x", "a\nb"])
+def test_where_no_folder_can_be_it_works_without(flow: Path, tmp_path: Path, place: str) -> None:
+    """A path that is relative means nothing, says its standard: nothing is left where somebody happens to be."""
+    before = set(tmp_path.rglob("*"))
+    assert check(flow, place)
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_what_a_full_disk_cut_off_is_replaced(flow: Path, home: Path) -> None:
+    """Files of the first process may not grow beyond a few blocks."""
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    assert compiled(start(flow, home, limit=full))
+    assert kept(home).stat().st_size <= 20_000
+    assert check(flow, home)
+    assert not check(flow, home)
+    assert kept(home).stat().st_size > 20_000
+
+
+def test_many_at_once_leave_one_file(flow: Path, home: Path) -> None:
+    processes = [start(flow, home) for _ in range(6)]
+    for process in processes:
+        compiled(process)
+    kept(home)
+    assert not check(flow, home)
+    shutil.rmtree(home / "flowc")
+    assert check(flow, home)
