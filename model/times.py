@@ -6,8 +6,8 @@ processor that can run it, the worst case that verdicts count with and the mean 
 1. A pin's `wcet` for this platform: both, on every kind.
 2. The task's own `wcet`: the worst case, on every kind that it has code for. The mean is what was measured there, else
    the average over its phases.
-3. What was measured on that kind: `wcet_ns` and `mean_ns` of the profile's entry; `MARGIN` times as much where the
-   entry is an estimate.
+3. What was measured on that kind: `wcet_ns` (`MARGIN` times as much where the entry is an estimate) and `mean_ns` of
+   the profile's entry.
 
 What the text says is the user's claim and stands; where a measurement exceeds it, `exceeded` says so.
 """

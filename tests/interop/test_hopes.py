@@ -522,11 +522,11 @@ def test_the_project_here_is_imported(edit: Edit, monkeypatch: pytest.MonkeyPatc
     """`.` has a name: that of the folder."""
     folder = edit()
     monkeypatch.chdir(folder)
-    for words in (["."], ["./", "--force"], [".", "-o", "other.flow"]):
+    for words in (["."], ["./", "--force"], [".", "-o", "other.flow", "--force"]):
         done = call("import", *words)
         assert done.exit_code == 0, done.stderr
-    assert {"Doorbell.flow", "Doorbell_board.flow", "other.flow"} <= {p.name for p in folder.iterdir()}
-    assert call("check", "Doorbell.flow", "--platform", "Doorbell_board.flow").exit_code == 0
+    assert {"Doorbell.flow", "door_board.flow", "other.flow"} <= {p.name for p in folder.iterdir()}
+    assert call("check", "Doorbell.flow", "--platform", "door_board.flow").exit_code == 0
     again = call("import", ".")
     assert again.exit_code == 1 and "`Doorbell.flow` exists" in again.stderr
     here = hopes.read(folder, "Doorbell").text
