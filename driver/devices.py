@@ -31,6 +31,7 @@ from ..networks.quantization.quantize import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
 from ..profiling.host import host_hash
 from ..profiling.identity import implementation_name, task_hashes
+from ..profiling.measure import wcet
 from ..targets.dla import barred_from_dla
 from ..targets.fitness import unfit_for
 from .build import firing_means, write_program
@@ -179,12 +180,11 @@ def _run(valid: Valid, directory: Path, *command: str) -> None:
 
 
 def _entry(task: Task, digest: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
-    """WCET = max(largest seen, mean + 6 sigma), as on CPUs."""
     mean, std, most = (round(1000 * seen[key]) for key in ("mean_us", "std_us", "max_us"))
     name = implementation_name(task, kind)
     beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
     batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
     return ProfileEntry(
-        kind, task.name, name, digest, host_hash(), int(seen["firings"]), mean, std, most, max(most, mean + 6 * std),
+        kind, task.name, name, digest, host_hash(), int(seen["firings"]), mean, std, most, wcet(most, mean, std),
         batch, precision, layers=layers, overhead_ns=beyond,
     )  # fmt: skip
