@@ -110,12 +110,22 @@ def map_jointly(
             _require_bounds(problem)
     except Refused as refused:
         raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
-    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
-    # The search supposes orders of its own; what is claimed has to be true of the program.
-    try:
-        return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
-    except Refused as refused:
-        return replace(found, doubt="; ".join(refused.faults))
+
+    def carried_out(outcome: Outcome) -> Joint:
+        """The search supposes orders of its own; what is claimed has to be true of the program."""
+        found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
+        try:
+            return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
+        except Refused as refused:
+            return replace(found, doubt="; ".join(refused.faults))
+
+    found = carried_out(outcome)
+    if outcome.balanced is None or found.verdict is None or not found.verdict.late:
+        return found
+    if report is not None:
+        report("late on few processors: trying more of them")
+    other = carried_out(outcome.balanced)
+    return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
 
 
 def _require_bounds(problem: JointProblem) -> None:

@@ -35,7 +35,7 @@ class Outcome:
     """`bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
 
     `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
-    utilization that was found, where fewer processors were preferred to it.
+    utilization that was found, where fewer processors were preferred to it, and `balanced` that answer.
     """
 
     search: str
@@ -47,6 +47,7 @@ class Outcome:
     evaluations: int
     seconds: float
     spared: Fraction | None = None
+    balanced: Outcome | None = None
 
     @property
     def gap(self) -> float | None:
@@ -79,7 +80,9 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
             continue
         fewer = len(_cpus(problem, assignment)), len(_places(assignment))
         if fewer < (used, len(_places(found.assignment))) and told.feasible and told.maximum <= SLACK:
-            return replace(found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False)
+            return replace(
+                found, assignment=assignment, verdict=told, spared=found.verdict.maximum, proved=False, balanced=found
+            )
     return found
 
 

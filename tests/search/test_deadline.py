@@ -403,6 +403,24 @@ def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
     assert found.spared == (Fraction(ms, 100) if spared else None)
 
 
+def test_where_few_processors_are_late_more_are_tried(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of the program may show that it takes longer than the profile knows."""
+    tried: list[bool] = []
+
+    def run(valid: object, profile: object, times: object, joint: Joint, seed: int, **rest: object) -> Joint:
+        tried.append(joint.outcome.spared is not None)
+        assert joint.verdict is not None
+        late = tuple(t.name for t in joint.problem.teams) if tried[-1] else ()
+        return replace(joint, verdict=replace(joint.verdict, late=late))
+
+    monkeypatch.setattr("flowc.driver.deadlines._of_program", run)
+    text = "".join(f"app {n} {{ period 100 ms  a: T  b: T }}\n" for n in "AB")
+    flow = write("task T { wcet 1 ms }\nplatform board { cpu core[4] }\n" + text)
+    found = find_mapping(flow, platform="board", budget=2.0)
+    assert tried == [True, False] and found.joint is not None
+    assert found.joint.outcome.spared is None and len({p.processors for p in found.mapping.placements}) > 1
+
+
 def test_without_a_bound_it_is_said_what_would_help() -> None:
     teams = tuple(Team(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
     problem = JointProblem(board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {})
