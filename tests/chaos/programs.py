@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,9 +86,24 @@ class Running:
         self.process.send_signal(number)
 
     def end(self) -> tuple[int, str, str]:
-        """Wait for it; status and all that it printed."""
-        stdout, stderr = self.process.communicate(timeout=LIMIT)
-        return self.process.returncode, "".join(self.said) + stdout, stderr
+        """Wait for it; status and all that it printed. Raises TimeoutExpired.
+
+        `communicate` would miss what `until` has read ahead, which is much where the machine is busy.
+        """
+        said: dict[str, str] = {}
+
+        def read(name: str) -> None:
+            said[name] = getattr(self.process, name).read()
+
+        readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in ("stdout", "stderr")]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(LIMIT)
+        if len(said) < len(readers):
+            raise subprocess.TimeoutExpired(self.process.args, LIMIT)
+        self.process.wait(LIMIT)
+        return self.process.returncode, "".join(self.said) + said["stdout"], said["stderr"]
 
 
 def _as_a_terminal_would() -> None:
