@@ -104,9 +104,9 @@ def largest_cycle_ratio(arcs: Arcs, deadline: float | None = None) -> Critical:
     # Start where cycles are likely to be heavy: the longest arc, the lowest among equals.
     policy.choose(arcs.length, -arcs.height)
     longest, highest = policy.most(arcs.length), policy.most(abs(arcs.height))
-    weight = arcs.length
     best: list[int] = []
     a, b = 0, 1
+    weight = _weights(arcs, b, a, longest)
     while True:
         if deadline is not None and monotonic() > deadline:
             raise OutOfTime

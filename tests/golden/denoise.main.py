@@ -30,7 +30,7 @@ def program() -> Program:
         Python("tasks/pictures.py", "Camera", seed=1),
         outputs=[Port("frame", "uint8", (240, 320))],
     )
-    # Averages over neighbours that look alike, so that edges stay (Tomasi and Manduchi, 1998). One task, two programs: times decide where it runs.
+    # Averages over neighbors that look alike, so that edges stay (Tomasi and Manduchi, 1998). One task, two programs: times decide where it runs.
     denoise = app_clean.task(
         "Clean.denoise",
         Kernels(

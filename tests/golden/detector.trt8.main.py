@@ -24,7 +24,7 @@ def program() -> Program:
     app_detect = p.app("Detect")
 
     # Tasks: what fires, and what one firing reads and writes
-    # Coloured boxes that drift over a slope.
+    # Colored boxes that drift over a slope.
     camera = app_detect.task(
         "Detect.camera",
         Python("tasks/detector.py", "Camera", seed=1),

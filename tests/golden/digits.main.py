@@ -30,7 +30,7 @@ def program() -> Program:
         Python("tasks/vision.py", "Camera", glyphs=p.file("data/glyphs.npz"), seed=1),
         outputs=[Port("frame", "uint8", (48, 160)), Port("truth", "int64", (5,))],
     )
-    # Finds the digit in each cell, centres it and evens out light and contrast.
+    # Finds the digit in each cell, centers it and evens out light and contrast.
     segment = app_reader.task(
         "Reader.segment",
         Python("tasks/vision.py", "segment"),

@@ -18,7 +18,7 @@ from flowc.analysis.dataflow.liveness import Execution
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.throughput import Deadlocked, least_period
 from flowc.model.application import Application
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import graphs
@@ -226,6 +226,7 @@ def test_long_lists_of_phases_keep_to_the_budget() -> None:
 
 @settings(max_examples=200)
 @given(SEEDS, st.sampled_from([10**9 + 7, 10**18 + 9, 10**30 + 57]))
+@example(792593, 10**18 + 9)  # each number is a machine word, and their sum is none
 def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
     """Times may be as long as they like: period and latency grow with them, and nothing is rounded."""
     rng = random.Random(seed)
