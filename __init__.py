@@ -1,9 +1,9 @@
 """flowc: from a dataflow text with neural networks in it to a checked, mapped, running program.
 
 From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`, `profile`, `map`,
-`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text. They print nothing. What is
-wrong with a text is raised as `Errors`, whose `diagnostics` say where and why; `check` and `analyze` return what they
-found.
+`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text. They print nothing, but for
+what a program prints that `run` or `test` starts. What is wrong with a text is raised as `Errors`, whose `diagnostics`
+say where and why; `check` and `analyze` return what they found.
 """
 
 from __future__ import annotations

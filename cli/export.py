@@ -42,9 +42,9 @@ def export(
         raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
     found = driver_export(file, format, app=app, platform=platform)
     target = output or Path(f"{found.name}{found.suffix}")
+    show_diagnostics(found.warnings, sources(found.warnings))
     refuse_existing(target, force)
     replace(target, found.text)
-    show_diagnostics(found.warnings, sources(found.warnings))
     if as_json:
         print_json({"file": str(target)})
     else:

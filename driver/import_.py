@@ -48,13 +48,14 @@ def import_(
     """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
 
     `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
-    Darknet, `times` a JSON file of worst cases for HOPES. Raises Errors; nothing is written then.
+    Darknet, `times` a JSON file of worst cases for HOPES. Raises Errors; what is wrong with the files of the other tool
+    is found before anything is written.
     """
     path = Path(path)
     if not path.name:  # `.`, which has a name elsewhere
         path = path.resolve()
     importer = importer_of(path)
-    stem = path.name if os.path.isdir(path) else path.stem
+    stem = path.resolve().name if os.path.isdir(path) else path.stem
     target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
     refuse(target, force)
     request = Request(

@@ -45,18 +45,19 @@ class Loaded:
     unknown_platform: Diagnostic | None = None
 
 
-def load(path: str | Path, *, platform: str = "", builtin: Iterable[Platform] = ()) -> Loaded:
+def load(path: str | Path, *, platform: str | None = None, builtin: Iterable[Platform] = ()) -> Loaded:
     """Load `path` and everything it uses, each file once.
 
     `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
-    file that declares one; "" asks for none. Errors of the user are returned, not raised.
+    file that declares one; None asks for none. Errors of the user are returned, not raised.
     """
     builtin = tuple(builtin)
     reader = _Reader()
     reader.read(str(path), None)
-    platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
-    if platform.endswith(".flow"):
-        reader.read(platform, None)
+    if platform is not None:
+        platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
+        if platform.endswith(".flow"):
+            reader.read(platform, None)
     context = reader.context
     evaluator = Evaluator(context)
     components = Components(context, evaluator)
@@ -82,7 +83,7 @@ def load(path: str | Path, *, platform: str = "", builtin: Iterable[Platform] = 
     system = System(
         Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
     )  # fmt: skip
-    found, unknown = _chosen(system, platform) if platform else (None, None)
+    found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     return Loaded(system, found, tuple(sorted(context.faults, key=_place)), unknown)
 
 

@@ -97,13 +97,15 @@ class Times:
 
     `at` is the kind where a task is pinned, `placed` the one where a mapping puts it. `reference_ns` is the mean time
     of what was measured in place of a task that nothing else is known of: its reference, on a CPU. It says nothing of
-    the task, but is better than no number.
+    the task, but is better than no number. `elsewhere` has times of tasks that nothing of this platform can run, or is
+    known to: analyses count with them, and no mapping does.
     """
 
     of: Mapping[str, Mapping[str, FiringTime]]
     at: Mapping[str, str] = field(default_factory=dict)
     reference_ns: Mapping[str, float] = field(default_factory=dict)
     placed: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, FiringTime] = field(default_factory=dict)
 
     def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
         """The same with what a mapping decides."""
@@ -119,11 +121,11 @@ class Times:
         kind = self.placed.get(task) or self.at.get(task) or "cpu"
         if kind in known or "cpu" in known:
             return known.get(kind, known.get("cpu"))
-        return min(known.values(), key=lambda t: t.longest_ns, default=None)
+        return min(known.values(), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def least(self, task: str) -> FiringTime | None:
         """The time of a task where its worst case is shortest, among the kinds it may still go to."""
-        return min(self._open(task), key=lambda t: t.longest_ns, default=None)
+        return min(self._open(task), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def _open(self, task: str) -> list[FiringTime]:
         known = self.of[task]
@@ -137,7 +139,7 @@ class Times:
         """Mean times of an app, in the same form: the least is on the kind with the shortest mean."""
         found = {}
         for name in (t.name for t in app.tasks):
-            least = min(self._open(name), key=lambda t: t.mean_ns, default=None)
+            least = min(self._open(name), key=lambda t: t.mean_ns, default=self.elsewhere.get(name))
             found[name] = _as_mean(self.here(name)), _as_mean(least)
         return _app_times(app, found)
 
@@ -196,7 +198,9 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
     references = {
         name: float(known["cpu"].mean_ns) for name, known in entries.items() if "cpu" in known and of.get(name) == {}
     }
-    return Times(of, at, references)
+    tasks = (t for a in system.apps for t in a.tasks if not of[t.name])
+    elsewhere = {t.name: _elsewhere(t, entries.get(t.name, {}), platform) for t in tasks}
+    return Times(of, at, references, elsewhere={name: time for name, time in elsewhere.items() if time is not None})
 
 
 def _times(
@@ -213,6 +217,17 @@ def _times(
         elif entry is not None and has_code(task, kind, platform):
             worst = entry.wcet_ns * (MARGIN if entry.estimated else Fraction(1))
             yield kind, FiringTime((worst,), Fraction(entry.mean_ns), _measured(entry), entry)
+
+
+def _elsewhere(task: Task, entries: Mapping[str, ProfileEntry], platform: Platform) -> FiringTime | None:
+    """What the text says of a task that runs nowhere here, else what a CPU took where the platform has none."""
+    if task.wcet_ns:
+        average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
+        return FiringTime(task.wcet_ns, average, "declared")
+    entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
+    if entry is None:
+        return None
+    return FiringTime((Fraction(entry.wcet_ns),), Fraction(entry.mean_ns), _measured(entry), entry)
 
 
 def _measured(entry: ProfileEntry) -> Source:

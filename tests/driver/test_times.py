@@ -479,3 +479,18 @@ def test_map_agrees_with_check_and_analyze_on_the_texts_of_the_repository(
                 file.unlink()
     assert tried > (4 if folder == "examples" else 20)
     assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_what_runs_nowhere_here_has_the_time_that_its_text_says(write: Write) -> None:
+    """A kernel on a machine without a GPU, boxes on a board without a CPU: analyses count with it, no mapping does."""
+    text = "task A { out x wcet 1 ms }\ntask B { in x wcet 5 ms }\nplatform P { gpu g }\napp G { period 3 ms a: A b: B a -> b }\n"
+    valid = flowc.check(write(text), platform="P").require(("F211", "F216"))
+    times = times_of(valid.system, valid.platform)
+    assert times.of["G.b"] == {} and times.app(valid.system.apps[0]).source == "wcet"
+    found = flowc.analyze(write(text), platform="P", overlap=True)
+    assert found.apps["G"].times.source == "wcet" and found.refused
+
+
+def test_a_platform_without_a_name_is_none(write: Write) -> None:
+    checked = flowc.check(write("task A { out x }\napp G { a: A }\n"), platform="")
+    assert "F506" in [d.code for d in checked.diagnostics]
