@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 
 from ..analysis.timing.system import TimedChannel
@@ -50,7 +50,7 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
                 Item(
                     task.name,
                     app.name,
-                    {kind: up(t.longest_ns) for kind, t in known.items()},
+                    {kind: ceil(t.longest_ns) for kind, t in known.items()},
                     firings,
                     any(t.source == "estimated" for t in known.values()),
                     {kind: t.curve for kind, t in known.items() if t.curve is not None},
@@ -78,10 +78,6 @@ def _team(app: Application) -> Team:
     return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels)
 
 
-def up(time: Fraction) -> int:
-    return -(-time.numerator // time.denominator)
-
-
 def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
     """Nothing can be said of a task without times on any processor, or on the `wanted` kind that it is pinned to."""
     where = "any processor" if wanted is None else f"the {wanted}"
@@ -98,7 +94,7 @@ def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platfo
     shares: dict[str, float] = {}
     if task.network is not None and not task.network.model:
         try:
-            chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
+            chain = read_chain(Path(task.network.path), task.network.shapes)
             names = tuple(x.name for x in chain.layers)
             shares = dict(zip(names, chain.shares(), strict=True))
             cuts = tuple(c.after + 1 for c in chain.cuts() if not chain.fused(c.after))

@@ -103,7 +103,7 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
 
 
 def _chain(network: Network) -> Chain:
-    return read_chain(Path(network.path), {t.name: t.type.shape for t in network.inputs})
+    return read_chain(Path(network.path), network.shapes)
 
 
 def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, report: Report | None) -> list[ProfileEntry]:

@@ -42,7 +42,7 @@ def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
     reports = []
     for name, network in networks.items():
         try:
-            chain = read_chain(Path(network.path), {t.name: t.type.shape for t in network.inputs})
+            chain = read_chain(Path(network.path), network.shapes)
             found = broken_rules(network, platform)
         except NetworkError:  # it runs as a whole, and has been checked as one
             continue

@@ -32,7 +32,7 @@ from . import store
 from .build import place, plan, require_buildable
 from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
-from .measure import fixed_shapes, may_be_cut, measure, run_elsewhere, with_layers
+from .measure import may_be_cut, measure, run_elsewhere, with_layers
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -238,7 +238,7 @@ def _divisible(
     assert task.network is not None
     try:
         barred = barred_from_dla(task, platform)
-        return divisible(read_chain(Path(task.network.path), fixed_shapes(task)), entries, profile.transfers, barred)
+        return divisible(read_chain(Path(task.network.path), task.network.shapes), entries, profile.transfers, barred)
     except NetworkError:
         return whole
 

@@ -182,7 +182,7 @@ def _layered(
         report(f"measuring the layers of {task.name} for {seconds:g} s")
     path = Path(task.network.path)
     try:
-        chain = read_chain(path, fixed_shapes(task))
+        chain = read_chain(path, task.network.shapes)
         times = layer_times(path, chain, seconds)
     except NetworkError:  # nothing that could be cut; it runs as a whole
         return e
@@ -196,9 +196,3 @@ def _layered(
 def may_be_cut(task: Task) -> bool:
     """Is it a network that searches may cut, so that times of its layers matter?"""
     return task.network is not None and not task.network.model and task.network.batch == 1
-
-
-def fixed_shapes(task: Task) -> dict[str, tuple[int, ...]]:
-    """Shapes of the inputs of a network as its task fires it."""
-    assert task.network is not None
-    return {t.name: t.type.shape for t in task.network.inputs}

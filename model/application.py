@@ -155,6 +155,11 @@ class Network:
     moving: Moving | None = None
     cut_from: Network | None = field(default=None, repr=False)
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the inputs of one firing, by tensor."""
+        return {t.name: t.type.shape for t in self.inputs}
+
 
 @dataclass(frozen=True, slots=True)
 class Task:

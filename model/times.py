@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Literal
 
 from .application import Application, Task
@@ -68,7 +69,7 @@ class FiringTime:
     def curve(self) -> WorkloadCurve | None:
         """What successive firings take together; None where only the worst case of one is known."""
         if self.from_text:
-            phases = [-(-ns.numerator // ns.denominator) for ns in self.worst_ns]
+            phases = [ceil(ns) for ns in self.worst_ns]
             return cyclic_workload(phases) if len(set(phases)) > 1 else None
         if self.entry is None or self.entry.curve is None:
             return None

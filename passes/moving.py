@@ -27,7 +27,7 @@ def moving(app: Application, task: Task, layer: str) -> Application:
     assert task.network is not None
     network = task.network
     path = Path(network.path)
-    fixed = {t.name: t.type.shape for t in network.inputs}
+    fixed = network.shapes
     chain = read_chain(path, fixed)
     split(path, fixed, 1, (layer,))  # says what is wrong with the layer
     variants, start, largest = _variants(path, fixed, chain, layer)

@@ -178,7 +178,7 @@ class _App:
         if len(after) < 2:
             return
         try:
-            chain = read_chain(Path(task.network.path), {t.name: t.type.shape for t in task.network.inputs})
+            chain = read_chain(Path(task.network.path), task.network.shapes)
         except NetworkError as fault:
             self.faults.append(Diagnostic(fault.code, fault.message, pin.span, help=fault.help))
             return
