@@ -17,7 +17,9 @@ def run(
         int | None, typer.Option(help="Stop after N iterations of each app.", min=0, metavar="N", show_default=False)
     ] = None,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Check what tasks return at every firing.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Wait after each kernel on a GPU, so that a failure names it.")
+    ] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
     ] = None,

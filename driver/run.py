@@ -50,8 +50,8 @@ def run(
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
-    `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` checks what tasks
-    return at every firing; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
+    `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
     DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
     its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
     """

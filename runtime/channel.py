@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
@@ -80,7 +80,10 @@ class Turnstile(Place):
 
 
 class Channel(Place):
-    """One producer port, one consumer port. `filled` counts readable tokens, `free` the unclaimed space."""
+    """One producer port, one consumer port, each used by one worker. `filled` counts readable tokens, `free` the room.
+
+    Each end counts for itself, and only who has to wait, or knows of somebody who waits, takes the lock.
+    """
 
     def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
         Place.__init__(self)
@@ -89,59 +92,71 @@ class Channel(Place):
         self.delay = 0 if initial is None else len(initial)
         self.least_free = capacity - self.delay
         self.empty = _NOTHING
-        self.filled = 0 if initial is None else len(initial)
-        self.free = capacity - self.filled
         # (array, next unread token or -1 when the array is a single token without leading axis)
         self._segments: Deque[List[Any]] = deque()
         if initial is not None:
             self._segments.append([initial, 0])
-        self._turn = 0
-        self._early: Dict[int, Tuple[int, Any, int, bool]] = {}
+        self._put = self._claimed = self.delay
+        self._taken = self._released = 0
+        self._waiters = 0
+
+    @property
+    def filled(self) -> int:
+        """Tokens that can be read."""
+        return self._put - self._taken
+
+    @property
+    def free(self) -> int:
+        """Room that nobody has claimed."""
+        return self.capacity - (self._claimed - self._released)
 
     # -- consumer --------------------------------------------------------------------------------------------------
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         """Wait for `count` tokens and take them; their space stays occupied until `release`."""
-        with self._changed:
-            while self.filled < count:
-                self._wait(waiter, "data")
-            return self._take(count, stacked)
+        if self._put - self._taken < count:
+            self._until(lambda: self.filled >= count, waiter, "data")
+        self._taken += count
+        return self._take(count, stacked)
 
     def release(self, count: int) -> None:
         """The firing that read `count` tokens is over."""
-        with self._changed:
-            self.free += count
-            self._changed.notify_all()
+        self._released += count
+        if self._waiters:
+            self.wake()
 
     # -- producer --------------------------------------------------------------------------------------------------
     def claim(self, count: int, waiter: Waiter) -> None:
         """Wait for room for `count` tokens and reserve it."""
-        with self._changed:
-            while self.free < count:
-                self._wait(waiter, "space")
-            self.free -= count
-            self.least_free = min(self.least_free, self.free)
+        if self.free < count:
+            self._until(lambda: self.free >= count, waiter, "space")
+        self._claimed += count
+        free = self.capacity - (self._claimed - self._released)
+        if free < self.least_free:
+            self.least_free = free
 
     def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         """Append `count` tokens. A replicated producer gives its `turn` (firing, number of firings): order is kept."""
+        self._append(block, count, stacked)
+        if self._waiters:
+            self.wake()
+
+    def _until(self, enough: Callable[[], bool], waiter: Waiter, what: str) -> None:
+        """Who waits says so before it looks; who changes a count does so before it looks for somebody who waits."""
         with self._changed:
-            if turn is None:
-                self._append(block, count, stacked)
-            else:
-                self._early[turn[0]] = (turn[1], block, count, stacked)
-                while self._turn in self._early:
-                    firings, early, tokens, is_stacked = self._early.pop(self._turn)
-                    self._append(early, tokens, is_stacked)
-                    self._turn += firings
-            self._changed.notify_all()
+            self._waiters += 1
+            try:
+                while not enough():
+                    self._wait(waiter, what)
+            finally:
+                self._waiters -= 1
 
     # -- tokens ---------------------------------------------------------------------------------------------------
     def _append(self, block: Any, count: int, stacked: bool) -> None:
         if count:
             self._segments.append([block, 0 if stacked else -1])
-            self.filled += count
+            self._put += count
 
     def _take(self, count: int, stacked: bool) -> Any:
-        self.filled -= count
         if not stacked:
             return self._one()
         pieces: List[Any] = []
@@ -183,25 +198,69 @@ class Channel(Place):
         return block[start, ...]
 
 
+class SharedChannel(Channel):
+    """Several workers use one of its ends, in turn: everything happens under the lock."""
+
+    def __init__(self, name: str, capacity: int, initial: Optional[np.ndarray] = None) -> None:
+        Channel.__init__(self, name, capacity, initial)
+        self._turn = 0
+        self._early: Dict[int, Tuple[int, Any, int, bool]] = {}
+
+    def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
+        with self._changed:
+            while self.filled < count:
+                self._wait(waiter, "data")
+            self._taken += count
+            return self._take(count, stacked)
+
+    def release(self, count: int) -> None:
+        with self._changed:
+            self._released += count
+            self._changed.notify_all()
+
+    def claim(self, count: int, waiter: Waiter) -> None:
+        with self._changed:
+            while self.free < count:
+                self._wait(waiter, "space")
+            self._claimed += count
+            self.least_free = min(self.least_free, self.free)
+
+    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
+        with self._changed:
+            if turn is None:
+                self._append(block, count, stacked)
+            else:
+                self._early[turn[0]] = (turn[1], block, count, stacked)
+                while self._turn in self._early:
+                    firings, early, tokens, is_stacked = self._early.pop(self._turn)
+                    self._append(early, tokens, is_stacked)
+                    self._turn += firings
+            self._changed.notify_all()
+
+
 class LocalChannel(Channel):
-    """Both ends belong to one worker: its static order guarantees tokens and space, so that nothing is locked."""
+    """Both ends belong to one worker: its static order guarantees tokens and space, so that nobody ever waits."""
 
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         if self.filled < count:
             raise AssertionError("order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled))
+        self._taken += count
         return self._take(count, stacked)
-
-    def release(self, count: int) -> None:
-        self.free += count
 
     def claim(self, count: int, waiter: Waiter) -> None:
         if self.free < count:
             raise AssertionError("order of %s: room for %d wanted, %d there" % (self.name, count, self.free))
-        self.free -= count
-        self.least_free = min(self.least_free, self.free)
-
-    def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
-        self._append(block, count, stacked)
+        Channel.claim(self, count, waiter)
 
     def wake(self) -> None:
         pass
+
+    # -- for rounds that keep its tokens elsewhere meanwhile ---------------------------------------------------------
+    def pieces(self) -> List[Tuple[Any, int]]:
+        """What lies on it: blocks, each with its first unread token (-1: a single token without leading axis)."""
+        return [(block, start) for block, start in self._segments]
+
+    def replace(self, pieces: Iterable[Tuple[Any, int]], tokens: int) -> None:
+        """Put so many tokens on it, in these blocks, instead of what is there."""
+        self._segments = deque([block, start] for block, start in pieces)
+        self._put, self._taken, self._claimed, self._released = tokens, 0, tokens, 0

@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run this program.")
     parser.add_argument("--frames", type=_count, metavar="N", help="stop after N iterations of each app")
     parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
-    parser.add_argument("--strict", action="store_true", help="check what tasks return at every firing")
+    parser.add_argument("--strict", action="store_true", help="wait after each kernel on a GPU: failures name it")
     parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")

@@ -70,8 +70,12 @@ def signed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 class Task:
     """One task of the running program. Times in ns."""
 
-    def __init__(self, app: "App", name: str, code: Code, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+    def __init__(
+        self, app: "App", name: str, code: Code, inputs: Sequence[Port], outputs: Sequence[Port], live: bool
+    ) -> None:
         self.app, self.name, self.code = app, name, code
+        #: A source whose firings wait for data from outside, and are released by it.
+        self.live = live
         #: 1, 2, ... in the program
         self.number = 1 + sum(len(a.tasks) for a in app.program.apps)
         self.inputs, self.outputs = list(inputs), list(outputs)
@@ -79,8 +83,6 @@ class Task:
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
         self.per_iteration = 1
         self.starts_frame = self.ends_frame = False
-        #: Outputs that are checked at every firing, because C code reads them.
-        self.guarded = [False for _ in outputs]
         #: Some input comes from a task on a device.
         self.from_device = False
         self.turnstile: Optional[Turnstile] = None
@@ -148,9 +150,11 @@ class App:
         self._missing: Dict[int, int] = {}
         self._lock = threading.Lock()
 
-    def task(self, name: str, code: Code, inputs: Sequence[Port] = (), outputs: Sequence[Port] = ()) -> Task:
-        """Add a task."""
-        task = Task(self, name, code, inputs, outputs)
+    def task(
+        self, name: str, code: Code, inputs: Sequence[Port] = (), outputs: Sequence[Port] = (), live: bool = False
+    ) -> Task:
+        """Add a task. `live`: a source whose firings wait for data from outside, and are released by it."""
+        task = Task(self, name, code, inputs, outputs, live)
         self.tasks.append(task)
         return task
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
-from .channel import Channel, LocalChannel, Turnstile
-from .code import C
+from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
@@ -140,12 +139,13 @@ class Program:
             name = "%s.%s->%s.%s" % (source.name, output, destination.name, input)
             places = where[id(source)] + where[id(destination)]
             kind = LocalChannel if len(set(places)) == 1 else Channel
+            if source.turnstile is not None or destination.turnstile is not None:
+                kind = SharedChannel
             port = source.outputs[out]
             made = kind(name, capacity, initial_tokens(port, delay, values))
             made.source, made.destination = source.name, destination.name
             made.empty = np.zeros((0,) + port.shape, port.dtype)
             source.readers[out].append(made)
-            source.guarded[out] |= isinstance(destination.code, (C, Process, OnDevice))
             destination.feeders[inn] = made
             self.channels.append(made)
             destination.from_device |= isinstance(source.code, OnDevice)

@@ -12,15 +12,13 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
-import numpy as np
-
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .cuda import CudaError
 from .device import OnDevice, begin_lane, leave, on_host, settle
 from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
-from .straight import straight
-from .tokens import Port, TaskError, freeze, split_outputs
+from .rounds import Rounds, rounds_of
+from .tokens import TaskError, freeze, split_outputs
 
 if TYPE_CHECKING:
     from .program import Program
@@ -70,14 +68,11 @@ class Worker(threading.Thread, Waiter):
             self._ask_for_priority(*self._fixed_priority)
         begin_lane(self.processor, [e.task.code for e in self.order])
         try:
-            self._prepare()
-            rounds = None
-            while self._one_round():
+            rounds = self._prepare()
+            first: Optional[int] = 0
+            while self._one_round(first or 0):
                 self.round += 1
-                if self.round == 1:  # all has been checked once
-                    rounds = straight(self)
-                if rounds is not None:
-                    rounds()
+                first = rounds.enter() if rounds is not None else 0
             self._flush()
         except Stopped:
             settle()
@@ -91,7 +86,7 @@ class Worker(threading.Thread, Waiter):
         tasks = {id(e.task): e.task for e in self.order}
         return [(t, t.code) for t in tasks.values() if isinstance(t.code, OnDevice)]
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> Optional[Rounds]:
         """Make what belongs to this worker, then wait until all are ready."""
         for task, code in self._on_device():
             try:
@@ -100,10 +95,12 @@ class Worker(threading.Thread, Waiter):
             except Exception as error:
                 reason = "cannot start: " + describe(error)
                 self.program.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
+        rounds = rounds_of(self)
         self.prepared.set()
         self.program.go.wait()
         if self.program.stopping:
             raise Stopped
+        return rounds
 
     def _flush(self) -> None:
         """Wait for what a device still does for this worker."""
@@ -135,9 +132,14 @@ class Worker(threading.Thread, Waiter):
         except (OSError, AttributeError) as error:
             self.program.say("fixed priorities are not in force (%s): the system schedules as it likes" % error)
 
-    def _one_round(self) -> bool:
-        alive = False
-        for entry in self.order:
+    def at(self, iteration: int) -> None:
+        """It works on that iteration of its app now."""
+        self._iteration = iteration
+
+    def _one_round(self, first: int = 0) -> bool:
+        """Go through the order, from an entry on. False when there is nothing left to do."""
+        alive = first > 0
+        for entry in self.order[first:]:
             iteration = self.round * entry.per_round + entry.index - entry.stage
             app = entry.task.app
             if iteration >= app.limit:
@@ -225,15 +227,7 @@ class Worker(threading.Thread, Waiter):
                 raise
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
-        if not outputs:
-            return ()
-        values = split_outputs(result, outputs)
-        if self.program.strict or firing < task.phases:
-            return [p.accept(v, firing) for p, v in zip(outputs, values)]
-        return [
-            v if isinstance(v, np.ndarray) and not guarded and _right_count(p, v, firing) else p.accept(v, firing)
-            for p, v, guarded in zip(outputs, values, task.guarded)
-        ]
+        return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))] if outputs else ()
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         self.progress += 1
@@ -267,8 +261,3 @@ class Worker(threading.Thread, Waiter):
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
             self._spend(task, code.spent.popleft())
-
-
-def _right_count(port: Port, array: np.ndarray, firing: int) -> bool:
-    """A wrong number of tokens would shift all later data: this is checked at every firing."""
-    return not port.stacked or array.shape[:1] == (port.rate(firing),)

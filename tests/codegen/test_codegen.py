@@ -101,14 +101,20 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         ("main.py", 'p.channel(x, "c", k, "c", capacity=2)', 'p.channel(x, "c", k, "c", capacity=7)'),
         # a firing too many: the order is no iteration any more
         ("main.py", "Fire(x, times=2)", "Fire(x, times=3)"),
-        # a channel that drops its fifth token
+        # a channel that drops its second token
         (
             "runtime/channel.py",
             "        if count:\n",
-            "        self.seen = getattr(self, 'seen', 0) + 1\n        if count and self.seen != 5:\n",
+            "        self.seen = getattr(self, 'seen', 0) + 1\n        if count and self.seen != 2:\n",
         ),
         # a channel that hands tokens over in the wrong order
         ("runtime/channel.py", "self._segments.append([block", "self._segments.appendleft([block"),
+        # rounds that hand over the tokens of the round before
+        (
+            "runtime/rounds.py",
+            "            young = (position, output, age - 1)\n",
+            "            young = (position, output, age)\n",
+        ),
     ],
 )
 def test_the_harness_fails_on_a_sabotaged_program(write: Write, tmp_path: Path, file: str, old: str, new: str) -> None:

@@ -1,0 +1,469 @@
+"""Straight rounds: what a worker does once its static order leaves nothing to decide.
+
+In: a worker whose order belongs to one app. Out: a function that runs round after round, written for this order: which
+tokens a firing takes, from which blocks and in how many pieces, is worked out once (`_Plan`), so that a channel inside
+the worker is a few variables. Channels to other workers stay what they are. What a firing is checked for, what is told
+of it and how it fails is as in worker.py, which runs the first rounds, and the last ones from wherever the stream ends.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from .channel import EndOfStream, LocalChannel, Stopped
+from .device import OnDevice
+from .graph import NO_SOURCE, Failure, Fire, Task, describe, details_of, signed
+from .tokens import TaskError, freeze, split_outputs
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
+#: Statistics are kept in variables, and handed over after so many ns.
+TELL = 20_000_000
+#: Firings of a round up to which it is written out, and rounds until channels have to look the same at their ends.
+MOST_FIRINGS, MOST_WARM = 1500, 64
+
+#: A block of tokens: where in the round it is made (-1: initial tokens), by which output, and how many rounds ago.
+Block = Tuple[int, int, int]
+#: What is left of a block on a channel: from which token on, how many there are, and whether it is one token, no stack.
+Segment = Tuple[Block, int, int, bool]
+State = Dict[LocalChannel, List[Segment]]
+
+
+class Rounds:
+    """The rounds of a worker. Call `enter` between two rounds; it returns where they stopped, or None: not yet."""
+
+    def __init__(self, worker: Worker, plan: _Plan) -> None:
+        self._worker, self._plan = worker, plan
+        tasks = plan.tasks
+        names: Dict[str, Any] = {
+            "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line, "TELL": TELL,
+            "clock": time.perf_counter_ns, "cpu": time.thread_time_ns, "ndarray": np.ndarray, "freeze": freeze,
+            "Stopped": Stopped, "leave": self._leave, "join": _join, "DONE": plan.done(),
+        }  # fmt: skip
+        for k, task in enumerate(tasks):
+            names["task%d" % k] = task
+            for phase in range(task.phases):
+                names["call%d_%d" % (k, phase)] = signed(task.code.caller(phase), task.name)
+            names["accept%d" % k] = _acceptance(task)
+            for i, port in enumerate(task.outputs):
+                names["dtype%d_%d" % (k, i)] = port.dtype
+        for k, channel in enumerate(plan.remote):
+            names["acquire%d" % k], names["release%d" % k] = channel.acquire, channel.release
+            names["claim%d" % k], names["commit%d" % k] = channel.claim, channel.commit
+        for k, channel in enumerate(plan.local):
+            names["empty%d" % k] = channel.empty
+        # No name and no value of a text is in the source. It counts as a file of ours, which tracebacks leave out.
+        file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
+        exec(compile(_Source(plan).text(), file, "exec"), names)
+        self._rounds: Callable[[Dict[str, Any]], int] = names["rounds"]
+
+    def enter(self) -> Optional[int]:
+        """Run as many rounds as possible; the entry of the order to go on with."""
+        if self._worker.round < self._plan.warm:
+            return None
+        blocks = self._plan.read()
+        return None if blocks is None else self._rounds(blocks)
+
+    def _leave(self, error: Optional[BaseException], position: int, blocks: Dict[str, Any]) -> int:
+        """Put what lies in variables back on the channels; the entry to go on with."""
+        worker, plan = self._worker, self._plan
+        firing, worker.line[0] = worker.firing, 0
+        if error is not None:
+            _ended(worker, plan.firings[position].entry, firing, error)
+        plan.write(position, blocks)
+        return 0 if error is None else plan.firings[position].number + 1
+
+
+def _ended(worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]], error: BaseException) -> None:
+    """A round was left: the stream ends there, or everything does (Stopped)."""
+    if inside is None:
+        if not isinstance(error, EndOfStream):
+            raise error  # between two firings: our own mistake
+        return
+    task, number, _ = inside
+    if isinstance(error, EndOfStream) or (isinstance(error, StopIteration) and task.is_source):
+        task.app.end_at(worker.round - entry.stage)
+        return
+    if isinstance(error, StopIteration):
+        error = TaskError(NO_SOURCE)
+    worker.program.fail(Failure(task.app.name, task.name, number, describe(error), details_of(error)))
+    raise Stopped from None
+
+
+def rounds_of(worker: Worker) -> Optional[Rounds]:
+    """The rounds of a worker, or None where somebody wants to know how full channels are, or its order is another."""
+    program, order = worker.program, worker.order
+    if program.tracer is not None:
+        return None
+    if sum(entry.times for entry in order) > MOST_FIRINGS or any(e.task.app is not order[0].task.app for e in order):
+        return None
+    for entry in order:
+        task = entry.task
+        if entry.replicas > 1 or entry.per_round > 1 or task.turnstile is not None:
+            return None
+        if task.code.batch > 1 or isinstance(task.code, OnDevice) or task.from_device:
+            return None
+        if any(p.dtype == object for p in task.inputs + task.outputs) or task.per_iteration % task.phases:
+            return None
+    plan = _Plan(worker)
+    return Rounds(worker, plan) if plan.warm <= MOST_WARM else None
+
+
+# -- what happens in a round -------------------------------------------------------------------------------------------
+class _Firing:
+    """One firing of a round; `offset` is its number in the iteration, `takes` what it gets through each input."""
+
+    def __init__(self, position: int, number: int, entry: Fire, offset: int) -> None:
+        self.position, self.number, self.entry, self.task, self.offset = position, number, entry, entry.task, offset
+        self.takes: List[Optional[List[Segment]]] = []
+
+    @property
+    def phase(self) -> int:
+        return self.offset % self.task.phases
+
+    @property
+    def opens(self) -> bool:
+        """Is it the first one of its entry?"""
+        return self.offset == self.entry.first
+
+    @property
+    def closes_iteration(self) -> bool:
+        return self.offset + 1 == self.task.per_iteration
+
+
+class _Plan:
+    """The firings of a round and what lies on local channels between any two of them, when all stages are at work.
+
+    `warm`: from which round on channels look the same at the end of each round.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.firings: List[_Firing] = []
+        for number, entry in enumerate(worker.order):
+            for j in range(entry.times):
+                self.firings.append(_Firing(len(self.firings), number, entry, entry.first + j))
+        self.tasks = list(dict.fromkeys(f.task for f in self.firings))
+        channels = [c for t in self.tasks for c in t.feeders + [c for readers in t.readers for c in readers] if c]
+        self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
+        self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
+        deepest = max(entry.stage for entry in worker.order)
+        state: State = {c: [((-1, 0, 0), 0, c.delay, False)] if c.delay else [] for c in self.local}
+        self.warm = 0
+        while self.warm <= MOST_WARM:
+            before, state = state, {c: list(s) for c, s in state.items()}
+            for firing in self.firings:
+                if firing.entry.stage <= self.warm:
+                    self._fire(firing, state)
+            state = {c: [_older(segment) for segment in s] for c, s in state.items()}
+            if self.warm >= deepest and state == before:
+                break
+            self.warm += 1
+        self.start = state
+
+    def _fire(self, firing: _Firing, state: State) -> None:
+        """Note what it takes, and what it leaves on the channels."""
+        task = firing.task
+        firing.takes = [
+            _take(state[c], p.rate(firing.offset)) if isinstance(c, LocalChannel) else None
+            for p, c in zip(task.inputs, task.feeders)
+        ]
+        for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
+            count = port.rate(firing.offset)
+            for channel in channels:
+                if count and isinstance(channel, LocalChannel):
+                    state[channel].append(((firing.position, i, 0), 0, count, not port.stacked))
+
+    def done(self) -> List[List[int]]:
+        """For every position: how often each task has fired before it in the round."""
+        counts = [0] * len(self.tasks)
+        found = [list(counts)]
+        for firing in self.firings:
+            counts[self.tasks.index(firing.task)] += 1
+            found.append(list(counts))
+        return found
+
+    def read(self) -> Optional[Dict[str, Any]]:
+        """The blocks that lie on the channels, by variable; None where they do not look as they should."""
+        found: Dict[str, Any] = {}
+        for channel, segments in self.start.items():
+            pieces = channel.pieces()
+            if len(pieces) != len(segments):
+                return None
+            for (array, start), (block, first, count, single) in zip(pieces, segments):
+                if (start < 0) != single or (start >= 0 and (start, len(array) - start) != (first, count)):
+                    return None
+                if found.setdefault(_name(block), array) is not array:
+                    return None
+        return found
+
+    def write(self, position: int, blocks: Dict[str, Any]) -> None:
+        """Put on the channels what lies there before that firing."""
+        state = {c: list(s) for c, s in self.start.items()}
+        for firing in self.firings[:position]:
+            self._fire(firing, state)
+        for channel, segments in state.items():
+            pieces = [(blocks[_name(block)], -1 if single else start) for block, start, _, single in segments]
+            channel.replace(pieces, sum(count for _, _, count, _ in segments))
+
+
+def _take(segments: List[Segment], count: int) -> List[Segment]:
+    """The front of a channel, which is shortened."""
+    taken: List[Segment] = []
+    while count:
+        block, start, there, single = segments[0]
+        now = min(there, count)
+        taken.append((block, start, now, single))
+        count -= now
+        if now == there:
+            segments.pop(0)
+        else:
+            segments[0] = (block, start + now, there - now, single)
+    return taken
+
+
+def _older(segment: Segment) -> Segment:
+    (position, output, age), start, count, single = segment
+    return (position, output, age + 1), start, count, single
+
+
+def _name(block: Block) -> str:
+    position, output, age = block
+    return "x%s_%d_%d" % ("i" if position < 0 else position, output, age)
+
+
+# -- the same as Python ------------------------------------------------------------------------------------------------
+class _Source:
+    """Variables are numbered, everything else is looked up: `t` is the time at which a firing begins.
+
+    `k` says between which firings the round is. A block goes with its last reader. `tell` hands over what is known so
+    far, also to somebody who gives up waiting for a firing.
+    """
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._number = {task: k for k, task in enumerate(plan.tasks)}
+        self._remote = {channel: k for k, channel in enumerate(plan.remote)}
+        self._local = {channel: k for k, channel in enumerate(plan.local)}
+        app = plan.tasks[0].app
+        self._stages = sorted({f.entry.stage for f in plan.firings})
+        #: Everything of the app is here: nobody else has to know of frames that have begun.
+        self._alone = len(plan.tasks) == len(app.tasks) and not plan.remote and self._stages == [0]
+        self._paced = app.period is not None and not plan.worker.program.full_speed
+        self._starters = [f.position for f in plan.firings if f.task.starts_frame and not f.offset]
+        self._enders = [f.position for f in plan.firings if f.task.ends_frame and f.closes_iteration]
+        self._alone &= not any(t.live for t in plan.tasks)
+        self._recorded = plan.worker.program.recorder is not None
+        self._last = self._last_uses()
+        #: Does the code before the next firing know when that begins?
+        self._timed = False
+
+    def _last_uses(self) -> Dict[str, int]:
+        """Who reads a block last in the round, or makes it for nobody; what stays for the next round is not there."""
+        last: Dict[str, int] = {}
+        for firing in self._plan.firings:
+            for i in range(len(firing.task.outputs)):
+                last[_name((firing.position, i, 0))] = firing.position
+            for segment in [s for take in firing.takes for s in take or ()]:
+                last[_name(segment[0])] = firing.position
+        for segments in self._plan.start.values():
+            for (position, output, age), *_ in segments:
+                last.pop(_name((position, output, age - 1)), None)
+        return last
+
+    def text(self) -> str:
+        """The function `rounds`."""
+        tasks = range(len(self._plan.tasks))
+        sums = ", ".join("b%d, q%d, c%d" % (k, k, k) for k in tasks)
+        kept = sorted({_name(s[0]) for segments in self._plan.start.values() for s in segments})
+        text = ["def rounds(blocks):", "    n = worker.round; k = 0", "    t = since = clock()", "    latencies = []"]
+        text += ["    late = latencies.append"] if self._alone else []
+        text += ['    %s = blocks["%s"]' % (name, name) for name in kept]
+        count = self._plan.done()[-1]
+        text += ["    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count[j]) for j in tasks]
+        text += ["    def tell():", "        nonlocal since, t, %s" % sums, "        done = DONE[k]"]
+        for j in tasks:
+            text += ["        d = n * %d + done[%d]" % (count[j], j)]
+            text += ["        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d" % ((j,) * 8)]
+        text += ["        app.finished(latencies, t)"] if self._alone else []
+        text += ["        worker.round = n", "        since = t = clock()"]
+        text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
+        # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
+        text += ["            app.begun = n"] if self._alone else []
+        text += ["            if n >= app.limit: break"]
+        for stage in self._stages:
+            for j in sorted({self._number[f.task] for f in self._plan.firings if f.entry.stage == stage}):
+                rate = self._plan.tasks[j].per_iteration
+                text += [
+                    "            f%d = %s" % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
+                ]
+        self._timed = False
+        for firing in self._plan.firings:
+            text += ["            " + line for line in self._firing(firing)]
+        text += ["            " + line for line in self._ageing()]
+        text += ["            line[0] = 0", "            n += 1; k = 0"]
+        text += ["            if clock() - since > TELL: tell()"]
+        text += ["    except Stopped: raise", "    except BaseException as e: error = e"]
+        text += ["    finally:", "        worker.rest = None", "        tell()"]
+        text += ["    return leave(error, k, locals())"]
+        return "\n".join(text) + "\n"
+
+    def _ageing(self) -> List[str]:
+        """What stays on a channel is a round older now."""
+        kept: Set[Block] = {s[0] for segments in self._plan.start.values() for s in segments}
+        lines = []
+        for position, output, age in sorted(kept, key=lambda b: -b[2]):
+            young = (position, output, age - 1)
+            lines.append("%s = %s" % (_name((position, output, age)), _name(young)))
+            if young not in kept:
+                lines.append("%s = None" % _name(young))
+        return lines
+
+    def _firing(self, firing: _Firing) -> List[str]:
+        task, position = firing.task, firing.position
+        j = self._number[task]
+        lines = ["k = %d" % position]
+        if firing.opens:
+            lines += ["if program.stopping: raise Stopped"]
+        inputs = [
+            self._tokens(task, i, firing.offset, take) if take is not None else "a%d" % i
+            for i, take in enumerate(firing.takes)
+        ]
+        waits = self._waits(firing)
+        lines += waits
+        if waits or not self._timed:
+            lines += ["t = clock()"]
+        if self._alone and self._starters and position == self._starters[0]:
+            lines += ["begin = %s" % ("release" if self._paced and task.is_source else "t")]
+        elif not self._alone and position in self._starters and not task.live:
+            release = "release" if self._paced and task.is_source else "t"
+            lines += ["app.started(n - %d, %s)" % (firing.entry.stage, release)]
+        if self._recorded:
+            lines += ["i%d = %s" % (i, text) for i, text in enumerate(inputs)]
+            inputs = ["i%d" % i for i in range(len(inputs))]
+        lines += self._call(firing, "call%d_%d(%s)" % (j, firing.phase, ", ".join(inputs)))
+        if self._recorded:
+            outputs = [_name((position, i, 0)) for i in range(len(task.outputs))]
+            given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
+            lines += ["program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given]
+        lines += self._hand_on(firing)
+        if position in self._enders:
+            if self._alone:
+                lines += ["late(t - begin)"] if position == self._enders[-1] else []
+            else:
+                lines += ["app.ended(n - %d, t)" % firing.entry.stage]
+        return lines
+
+    def _waits(self, firing: _Firing) -> List[str]:
+        """For its release, for tokens and for room: what may take long, and may find that the stream has ended."""
+        task, lines = firing.task, []
+        if task.is_source and self._paced and not task.live:
+            number = self._number[task]
+            lines += ["release = program.wait_for_release(worker, task%d, f%d + %d)" % (number, number, firing.offset)]
+        for i, (port, channel) in enumerate(zip(task.inputs, task.feeders)):
+            if channel in self._remote:
+                asked = (i, self._remote[channel], port.rate(firing.offset), port.stacked)
+                lines += ["a%d = acquire%d(%d, %s, worker)" % asked]
+        for port, channels in zip(task.outputs, task.readers):
+            for channel in channels:
+                if channel in self._remote:
+                    lines += ["claim%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))]
+        return ["line[0] = 0", "worker.at(n - %d)" % firing.entry.stage, *lines] if lines else []
+
+    def _call(self, firing: _Firing, call: str) -> List[str]:
+        """The call of the task's code, with what it returns checked and made read-only, and its time."""
+        task, j, offset = firing.task, self._number[firing.task], firing.offset
+        outputs = [_name((firing.position, i, 0)) for i in range(len(task.outputs))]
+        lines = ["line[1] = f%d + %d; line[2] = t; line[0] = %d" % (j, offset, task.number)]
+        accept = "accept%d(%s, f%d + %d)" % (j, "%s", j, offset)
+        if task.live:
+            lines += ["spent = cpu()"]
+        if not outputs:
+            lines += [call]
+        else:
+            given = outputs if len(outputs) == 1 else ["r"]
+            good = " and ".join(self._good(task, j, i, offset, x) for i, x in enumerate(outputs))
+            lines += ["%s = %s" % (given[0], call)]
+            if len(outputs) > 1:
+                nothing = ", ".join(["None"] * len(outputs))
+                lines += [
+                    "%s = r if type(r) is tuple and len(r) == %d else (%s)"
+                    % (", ".join(outputs), len(outputs), nothing)
+                ]
+            lines += ["if %s:" % good]
+            for x in outputs:
+                lines += ["    if %s.base is None: %s.setflags(False)" % (x, x), "    else: freeze(%s)" % x]
+            lines += ["else: %s, = %s" % (", ".join(outputs), accept % given[0])]
+            lines += ["r = None"] if len(outputs) > 1 else []
+        if task.live:
+            lines += [
+                "e = clock(); d = cpu() - spent",
+                "app.started(n - %d, task%d.arrival(e))" % (firing.entry.stage, j),
+            ]
+        else:
+            lines += ["e = clock(); d = e - t"]
+        lines += ["b%d += d; q%d += d * d" % (j, j), "if d > m%d: m%d = d" % (j, j), "t = e"]
+        self._timed = True
+        return lines
+
+    def _good(self, task: Task, j: int, i: int, offset: int, x: str) -> str:
+        shape = task.outputs[i].block_shape(offset)
+        return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (x, x, j, i, x, shape)
+
+    def _hand_on(self, firing: _Firing) -> List[str]:
+        """Tokens and room for other workers, and what nobody needs any more."""
+        task, lines = firing.task, []
+        for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
+            for channel in channels:
+                if channel in self._remote:
+                    name = _name((firing.position, i, 0))
+                    given = (self._remote[channel], name, port.rate(firing.offset), port.stacked)
+                    lines += ["commit%d(%s, %d, %s)" % given]
+        for i, (port, feeder) in enumerate(zip(task.inputs, task.feeders)):
+            if feeder in self._remote:
+                lines += ["a%d = None; release%d(%d)" % (i, self._remote[feeder], port.rate(firing.offset))]
+        gone = [name for name, position in self._last.items() if position == firing.position]
+        return lines + (["%s = None" % " = ".join(gone)] if gone else [])
+
+    def _tokens(self, task: Task, i: int, offset: int, take: List[Segment]) -> str:
+        """What a firing gets through one input that is fed in this worker."""
+        if not task.inputs[i].stacked:
+            ((block, start, _, single),) = take
+            return _name(block) if single else "%s[%d, ...]" % (_name(block), start)
+        if not take:
+            return "empty%d" % self._local[task.feeders[i]]  # type: ignore[index]
+        pieces = [
+            "%s[None]" % _name(block) if single else self._slice(block, start, count)
+            for block, start, count, single in take
+        ]
+        return pieces[0] if len(pieces) == 1 else "join((%s))" % ", ".join(pieces)
+
+    def _slice(self, block: Block, start: int, count: int) -> str:
+        position, output, _ = block
+        firing = self._plan.firings[position]
+        whole = (start, count) == (0, firing.task.outputs[output].rate(firing.offset))
+        return _name(block) if whole else "%s[%d:%d]" % (_name(block), start, start + count)
+
+
+def _join(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    joined = np.concatenate(pieces)
+    joined.setflags(write=False)
+    return joined
+
+
+def _acceptance(task: Task) -> Callable[[Any, int], List[np.ndarray]]:
+    """What a firing returned, as one read-only array for each output. Raises TaskError."""
+    outputs = task.outputs
+
+    def accept(result: Any, firing: int) -> List[np.ndarray]:
+        found = [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
+        for array in found:
+            freeze(array)
+        return found
+
+    return accept
