@@ -17,18 +17,18 @@ from .evaluate import UNITS
 #: The words that start an item of a block, for "did you mean".
 ITEMS = {
     "TASK": (
-        "in", "out", "rate", "state", "stateless", "wcet", "on", "python", "cuda", "scratch", "reference", "tolerance",
-        "grid", "block", "shared",
+        "in", "out", "rate", "state", "stateless", "live", "wcet", "on", "python", "cuda", "scratch", "reference",
+        "tolerance", "grid", "block", "shared",
     ),
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
     "GRAPH": ("in", "out", "delay"),
-    "APP": ("period", "deadline", "priority", "delay"),
+    "APP": ("period", "deadline", "priority", "delay", "every", "latest", "drop"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
     "MAPPING": (
         "until", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph", "fallback",
     ),
 }  # fmt: skip
-_TIMED = ("PERIOD", "DEADLINE", "WCET")
+_TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY")
 _DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "CONST", "TYPE")
 
 

@@ -163,6 +163,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def stateless(self, meta: Any, token: Token) -> s.StatelessDecl:
         return s.StatelessDecl(self.token_span(token))
 
+    def live(self, meta: Any, token: Token) -> s.LiveDecl:
+        return s.LiveDecl(self.token_span(token))
+
+    def on_error(self, meta: Any, event: Token, policy: Token) -> s.OnErrorDecl:
+        return s.OnErrorDecl(self._word(event), self._word(policy), self._span(meta))
+
     def wcet(self, meta: Any, amount: Any, unit: Token) -> s.WcetDecl:
         return s.WcetDecl(amount, self._word(unit), self._span(meta))
 
@@ -210,11 +216,22 @@ class TreeBuilder(Transformer[Token, Any]):
     def args(self, meta: Any, *args: s.Arg | None) -> tuple[s.Arg, ...]:
         return _flat(args)
 
-    def instance(self, meta: Any, element: s.Element, of: Token, args: Any) -> s.InstanceDecl:
-        return s.InstanceDecl(element, self._word(of), args or (), self._doc(meta), self._span(meta))
+    def every(self, meta: Any, amount: s.Expr, unit: Token) -> s.Quantity:
+        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
 
-    def endpoint(self, meta: Any, element: s.Element, port: s.Word | None) -> s.Endpoint:
-        return s.Endpoint(element, port, self._span(meta))
+    def latest(self, meta: Any) -> s.Lossy:
+        return s.Lossy(None, None, self._span(meta))
+
+    def drop(self, meta: Any, what: Token, keep: s.Expr) -> s.Lossy:
+        return s.Lossy(self._word(what), keep, self._span(meta))
+
+    def instance(
+        self, meta: Any, element: s.Element, of: Token, args: Any, every: s.Quantity | None, lossy: s.Lossy | None
+    ) -> s.InstanceDecl:
+        return s.InstanceDecl(element, self._word(of), args or (), every, lossy, self._doc(meta), self._span(meta))
+
+    def endpoint(self, meta: Any, element: s.Element, *inner: s.Element) -> s.Endpoint:
+        return s.Endpoint(element, inner, self._span(meta))
 
     def delay(self, meta: Any, count: s.Expr, values: Any) -> s.Delay:
         listed = isinstance(values, tuple)
@@ -234,8 +251,13 @@ class TreeBuilder(Transformer[Token, Any]):
     def period(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
         return self._timing("period", meta, amount, unit)
 
-    def deadline(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
-        return self._timing("deadline", meta, amount, unit)
+    def deadline(
+        self, meta: Any, amount: s.Expr, unit: Token, source: Any, to: Token | None, sink: Any
+    ) -> s.Timing | s.PathDeadline:
+        timing = self._timing("deadline", meta, amount, unit)
+        if to is None:
+            return timing
+        return s.PathDeadline(timing.value, source, self._word(to), sink, timing.span)
 
     def priority(self, meta: Any, value: s.Expr) -> s.Setting:
         return s.Setting("priority", value, self._span(meta))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from ..model.application import FilePath, Implementation, Parameter, Port, StateField, Task
+from ..model.application import FilePath, Implementation, OnError, Parameter, Port, StateField, Task
 from ..model.diagnostic import Note, closest, did_you_mean, listed, one_of
 from ..model.platform import KINDS
 from . import syntax as s
@@ -151,6 +151,8 @@ class Components:
         variables: dict[str, s.StateDecl | s.ScratchDecl] = {}
         reference: s.ReferenceDecl | None = None
         stateless: s.StatelessDecl | None = None
+        live: s.LiveDecl | None = None
+        on_error: OnError = "stop"
         good = True
         wcet: s.WcetDecl | None = None
         lists: list[tuple[s.PortDecl, int]] = []
@@ -182,6 +184,10 @@ class Components:
                     reference = item
                 case s.StatelessDecl():
                     stateless = item
+                case s.LiveDecl():
+                    live = item
+                case s.OnErrorDecl():
+                    on_error = self._policy(item)
                 case s.WcetDecl():
                     if wcet is not None:
                         note = Note("the first one", wcet.span)
@@ -214,6 +220,9 @@ class Components:
         if stateless is not None and state:
             help_text = "remove one of the two"
             self._context.fault("F304", "a task with `state` is not `stateless`", stateless.span, help=help_text)
+        if live is not None and inputs:
+            help_text = "remove it: this task waits for its inputs, which come from inside"
+            self._context.fault("F217", "only a source waits for data from outside", live.span, help=help_text)
         self._kernel_memory(declaration, implementations, outputs, scratch)
         twin = None if reference is None else self._reference(reference, declaration, inputs, tuple(arguments))
         tolerance = None
@@ -239,8 +248,25 @@ class Components:
             tuple(scratch),
             twin,
             tolerance,
+            live=live is not None and not inputs,
+            on_error=on_error,
         )
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
+
+    def _policy(self, item: s.OnErrorDecl) -> OnError:
+        """What the task does when a firing raises."""
+        policies: dict[str, OnError] = {"stop": "stop", "skip": "skip", "restart": "restart"}
+        if item.event.text != "error":
+            help_text = 'write `on error skip`, or code such as `on cpu python "file.py:name"`'
+            self._context.fault(
+                "F217", f"`on {item.event.text}` is no event of a task", item.event.span, help=help_text
+            )
+        elif item.policy.text not in policies:
+            help_text = did_you_mean(item.policy.text, policies) or f"there is {one_of(policies)}"
+            self._context.fault(
+                "F217", f"`{item.policy.text}` is no policy for errors", item.policy.span, help=help_text
+            )
+        return policies.get(item.policy.text, "stop")
 
     def _kernel_memory(
         self,

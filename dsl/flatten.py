@@ -7,12 +7,13 @@ knots: an arrow into one goes on inside, so that in the end every channel joins 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 
-from ..model.application import Application, Channel, Port, Task
-from ..model.diagnostic import Note, listed
+from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
+from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
@@ -20,7 +21,7 @@ from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .template import Template
-from .wiring import Arrow, Edge, Key, PortView, Unit, Wiring
+from .wiring import Arrow, Edge, Key, LossyArrow, PortView, Unit, Wiring
 
 #: A text with more instances, an app with more phases or values of initial tokens in all, or graphs that stand deeper
 #: inside each other are a mistake in a number.
@@ -46,6 +47,11 @@ class Flattener:
         self._fed: dict[Key, Span] = {}
         self._excused: set[Key] = set()
         self._read: set[Key] = set()
+        self._units: dict[str, list[Unit]] = {}
+        #: What comes from other apps.
+        self.links: list[LossyArrow] = []
+        self._paths: list[s.PathDeadline] = []
+        self.name = ""
 
     # -- apps ------------------------------------------------------------------------------------------------------
     def app(self, declaration: s.AppDecl) -> Application:
@@ -60,19 +66,20 @@ class Flattener:
                     self._context.fault("F115", f"`{item.key}` is given twice", item.span, notes=[note])
                 places[item.key] = item.span
             if isinstance(item, s.Timing):
-                timing[item.key] = self._time(item)
+                timing[item.key] = self._time(item.key, item.value)
+            elif isinstance(item, s.PathDeadline):
+                self._paths.append(item)
             elif isinstance(item, s.Setting) and not isinstance(item.value, s.Word):
                 value = self._evaluate.integer(item.value, {}, "the priority", -(2**31))
                 priority = value if value is not None else 0
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
-        name = declaration.name.text
+        name = self.name = declaration.name.text
         if not blocks:
             self._context.fault(
                 "F215", f"app `{name}` is empty", declaration.name.span, help="add an instance: `name: Task`"
             )
-        self._block(blocks, {}, name, {}, ())
+        self._units = self._block(blocks, {}, name, {}, ())
         channels = tuple(self._channels())
-        self._unread()
         return Application(
             name,
             tuple(self._tasks),
@@ -82,18 +89,83 @@ class Flattener:
             priority,
             declaration.doc,
             declaration.name.span,
+            tuple(self._deadlines(channels)),
         )
+
+    def output(self, inner: Sequence[s.Element]) -> Key | None:
+        """The task and port that `instance`, or `instance.port`, of the app means as a place where data comes from."""
+        found = self._element(inner[0]) if inner else None
+        if found is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
+            return None
+        ports = list(found.outputs.values())
+        if len(inner) == 2:
+            ports = [v for n, v in found.outputs.items() if n == inner[1].name.text]
+        if len(ports) != 1:
+            return None
+        key = ports[0].key
+        while before := next((e.source for e in self._edges if e.destination == key), None):  # out of graphs
+            key = before
+        return key
+
+    def reads(self, key: Key) -> None:
+        """Another app reads that output."""
+        self._read.add(key)
+
+    def _element(self, element: s.Element) -> Unit | None:
+        units = self._units.get(element.name.text, [])
+        if element.index is None:
+            return units[0] if len(units) == 1 else None
+        index = self._evaluate.integer(element.index, {}, "an index", 0)
+        return units[index] if index is not None and index < len(units) else None
+
+    def _deadlines(self, channels: tuple[Channel, ...]) -> Iterator[PathDeadline]:
+        """Deadlines of paths, between tasks that are there and that a way joins."""
+        for item in self._paths:
+            if item.to.text != "to":
+                help_text = "write `deadline 40 ms from SOURCE to TASK`"
+                self._context.fault("F001", f"`{item.to.text}` does not fit here", item.to.span, help=help_text)
+                continue
+            value = self._time("deadline", item.value)
+            ends = [self._end(path, last) for path, last in ((item.source, False), (item.sink, True))]
+            if ends[0] is None or ends[1] is None or value is None:
+                continue
+            source, sink = ends[0], ends[1]
+            if source.inputs:
+                help_text = "a deadline counts from the release of a source"
+                message = f"`{source.name.partition('.')[2]}` is no source"
+                self._context.fault("F219", message, _span_of(item.source), help=help_text)
+            elif sink.name not in _behind(source.name, channels):
+                message = f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
+                self._context.fault("F219", message, item.span, help="name a task that gets its data")
+            else:
+                yield PathDeadline(source.name, sink.name, value, item.span)
+
+    def _end(self, path: tuple[s.Element, ...], last: bool) -> Task | None:
+        """The task that an end of a path means; of a network with `pre` and `post`, the outermost."""
+        name = f"{self.name}.{_written(path)}"
+        found = {t.name: t for t in self._tasks}
+        for full in (f"{name}.post" if last else f"{name}.pre", name):
+            if full in found:
+                return found[full]
+        if not any(unit.broken for units in self._units.values() for unit in units):
+            short = [t.partition(".")[2] for t in found]
+            help_text = did_you_mean(_written(path), short) or f"there is {one_of(short)}"
+            if path[0].name.text in self._context.names:
+                help_text = "a path stays inside its app"
+            message = f"there is no task `{_written(path)}` in `{self.name}`"
+            self._context.fault("F219", message, _span_of(path), help=help_text)
+        return None
 
     def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
         """Check a graph that no app uses: its faults go to the context, nothing is kept."""
         name = declaration.name
-        item = s.InstanceDecl(s.Element(name, None, name.span), name, (), "", name.span)
+        item = s.InstanceDecl(s.Element(name, None, name.span), name, (), None, None, "", name.span)
         self._graph(declaration, arguments, name.text, item, ())
 
-    def _time(self, item: s.Timing) -> Fraction | None:
-        value = self._evaluate.quantity(item.value.amount, item.value.unit, "time", f"a {item.key}", {})
+    def _time(self, what: str, given: s.Quantity, scope: Scope | None = None) -> Fraction | None:
+        value = self._evaluate.quantity(given.amount, given.unit, "time", f"a {what}", scope or {})
         if value == 0:
-            self._context.fault("F105", f"a {item.key} of 0", item.value.span, label="must be longer")
+            self._context.fault("F105", f"a {what} of 0", given.span, label="must be longer")
             return None
         return value
 
@@ -105,8 +177,11 @@ class Flattener:
         prefix: str,
         own: dict[str, PortView],
         open_graphs: tuple[str, ...],
-    ) -> None:
-        """Instantiate everything of a block and connect it. `own` are the ports of the graph the block belongs to."""
+    ) -> dict[str, list[Unit]]:
+        """Instantiate everything of a block and connect it; its units.
+
+        `own` are the ports of the graph the block belongs to.
+        """
         units: dict[str, list[Unit]] = {}
         arrays: set[str] = set()
         places: dict[str, Span] = {name: view.span for name, view in own.items()}
@@ -127,7 +202,18 @@ class Flattener:
                 if item.element.index is not None:
                     arrays.add(name)
         self._skipped = set()
-        arrows = [a for item in items if isinstance(item, s.Chain) for a in self._arrows(item, scope)]
+        arrows = []
+        for item in items:
+            if isinstance(item, s.Chain):
+                for arrow in self._arrows(item, scope):
+                    if isinstance(arrow, Arrow):
+                        arrows.append(arrow)
+                    elif open_graphs:
+                        help_text = "give the graph an input, and write this arrow in the app"
+                        self._context.fault("F219", "a graph joins no apps", arrow.span, help=help_text)
+                        self._skipped.add(arrow.destination.element.name.text)
+                    else:
+                        arrows.append(self._link(arrow, scope, units))
         skipped = [u for name in self._skipped for u in units.get(name, ())]
         self._excused.update(v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values()))
         Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
@@ -135,6 +221,33 @@ class Flattener:
         )
         for unit in (u for group in units.values() for u in group):
             self._never_fed(unit)
+        return units
+
+    def _link(self, arrow: LossyArrow, scope: Scope, units: dict[str, list[Unit]]) -> Arrow:
+        """A source stands for what another app puts on the arrow; the arrow that leads on from there."""
+        span, lossy = arrow.span, arrow.lossy
+        keep = self._keep(lossy, scope) or 1
+        where = "_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner))
+        taken = {t.name for t in self._tasks}
+        name = next(n for i in count(1) if (n := f"{self.name}.from_{where}{i if i > 1 else ''}") not in taken)
+        port = Port("out", "out", None, (1,), False, span)
+        link = Link(name, keep, lossy.what is None, False)
+        live = not link.latest
+        self._tasks.append(Task(name, "link", (), (port,), (), (), (), False, (), None, "", span, live=live, link=link))
+        hidden = s.Word(f" {name}", span)  # no instance is called like that
+        units[hidden.text] = [Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})]
+        self.links.append(replace(arrow, task=name))
+        return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, 0, (), span)
+
+    def _keep(self, lossy: s.Lossy, scope: Scope) -> int | None:
+        """How many tokens are kept; faults go to the context."""
+        if lossy.what is None or lossy.keep is None:
+            return 1
+        if lossy.what.text != "oldest":
+            help_text = "write `drop oldest 1`, or `latest`"
+            self._context.fault("F001", f"`drop {lossy.what.text}` means nothing", lossy.what.span, help=help_text)
+            return None
+        return self._evaluate.integer(lossy.keep, scope, "the number of tokens that are kept", 1)
 
     def _never_fed(self, unit: Unit) -> None:
         if unit.broken:
@@ -148,7 +261,8 @@ class Flattener:
             help_text = f"add `... -> {short.rpartition('.')[2]}.{missing[0]}`"
             self._context.fault("F202", f"{what} never fed", unit.span, notes=notes, help=help_text)
 
-    def _unread(self) -> None:
+    def unread(self) -> None:
+        """Outputs that nobody reads are worth a warning."""
         for task in self._tasks:
             for port in task.outputs:
                 if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
@@ -203,9 +317,31 @@ class Flattener:
         note = Note(f"with the arguments of `{name}`", item.span) if arguments else None
         with self._context.within(note):
             if isinstance(declaration, s.GraphDecl):
+                if item.every is not None or item.lossy is not None:
+                    help_text = "say it of a source inside"
+                    self._context.fault("F217", "a graph is no task", item.of.span, help=help_text)
                 return self._graph(declaration, arguments, name, item, open_graphs) or broken
             template = self._components.template(declaration, arguments)
+        if template is not None and (item.every is not None or item.lossy is not None):
+            template = self._released(template, item, scope)
         return broken if template is None else self._stamp(template, name, item)
+
+    def _released(self, template: Template, item: s.InstanceDecl, scope: Scope) -> Template:
+        """What an instance says of when its task fires."""
+        (first, *others) = template.tasks
+        if item.lossy is not None and (others or first.inputs):
+            help_text = "say it of the source that its data comes from"
+            self._context.fault("F217", "only a source can drop its data", item.lossy.span, help=help_text)
+            return template
+        if item.every is not None and others:
+            help_text = "say it of the source that its data comes from"
+            self._context.fault("F217", "these are several tasks", item.every.span, help=help_text)
+            return template
+        every = None if item.every is None else self._time("time between two firings", item.every, scope)
+        keep = None if item.lossy is None else self._keep(item.lossy, scope)
+        return replace(
+            template, tasks=(replace(first, every_ns=every, keep=keep, live=first.live or keep is not None),)
+        )
 
     def _stamp(self, template: Template, name: str, item: s.InstanceDecl) -> Unit:
         def full(relative: str) -> str:
@@ -275,9 +411,10 @@ class Flattener:
         return unit
 
     # -- chains ----------------------------------------------------------------------------------------------------
-    def _arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow]:
+    def _arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow | LossyArrow]:
         current: s.Endpoint | None = None
         delay, values, pending = 0, tuple[Fraction, ...](), None
+        lossy: s.Lossy | None = None
         for i, hop in enumerate(chain.hops):
             if isinstance(hop, s.Delay):
                 count, given = self._delay(hop, scope)
@@ -288,8 +425,17 @@ class Flattener:
                 delay += count
                 pending = hop
                 continue
+            if isinstance(hop, s.Lossy):
+                lossy = hop
+                if i + 1 == len(chain.hops) or not isinstance(chain.hops[i + 1], s.Targets) or pending is not None:
+                    help_text = "write `App.task -> latest -> task`, without a delay"
+                    self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
+                    return
+                continue
             for endpoint in hop.endpoints:
-                if current is not None:
+                if current is not None and lossy is not None:
+                    yield LossyArrow(current, endpoint, lossy, current.span.to(endpoint.span))
+                elif current is not None:
                     yield Arrow(current, endpoint, delay, values, current.span.to(endpoint.span))
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
@@ -297,7 +443,7 @@ class Flattener:
                 rest = (e for later in chain.hops[i:] if isinstance(later, s.Targets) for e in later.endpoints)
                 self._skipped.update(e.element.name.text for e in rest)
                 return
-            current, delay, values, pending = hop.endpoints[0], 0, (), None
+            current, delay, values, pending, lossy = hop.endpoints[0], 0, (), None, None
         if pending is not None:
             self._context.fault("F210", "this delay leads nowhere", pending.span, help="add `-> instance` after it")
 
@@ -373,3 +519,27 @@ def _fits(value: Fraction, dtype: str) -> bool:
     signed, bits = dtype.startswith("int"), int(dtype.lstrip("uint"))
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     return value.denominator == 1 and low <= value <= high
+
+
+def _written(path: Sequence[s.Element]) -> str:
+    """A path as it was written, with plain numbers as indices."""
+    index = [f"[{e.index.value}]" if isinstance(e.index, s.Number) else "" for e in path]
+    return ".".join(e.name.text + i for e, i in zip(path, index, strict=True))
+
+
+def _span_of(path: Sequence[s.Element]) -> Span:
+    return path[0].span.to(path[-1].span)
+
+
+def _behind(task: str, channels: tuple[Channel, ...]) -> set[str]:
+    """All that its tokens can reach."""
+    following: dict[str, set[str]] = defaultdict(set)
+    for channel in channels:
+        following[channel.source].add(channel.destination)
+    found: set[str] = set()
+    waiting = [task]
+    while waiting:
+        for name in following[waiting.pop()] - found:
+            found.add(name)
+            waiting.append(name)
+    return found

@@ -36,6 +36,7 @@ _BEFORE_SIGN = (
     "PERIOD",
     "DEADLINE",
     "PRIORITY",
+    "EVERY",
 )
 
 

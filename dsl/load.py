@@ -23,6 +23,7 @@ from .components import Components
 from .context import Context, kind_word
 from .evaluate import Evaluator
 from .flatten import DEEPEST, Flattener
+from .links import joined
 from .modules import clashes
 from .parse import Parser
 from .platforms import pins
@@ -123,9 +124,11 @@ def _elaborate(
     specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
 ) -> list[Application]:
     apps: list[Application] = []
+    flatteners: list[Flattener] = []
     for declaration in (d for spec in specifications for d in spec.declarations):
         with _nested(declaration, context):
-            _elaborate_one(declaration, apps, context, evaluator, components)
+            _elaborate_one(declaration, apps, flatteners, context, evaluator, components)
+    apps = joined(apps, flatteners, context)
     for declaration in (d for spec in specifications for d in spec.declarations):
         if not isinstance(declaration, s.GraphDecl) or declaration.name.text in context.used_graphs:
             continue
@@ -147,7 +150,12 @@ def _nested(declaration: s.Declaration, context: Context) -> Iterator[None]:
 
 
 def _elaborate_one(
-    declaration: s.Declaration, apps: list[Application], context: Context, evaluator: Evaluator, components: Components
+    declaration: s.Declaration,
+    apps: list[Application],
+    flatteners: list[Flattener],
+    context: Context,
+    evaluator: Evaluator,
+    components: Components,
 ) -> None:
     match declaration:
         case s.ConstDecl():
@@ -165,7 +173,9 @@ def _elaborate_one(
         case s.GraphDecl():
             components.check_params(declaration.params)
         case s.AppDecl():
-            apps.append(Flattener(context, evaluator, components).app(declaration))
+            flattener = Flattener(context, evaluator, components)
+            apps.append(flattener.app(declaration))
+            flatteners.append(flattener)
         case _:
             pass
 

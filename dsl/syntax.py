@@ -168,6 +168,22 @@ class StatelessDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveDecl:
+    """`live`: a source that waits for data from outside."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OnErrorDecl:
+    """`on error POLICY`; `event` is the word `error`."""
+
+    event: Word
+    policy: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class WcetDecl:
     amount: Expr | Phases
     unit: Word
@@ -179,7 +195,16 @@ class TaskDecl:
     name: Word
     params: tuple[Param, ...]
     items: tuple[
-        PortDecl | ImplementationDecl | ReferenceDecl | StateDecl | ScratchDecl | StatelessDecl | WcetDecl, ...
+        PortDecl
+        | ImplementationDecl
+        | ReferenceDecl
+        | StateDecl
+        | ScratchDecl
+        | StatelessDecl
+        | LiveDecl
+        | OnErrorDecl
+        | WcetDecl,
+        ...,
     ]
     doc: str
     span: Span
@@ -241,19 +266,37 @@ class Arg:
 
 
 @dataclass(frozen=True, slots=True)
+class Lossy:
+    """`latest`, or `drop oldest N`: what keeps the newest tokens only. `what` is None, or the word behind `drop`."""
+
+    what: Word | None
+    keep: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceDecl:
     element: Element
     of: Word
     args: tuple[Arg, ...]
+    every: Quantity | None
+    lossy: Lossy | None
     doc: str
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
+    """`instance`, `instance.port`, or, in another app, `App.instance.port`: `inner` stands behind the element."""
+
     element: Element
-    port: Word | None
+    inner: tuple[Element, ...]
     span: Span
+
+    @property
+    def port(self) -> Word | None:
+        """The port, where there is one."""
+        return self.inner[0].name if self.inner else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +316,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    hops: tuple[Targets | Delay, ...]
+    hops: tuple[Targets | Delay | Lossy, ...]
     span: Span
 
 
@@ -283,6 +326,17 @@ class Timing:
 
     key: str
     value: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PathDeadline:
+    """`deadline 40 ms from cam to log`; `to` is that word."""
+
+    value: Quantity
+    source: tuple[Element, ...]
+    to: Word
+    sink: tuple[Element, ...]
     span: Span
 
 
@@ -298,7 +352,7 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | Setting | InstanceDecl | Chain, ...]
+    items: tuple[Timing | PathDeadline | Setting | InstanceDecl | Chain, ...]
     doc: str
     span: Span
 

@@ -57,6 +57,17 @@ class Arrow:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class LossyArrow:
+    """An arrow from another app; `task` is the source that stands for it in this one."""
+
+    source: s.Endpoint
+    destination: s.Endpoint
+    lossy: s.Lossy
+    span: Span
+    task: str = ""
+
+
 @dataclass(slots=True)
 class Wiring:
     """Chooses ports for the arrows of one block and checks them."""
@@ -174,6 +185,10 @@ class Wiring:
 
     def _resolve(self, endpoint: s.Endpoint, excused: set[Key]) -> list[Unit] | list[PortView] | None:
         name = endpoint.element.name.text
+        if len(endpoint.inner) > 1 or (endpoint.inner and endpoint.inner[0].index is not None):
+            message = f"`{_written(endpoint)}` is no port"
+            self.context.fault("F207", message, endpoint.span, help="write `instance`, or `instance.port`")
+            return None
         if name in self.own and endpoint.element.index is None:
             if endpoint.port is not None:
                 self.context.fault("F207", f"`{name}` is a port of the graph and has no ports", endpoint.port.span)
@@ -185,7 +200,9 @@ class Wiring:
                 meant = closest(name, [*self.units, *self.own])
                 self._meant(meant, excused)
                 help_text = f"did you mean `{meant}`?" if meant else ""
-                if not help_text and name in self.context.names:
+                if not help_text and isinstance(self.context.names.get(name), s.AppDecl):
+                    help_text = "between apps only the newest tokens are kept: `App.task -> latest -> task`"
+                elif not help_text and name in self.context.names:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
                 label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
                 self.context.fault(
@@ -268,7 +285,7 @@ def _short(key: Key) -> str:
 
 
 def _written(endpoint: s.Endpoint) -> str:
-    return endpoint.element.name.text + (f".{endpoint.port.text}" if endpoint.port is not None else "")
+    return ".".join(e.name.text for e in (endpoint.element, *endpoint.inner))
 
 
 def _end_of_chain(way: s.Direction) -> str:

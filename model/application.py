@@ -24,6 +24,8 @@ class FilePath:
 
 
 Parameter = Value | FilePath
+#: What happens when a firing raises: everything stops, its frame is skipped, or the task begins anew with the next one.
+OnError = Literal["stop", "skip", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,20 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """One end of a place between two apps that keeps the newest tokens; both ends have its `name`.
+
+    `keep` tokens are kept. `latest`: who reads looks at the newest one, as often as it likes, zero before the first;
+    else it takes each token once, and waits for the next.
+    """
+
+    name: str
+    keep: int
+    latest: bool
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
@@ -169,6 +185,10 @@ class Task:
     inference. Tasks without implementation and ports without type are legal (abstract graphs). `scratch` is memory that
     the kernels of one firing share; `reference` does the same on a CPU, up to `tolerance` (absolute, and relative for
     floating point), where the task itself runs elsewhere.
+
+    A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
+    rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
+    two of its firings in the mean. `link` is set for an end of a link to another app.
     """
 
     name: str
@@ -186,6 +206,11 @@ class Task:
     scratch: tuple[StateField, ...] = ()
     reference: Implementation | None = None
     tolerance: Fraction | None = None
+    live: bool = False
+    keep: int | None = None
+    every_ns: Fraction | None = None
+    on_error: OnError = "stop"
+    link: Link | None = None
 
     @property
     def phases(self) -> int:
@@ -237,6 +262,16 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
+class PathDeadline:
+    """From the release of the newest data of `source` that a firing of `sink` depends on, to the end of that firing."""
+
+    source: str
+    sink: str
+    deadline_ns: Fraction
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
 
@@ -251,6 +286,7 @@ class Application:
     priority: int
     doc: str
     span: Span
+    paths: tuple[PathDeadline, ...] = ()
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""
