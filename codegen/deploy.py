@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import NoRound, Step, batches, schedule
 from ..model.application import CUT, Application, Channel, Port, Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
+    DeployedPath,
     DeployedPort,
     DeployedTask,
     DeployedWorker,
@@ -27,6 +29,9 @@ from ..model.system import System
 from .kinds import Helpers, Site, kind_of
 from .kinds.c import parameter_type
 from .sources import Plan, Sources
+
+#: Paths without a deadline whose latencies a program measures, in each app.
+MOST_PATHS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
             if (task.definition, "") in seen:
                 continue
             seen.add((task.definition, ""))
-            if task.network is None and not task.implementations:
+            if task.network is None and not task.implementations and not task.built_in:
                 help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
                 faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, help=help_text))
             faults += _unlaunched(task)
@@ -116,7 +121,8 @@ def deploy(
         """A task where its placement says."""
         site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, batch)
         ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
-        return DeployedTask(task.name, task.doc, kind_of(task, site).make(task, site), *ports, firings)
+        code = kind_of(task, site).make(task, site)
+        return DeployedTask(task.name, task.doc, code, *ports, firings, task.live, task.keep, task.on_error)
 
     apps = []
     for app in system.apps:
@@ -125,26 +131,47 @@ def deploy(
         channels = tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port,
-                max(capacities[c.name], _asked_for(app, c, placement, repetition[app.name])), c.delay,
+                _capacity(app, c, capacities[c.name], placement, repetition[app.name]), c.delay,
                 tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
             )
             for c in app.channels
         )  # fmt: skip
+        own_deadline = app.deadline_ns or (None if app.paths else app.period_ns)
         apps.append(
             DeployedApp(
                 app.name,
                 app.doc,
                 _exact(app.period_ns),
-                _exact(app.deadline_ns or app.period_ns),
+                _exact(own_deadline),
                 app.priority,
                 tasks,
                 channels,
+                tuple(
+                    DeployedPath(source, sink, offsets, _exact(due))
+                    for source, sink, offsets, due in paths(app, repetition[app.name], MOST_PATHS)
+                ),
             )
         )
     deployment = Deployment(
         system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders, platform.tensorrt
     )
     return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
+
+
+def _capacity(
+    app: Application,
+    channel: Channel,
+    needed: int,
+    placement: MappingABC[str, Placement],
+    repetition: MappingABC[str, int],
+) -> int:
+    """What the orders need, or what `buffers` of the tasks at its ends ask for, in tokens.
+
+    A live source has room for one firing more, as between processors: it is to be there when its data comes.
+    """
+    source = app.task(channel.source)
+    needed += max(source.port(channel.source_port).rates) if source.live else 0
+    return max(needed, _asked_for(app, channel, placement, repetition))
 
 
 def _asked_for(
@@ -170,14 +197,17 @@ def _orders(
     """One worker per processor under static order; one per app and processor under the other schedulers.
 
     Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
-    get workers of their own on static-order processors as well.
+    get workers of their own on static-order processors as well; so does one that waits for its data, where others
+    would wait with it.
     """
     alone = {a.name: schedule([a], repetition, placement, firing_ns) for a in system.apps}
     capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
     joint = None
-    if len({a.period_ns is None for a in system.apps}) == 1:
+    waiting = [a for a in system.apps if any(t.live for t in a.tasks)]
+    together = [a for a in system.apps if a not in waiting]
+    if len({a.period_ns is None for a in together}) == 1:
         with contextlib.suppress(NoRound):
-            joint = schedule(system.apps, repetition, placement, firing_ns)
+            joint = schedule(together, repetition, placement, firing_ns)
     ranks = sorted({a.priority for a in system.apps})
     workers = []
     lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
@@ -187,10 +217,10 @@ def _orders(
         apart = scheduler != "static_order"
         orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
         for lane in (processor, *(x for x in lanes if x.partition("#")[0] == processor)):
-            if joint is not None and not apart:
+            shared = joint is not None and not apart
+            if joint is not None and shared:
                 orders.append((joint.orders.get(lane, ()), None))
-                continue
-            for app in system.apps:
+            for app in waiting if shared else system.apps:
                 fixed = (position, 1 + ranks.index(app.priority)) if fixed_priority else None
                 orders.append((alone[app.name].orders.get(lane, ()), fixed))
         for steps, priority in orders:
@@ -204,18 +234,21 @@ def _stream(lane: str) -> int:
 
 
 def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
-    """Sources of a pipelined periodic app wait for their release in a worker of their own.
+    """Sources that wait do so in workers of their own: live ones each, and those of a pipelined periodic app.
 
-    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. Two
+    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. Several
     workers follow a finer projection of the same sequence, so that they cannot deadlock either.
     """
     paced = {a.name for a in system.apps if a.period_ns is not None}
-    sources = {t.name for a in system.apps for t in a.tasks if not t.inputs}
-    waiting = tuple(s for s in steps if s.task in sources and s.app in paced)
+    sources = {t.name: t for a in system.apps for t in a.tasks if not t.inputs}
+    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
+    waiting = tuple(s for s in steps if s.task in sources and s.task not in live and s.app in paced)
     lagging = {s.app for s in steps if s.stage}
     if not any(s.app in lagging for s in waiting):
-        return [steps] if steps else []
-    return [waiting, tuple(s for s in steps if s not in waiting)]
+        waiting = ()
+    rest = tuple(s for s in steps if s.task not in live and s not in waiting)
+    parts = [*(tuple(s for s in steps if s.task == name) for name in live), waiting, rest]
+    return [part for part in parts if part]
 
 
 def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
 RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
-    *(kind.words for kind in KINDS)
+    {"Dropping"}, *(kind.words for kind in KINDS)
 )
 
 
@@ -144,7 +145,10 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
-    return sorted({"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment))))
+    words = {"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment)))
+    if any(t.keep is not None for a in deployment.apps for t in a.tasks):
+        words.add("Dropping")
+    return sorted(words)
 
 
 def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) -> dict[str, Any]:
@@ -169,6 +173,15 @@ def _app(app: DeployedApp, app_ids: dict[str, str], task_ids: dict[str, str]) ->
         "cuts": _cuts(app, task_ids),
         "tasks": [_task(t, task_ids) for t in app.tasks],
         "channels": channels,
+        "paths": [
+            {
+                "source": task_ids[path.source],
+                "sink": task_ids[path.sink],
+                "newest": _offsets(path.newest),
+                "deadline": path.deadline_ns,
+            }
+            for path in app.paths
+        ],
     }
 
 
@@ -186,11 +199,14 @@ def _ms(ns: str) -> str:
 
 
 def _task(task: DeployedTask, task_ids: dict[str, str]) -> dict[str, Any]:
+    code = cast(Code, task.code).text(task_ids)
     return {
         "name": task.name,
         "doc": task.doc,
         "id": task_ids[task.name],
-        "code": cast(Code, task.code).text(task_ids),
+        "code": code if task.keep is None else f"Dropping(p, {code}, keep={task.keep})",
+        "live": task.live,
+        "on_error": task.on_error,
         "inputs": [_port(p) for p in task.inputs],
         "outputs": [_port(p) for p in task.outputs],
     }
@@ -233,6 +249,15 @@ def _rates(rates: tuple[int, ...]) -> str:
     if len(rates) > 8 and len(parts) < len(rates) // 2:
         return " + ".join(f"({rate},) * {count}" for rate, count in parts)
     return literal(rates)
+
+
+def _offsets(numbers: tuple[int, ...]) -> str:
+    """Long lists that go up in equal steps are written as ranges."""
+    steps = {b - a for a, b in pairwise(numbers)}
+    if len(numbers) > 8 and len(steps) == 1 and 0 not in steps:
+        (step,) = steps
+        return f"range({numbers[0]}, {numbers[-1] + step}{f', {step}' if step != 1 else ''})"
+    return literal(list(numbers))
 
 
 def _worker(worker: DeployedWorker, task_ids: dict[str, str]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Flattener:
                 help_text = "a deadline counts from the release of a source"
                 message = f"`{source.name.partition('.')[2]}` is no source"
                 self._context.fault("F219", message, _span_of(item.source), help=help_text)
-            elif sink.name not in _behind(source.name, channels):
+            elif sink.name not in reached(source.name, channels):
                 message = f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
                 self._context.fault("F219", message, item.span, help="name a task that gets its data")
             else:
@@ -531,7 +531,7 @@ def _span_of(path: Sequence[s.Element]) -> Span:
     return path[0].span.to(path[-1].span)
 
 
-def _behind(task: str, channels: tuple[Channel, ...]) -> set[str]:
+def reached(task: str, channels: tuple[Channel, ...]) -> set[str]:
     """All that its tokens can reach."""
     following: dict[str, set[str]] = defaultdict(set)
     for channel in channels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 
 from ..analysis.dataflow.repetition import repetition
 from ..model.application import Application, Channel, Link, Port, Task
@@ -12,7 +13,7 @@ from ..model.diagnostic import Note
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
-from .flatten import Flattener
+from .flatten import Flattener, reached
 from .wiring import LossyArrow
 
 
@@ -25,7 +26,26 @@ def joined(apps: Sequence[Application], flatteners: Sequence[Flattener], context
             _join(arrow, made, flattener.name, known, context)
     for flattener in flatteners:
         flattener.unread()
+    for app in made.values():
+        _may_skip(app, context)
     return [_paced(app, context) for app in made.values()]
+
+
+def _may_skip(app: Application, context: Context) -> None:
+    """What a frame lacks may not come back for ever through a cycle."""
+    behind: dict[str, set[str]] = {}
+    for task in app.tasks:
+        if task.on_error == "stop":
+            continue
+        for name in (task.name, *sorted(reached(task.name, app.channels))):
+            if name in behind.setdefault(name, reached(name, app.channels)):
+                short, place = task.name.partition(".")[2], name.partition(".")[2]
+                message = (
+                    f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all later ones"
+                )
+                help_text = "let the task itself catch what may go wrong, and return something"
+                context.fault("F217", message, task.span, help=help_text)
+                break
 
 
 def _join(
@@ -85,7 +105,9 @@ def _writing(
     app: Application, key: tuple[str, str], arrow: LossyArrow, kind: TensorType | None, link: Link
 ) -> Application:
     """The app with a sink that puts what the port makes on the link."""
-    name = f"{app.name}.to_{arrow.task.replace('.', '_')}"
+    taken = {t.name for t in app.tasks}
+    stem = f"{app.name}.to_{arrow.task.partition('.')[0]}"
+    name = next(n for i in count(1) if (n := f"{stem}{i if i > 1 else ''}") not in taken)
     port = Port("in", "in", kind, (1,), False, arrow.span)
     end = Task(name, "link", (port,), (), (), (), (), False, (), None, "", arrow.span, link=replace(link, writes=True))
     channel = Channel(f"{key[0]}.{key[1]}->{name}.in", *key, name, "in", 0, (), arrow.span)

@@ -219,6 +219,11 @@ class Task:
         return max(longest, len(self.wcet_ns))
 
     @property
+    def built_in(self) -> bool:
+        """Is it flowc's own, so that it needs no code of the text?"""
+        return self.link is not None
+
+    @property
     def replicable(self) -> bool:
         """True when firings are independent of each other, so that several workers may share them."""
         if self.phases > 1 or not self.inputs or not self.outputs:

@@ -57,7 +57,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F403": ("a dimension of a network is not fixed", "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type."),
     "F404": ("a network has control flow", "Networks are mapped and measured as fixed graphs; If, Loop and Scan have no fixed cost."),
     "F405": ("there is no such tensor", "Ports name the tensors of the ONNX file with `from`."),
-    "F217": ("this cannot be said of that task", "Only a source can be `live`, or drop what nobody waits for; only a single task fires `every` so often. `on error` knows `stop`, `skip` and `restart`; a frame can be skipped where no cycle leads its loss on, and where every task fires for one frame at a time."),
+    "F217": ("this cannot be said of that task", "Only a source can be `live`, or drop what nobody waits for; only a single task fires `every` so often. `on error` knows `stop`, `skip` and `restart`; a frame can be skipped where no cycle leads its loss on."),
     "F218": ("the times of sources do not agree", "Firings of all sources stand in a fixed relation, which follows from the rates: `every` of one source gives the period of the app, and that of each other source."),
     "F219": ("there is no such path", "A deadline from one task to another needs a way of arrows between them. `latest` and `drop oldest` join two apps: what stands in front of them is a task of another app."),
     "F406": ("a declared type differs from the network's", "Either the declaration is wrong, or a `pre` or `post` function has to convert."),

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from .application import OnError
+
 DEPLOYMENT_VERSION = 1
 
 Plain = bool | int | float | str
@@ -47,7 +49,7 @@ class DeployedPort:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
-    """`firings` per iteration."""
+    """`firings` per iteration. The rest is as in the text: see `model.application.Task`."""
 
     name: str
     doc: str
@@ -55,6 +57,19 @@ class DeployedTask:
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int
+    live: bool = False
+    keep: int | None = None
+    on_error: OnError = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedPath:
+    """From a source to a task; `newest`: the source's newest firing behind each firing of the task in an iteration."""
+
+    source: str
+    sink: str
+    newest: tuple[int, ...]
+    deadline_ns: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,7 @@ class DeployedApp:
     priority: int
     tasks: tuple[DeployedTask, ...]
     channels: tuple[DeployedChannel, ...]
+    paths: tuple[DeployedPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from .cuda import CudaError, Memory, open_cuda
 from .engines import OnnxCuda, TensorRT
 from .graph import App, Fire, Task
 from .kernels import Kernels, Launch
+from .link import Dropping, Latest, Put, Take
 from .process import Process
 from .program import Program
 from .tokens import Port, TaskError
@@ -29,9 +30,11 @@ __all__ = [
     "Code",
     "CudaError",
     "Cut",
+    "Dropping",
     "Fire",
     "Front",
     "Kernels",
+    "Latest",
     "Launch",
     "Memory",
     "Network",
@@ -39,7 +42,9 @@ __all__ = [
     "Port",
     "Process",
     "Program",
+    "Put",
     "Python",
+    "Take",
     "Task",
     "TaskError",
     "TensorRT",

@@ -13,6 +13,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from .device import Pieces
+from .tokens import Hole
 
 _NOTHING = np.zeros((0,))
 
@@ -179,6 +180,8 @@ class Channel(Place):
             return pieces[0]
         if not pieces:
             return self.empty
+        if any(isinstance(p, Hole) for p in pieces):
+            return Hole(count)
         if not all(isinstance(p, np.ndarray) for p in pieces):
             return Pieces(pieces)
         joined = np.concatenate(pieces)

@@ -29,6 +29,10 @@ class Code(abc.ABC):
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         """One firing: what the task returns."""
 
+    def arrived(self) -> Optional[int]:
+        """Of a source, after a firing: when its data came, in ns of time.perf_counter_ns; None: just now."""
+        return None
+
     def caller(self, phase: int) -> Callable[..., Any]:
         """After `open`: a function of the inputs that does what `fire` does in that phase."""
         fire = self.fire
@@ -61,6 +65,9 @@ class Python(Code):
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         return self._fire(*inputs, **self._rest)
+
+    def arrived(self) -> Optional[int]:
+        return getattr(self._object, "timestamp", None)
 
     def caller(self, phase: int) -> Callable[..., Any]:
         if self._rest:

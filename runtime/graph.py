@@ -8,9 +8,9 @@ import traceback
 from collections import deque
 from fractions import Fraction
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
-from .channel import Channel, Turnstile
+from .channel import Channel, EndOfStream, Turnstile
 from .code import Code
 from .tokens import Port, TaskError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .program import Program
 
 FOREVER = 1 << 62
+#: Iterations that a source may be ahead of a task whose data are still known by their release.
+LONGEST_AGO = 256
 
 
 class Failure:
@@ -71,9 +73,21 @@ class Task:
     """One task of the running program. Times in ns."""
 
     def __init__(
-        self, app: "App", name: str, code: Code, inputs: Sequence[Port], outputs: Sequence[Port], live: bool
+        self,
+        app: "App",
+        name: str,
+        code: Code,
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
+        live: bool = False,
+        on_error: str = "stop",
     ) -> None:
         self.app, self.name, self.code = app, name, code
+        #: Whether a firing that raises stops everything ("stop"), or what it would have made is skipped ("skip"), after
+        #: which the task may begin anew ("restart").
+        self.on_error = on_error
+        #: Firings that have failed, and those that were left out since something they need was not there.
+        self.failed = self.skipped = 0
         #: A source whose firings wait for data from outside, and are released by it.
         self.live = live
         #: 1, 2, ... in the program
@@ -91,6 +105,9 @@ class Task:
         self.busy = 0
         self.longest = 0
         self.squares = 0
+        #: Release times of a source's latest firings, where a path begins with it; paths that end here.
+        self.releases: List[int] = []
+        self.paths: List[Path] = []
 
     def sign_calls(self) -> None:
         """Let every call of its code bear the task's name, which is what a crash in C code leaves behind."""
@@ -98,6 +115,11 @@ class Task:
             method = getattr(type(self.code), name, None)
             if method is not None:
                 setattr(self.code, name, MethodType(signed(method, self.name), self.code))
+
+    def arrival(self, end: int) -> int:
+        """When the data came that a firing of a live source has just delivered, at `end`."""
+        time = self.code.arrived()
+        return end if time is None else time
 
     @property
     def is_source(self) -> bool:
@@ -127,6 +149,37 @@ class Fire:
         self.index, self.per_round = round
 
 
+class Path:
+    """From a source to another task of its app.
+
+    Its latency: from the release of the newest firing of the source that a firing of `sink` depends on, to the end of
+    that firing. `newest` holds that number for every firing of an iteration, counted from the source's first firing of
+    the same iteration. Times in ns.
+    """
+
+    def __init__(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[Fraction]) -> None:
+        self.source, self.sink, self.newest, self.deadline = source, sink, list(newest), deadline
+        self.count = self.total = self.longest = self.misses = 0
+        self.latencies: Deque[int] = deque(maxlen=100_000)
+
+    def ended(self, firing: int, time_ns: int) -> None:
+        """A firing of the sink is over."""
+        task = self.sink
+        number = firing // task.per_iteration * self.source.per_iteration + self.newest[firing % task.per_iteration]
+        if number >= 0:
+            self.tell((time_ns - self.source.releases[number % len(self.source.releases)],))
+
+    def tell(self, latencies: Sequence[int]) -> None:
+        """So long took the next firings."""
+        self.count += len(latencies)
+        self.total += sum(latencies)
+        self.longest = max(self.longest, *latencies)
+        self.latencies.extend(latencies)
+        if self.deadline is not None:
+            due = int(self.deadline)
+            self.misses += sum(latency > due for latency in latencies)
+
+
 class App:
     """`period` and `deadline` in ns (exact fractions) or None. `limit` is the number of iterations it will have."""
 
@@ -134,6 +187,7 @@ class App:
         self.program, self.name = program, name
         self.period, self.deadline = period, deadline
         self.tasks: List[Task] = []
+        self.paths: List[Path] = []
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0
@@ -145,18 +199,34 @@ class App:
         self.first_start: Optional[int] = None
         self.first_end = 0
         self.last_end = 0
+        #: Frames that were finished without a part that has failed.
+        self.skipped = 0
+        self._holes: Set[int] = set()
         self._enders = 0
         self._starts: Dict[int, int] = {}
         self._missing: Dict[int, int] = {}
         self._lock = threading.Lock()
 
     def task(
-        self, name: str, code: Code, inputs: Sequence[Port] = (), outputs: Sequence[Port] = (), live: bool = False
+        self,
+        name: str,
+        code: Code,
+        inputs: Sequence[Port] = (),
+        outputs: Sequence[Port] = (),
+        live: bool = False,
+        on_error: str = "stop",
     ) -> Task:
-        """Add a task. `live`: a source whose firings wait for data from outside, and are released by it."""
-        task = Task(self, name, code, inputs, outputs, live)
+        """Add a task. `live`: a source whose firings wait for data from outside, and are released by it.
+
+        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well.
+        """
+        task = Task(self, name, code, inputs, outputs, live, on_error)
         self.tasks.append(task)
         return task
+
+    def path(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None) -> None:
+        """Measure the latency from a source to another task; see `Path`."""
+        self.paths.append(Path(source, sink, newest, None if deadline is None else Fraction(deadline)))
 
     @property
     def frames(self) -> int:
@@ -179,6 +249,18 @@ class App:
             task.starts_frame |= not any(t.is_source for t in self.tasks)
             task.ends_frame |= not any(t.ends_frame for t in self.tasks)
         self._enders = sum(t.ends_frame for t in self.tasks)
+        for path in self.paths:
+            most = path.source.per_iteration * LONGEST_AGO
+            path.source.releases = [0] * max(most, len(path.source.releases))
+            path.sink.paths.append(path)
+
+    def drain(self) -> None:
+        """Frames that have begun are finished, and no others begin."""
+        with self._lock:
+            before = self.limit
+            self.limit = min(before, self.begun + 1)
+            self.limit = min(before, max(self.limit, self.begun + 1))  # one may have begun meanwhile, without the lock
+        self.program.stir()
 
     def end_at(self, iterations: int) -> None:
         """The stream ends after so many iterations."""
@@ -189,8 +271,10 @@ class App:
         self.program.stir()
 
     def started(self, iteration: int, time_ns: int) -> None:
-        """A source begins that frame."""
+        """A source begins that frame. Raises EndOfStream when the app has ended meanwhile."""
         with self._lock:
+            if iteration >= self.limit:
+                raise EndOfStream
             if time_ns < self._starts.setdefault(iteration, time_ns):
                 self._starts[iteration] = time_ns
             self.begun = max(self.begun, iteration)
@@ -207,6 +291,11 @@ class App:
             self._finished(end, latencies)
             latencies.clear()
 
+    def skip(self, iteration: int) -> None:
+        """Something of that frame is left out."""
+        with self._lock:
+            self._holes.add(iteration)
+
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""
         with self._lock:
@@ -216,7 +305,11 @@ class App:
                 return
             latency = time_ns - self._starts.pop(iteration, time_ns)
             self._ended += 1
-            self._finished(time_ns, (latency,))
+            if iteration in self._holes:
+                self._holes.discard(iteration)
+                self.skipped += 1
+            else:
+                self._finished(time_ns, (latency,))
 
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
         self.first_end = self.first_end or time_ns

@@ -21,6 +21,7 @@ from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
+from .link import Latest, Link, Put, Take
 from .process import Process
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
@@ -53,6 +54,10 @@ class Program:
         self.recorder: Optional[Callable[..., None]] = None
         self.tracer: Any = None
         self.interrupts = 0
+        #: What apps hand each other, by name.
+        self.links: Dict[str, Link] = {}
+        #: Frames under way are finished, and no others begin.
+        self.ending = False
         #: The process that looks after this one, if there is any.
         self.keeper = 0
         self.begin = 0
@@ -72,6 +77,10 @@ class Program:
     def file(self, path: str) -> str:
         """A data file of the build, as a parameter of a task."""
         return os.path.join(self.home, path)
+
+    def link(self, name: str, keep: int) -> Link:
+        """The link of that name, which both its ends ask for."""
+        return self.links.setdefault(name, Link(self, name, keep))
 
     def channel(
         self, source: Task, output: str, destination: Task, input: str, capacity: int,
@@ -113,6 +122,10 @@ class Program:
     def _wire(self) -> None:
         for task in self.tasks:
             task.sign_calls()
+            if isinstance(task.code, Put):
+                task.code.link.writer = task.app
+            elif isinstance(task.code, (Latest, Take)):
+                task.code.link.reader = task.app
             if isinstance(task.code, OnDevice):
                 task.code.name, task.code.strict = task.name, self.strict
                 task.code.mirrored = [False] * len(task.outputs)
@@ -177,6 +190,8 @@ class Program:
             app.prepare()
             if full_speed:
                 app.deadline = None
+                for path in app.paths:
+                    path.deadline = None
             if frames is not None:
                 app.limit = frames
         if not self._open():
@@ -243,10 +258,12 @@ class Program:
             deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
+        self.ending = True
+        stuck = [inside[0] for w in self.workers if w.is_alive() for inside in [w.firing] if inside is not None]
+        # A source that waits for data is closed all the same, by this thread: nobody can tell when it will return.
+        self._close([t for t in self.tasks if t.is_source or t not in stuck])
         if any(w.is_alive() for w in self.workers):
-            self.board.enter(IDLE)
             return
-        self._close(self.tasks)
         try:
             end_lanes()
         except CudaError as error:
@@ -303,8 +320,9 @@ class Program:
 
     def drain(self) -> None:
         """Finish the frames that have begun, then end."""
+        self.ending = True
         for app in self.apps:
-            app.end_at(app.begun + 1)
+            app.drain()
 
     def who_waits(self) -> str:
         """Every worker with what it does or waits for, in words."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -53,13 +53,18 @@ def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
 
 
 class Reference:
-    """One app, executed sequentially. `expected[task]` lists the inputs of each firing, in order."""
+    """One app, executed sequentially. `expected[task]` lists the inputs of each firing, None where it was left out."""
 
     def __init__(self, app: Dict[str, Any], home: str) -> None:
-        self.expected: Dict[str, List[List[np.ndarray]]] = {}
+        self.expected: Dict[str, List[Optional[List[np.ndarray]]]] = {}
+        #: Firings that have failed in the program, whose frames it has skipped.
+        self.failed: Dict[str, Set[int]] = {}
         self._home = home
         self._tasks: Dict[str, Tuple[List[Port], List[Port], Code]] = {}
-        self._tokens: Dict[Key, List[np.ndarray]] = {}
+        self._tokens: Dict[Key, List[Optional[np.ndarray]]] = {}
+        self._skipped: Dict[str, Set[int]] = {}
+        #: Tasks that begin anew after a failure.
+        self._anew = {t["name"] for t in app["tasks"] if t["on_error"] == "restart"}
         self._readers: Dict[Key, List[Key]] = {}
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
@@ -72,8 +77,18 @@ class Reference:
             self._tokens[destination] = [] if first is None else list(first)
             self._readers.setdefault(source, []).append(destination)
 
-    def run(self, firings: Dict[str, int], produced: Dict[str, List[List[np.ndarray]]]) -> None:
-        """Fire every task `firings[task]` times; `produced` holds the outputs of sources, firing by firing."""
+    def run(
+        self,
+        firings: Dict[str, int],
+        produced: Dict[str, Dict[int, List[np.ndarray]]],
+        skipped: Dict[str, Set[int]],
+    ) -> None:
+        """Fire every task `firings[task]` times; `produced` holds the outputs of sources, firing by firing.
+
+        `skipped` holds what the program has not done, because it failed or because something was missing: who has
+        failed there is told from that, and fails here as well.
+        """
+        self._skipped = skipped
         for inputs, outputs, code in self._tasks.values():
             if inputs and outputs:
                 code.open(self._home, inputs, outputs)
@@ -88,28 +103,61 @@ class Reference:
         for _, _, code in self._tasks.values():
             code.close()
 
-    def _fire(self, name: str, firing: int, produced: Dict[str, List[List[np.ndarray]]]) -> bool:
-        inputs, outputs, code = self._tasks[name]
+    def _fire(self, name: str, firing: int, produced: Dict[str, Dict[int, List[np.ndarray]]]) -> bool:
+        inputs, outputs, _ = self._tasks[name]
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
-        arrays = []
+        arrays: List[np.ndarray] = []
+        missing = False
         for port in inputs:
             waiting = self._tokens[name, port.name]
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
+            there = [token for token in taken if token is not None]
+            if len(there) < len(taken):
+                missing = True
+                continue
             # numpy would look into objects for more dimensions
-            block = np.stack(taken) if port.dtype == object else np.asarray(taken, port.dtype)
+            block = np.stack(there) if port.dtype == object else np.asarray(there, port.dtype)
             arrays.append(block.reshape(port.block_shape(firing)))
-        self.expected[name].append([a.copy() for a in arrays])
+        self.expected[name].append(None if missing else [a.copy() for a in arrays])
+        failed = not missing and firing in self._skipped.get(name, ())
+        if failed:
+            self.failed.setdefault(name, set()).add(firing)
         if not outputs:
             return True
-        if not inputs:
-            results: Any = produced[name][firing]
-        else:
-            for array in arrays:
-                array.setflags(write=False)
-            results = split_outputs(code.fire(arrays, firing), outputs)
+        results: Any = [None] * len(outputs)
+        if not missing and (inputs or not failed):
+            results = self._results(name, firing, arrays, produced, failed)
         for port, value in zip(outputs, results):
-            block = port.accept(value, firing)
             for reader in self._readers.get((name, port.name), ()):
-                self._tokens[reader].extend(np.array(block) if port.stacked else [np.array(block)])
+                if missing or failed:
+                    self._tokens[reader].extend([None] * port.rate(firing))
+                else:
+                    block = port.accept(value, firing)
+                    self._tokens[reader].extend(np.array(block) if port.stacked else [np.array(block)])
         return True
+
+    def _results(
+        self,
+        name: str,
+        firing: int,
+        arrays: List[np.ndarray],
+        produced: Dict[str, Dict[int, List[np.ndarray]]],
+        failed: bool,
+    ) -> Any:
+        """What the firing returns; nothing where it has failed: it is tried all the same, for its state."""
+        inputs, outputs, code = self._tasks[name]
+        if not inputs:
+            return produced[name][firing]
+        for array in arrays:
+            array.setflags(write=False)
+        if not failed:
+            return split_outputs(code.fire(arrays, firing), outputs)
+        try:
+            code.fire(arrays, firing)
+        except Exception:
+            pass
+        if name in self._anew:
+            code.close()
+            code.open(self._home, inputs, outputs)
+        return [None] * len(outputs)

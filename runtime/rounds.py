@@ -98,7 +98,7 @@ def _ended(worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]],
 def rounds_of(worker: Worker) -> Optional[Rounds]:
     """The rounds of a worker, or None where somebody wants to know how full channels are, or its order is another."""
     program, order = worker.program, worker.order
-    if program.tracer is not None:
+    if program.tracer is not None or any(t.on_error != "stop" for t in order[0].task.app.tasks):
         return None
     if sum(entry.times for entry in order) > MOST_FIRINGS or any(e.task.app is not order[0].task.app for e in order):
         return None
@@ -338,11 +338,13 @@ class _Source:
         lines += waits
         if waits or not self._timed:
             lines += ["t = clock()"]
+        release = "release" if self._paced and task.is_source else "t"
         if self._alone and self._starters and position == self._starters[0]:
-            lines += ["begin = %s" % ("release" if self._paced and task.is_source else "t")]
+            lines += ["begin = %s" % release]
         elif not self._alone and position in self._starters and not task.live:
-            release = "release" if self._paced and task.is_source else "t"
             lines += ["app.started(n - %d, %s)" % (firing.entry.stage, release)]
+        if task.releases and not task.live:
+            lines += [self._released(firing, release)]
         if self._recorded:
             lines += ["i%d = %s" % (i, text) for i, text in enumerate(inputs)]
             inputs = ["i%d" % i for i in range(len(inputs))]
@@ -351,6 +353,7 @@ class _Source:
             outputs = [_name((position, i, 0)) for i in range(len(task.outputs))]
             given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
             lines += ["program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given]
+        lines += ["task%d.paths[%d].ended(f%d + %d, t)" % (j, i, j, firing.offset) for i in range(len(task.paths))]
         lines += self._hand_on(firing)
         if position in self._enders:
             if self._alone:
@@ -410,6 +413,11 @@ class _Source:
         lines += ["b%d += d; q%d += d * d" % (j, j), "if d > m%d: m%d = d" % (j, j), "t = e"]
         self._timed = True
         return lines
+
+    def _released(self, firing: _Firing, time: str) -> str:
+        """Keep when a source was released, for the paths that begin there."""
+        j = self._number[firing.task]
+        return "task%d.releases[(f%d + %d) %% %d] = %s" % (j, j, firing.offset, len(firing.task.releases), time)
 
     def _good(self, task: Task, j: int, i: int, offset: int, x: str) -> str:
         shape = task.outputs[i].block_shape(offset)

@@ -68,6 +68,19 @@ def _holds(dtype: np.dtype, array: np.ndarray) -> bool:
     return limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
+class Hole:
+    """Stands on channels for tokens that are not there, because a firing has failed and its frame is skipped."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, which: Any) -> Hole:
+        return Hole(len(range(self._count)[which]) if isinstance(which, slice) else 1)
+
+
 def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:
     """What a firing returned, one value for each output port. Raises TaskError."""
     several = isinstance(result, tuple) or (isinstance(result, list) and len(outputs) > 1)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEADLOCK_AFTER = 1.0
 #: Seconds that a stop may take before stuck firings are abandoned.
 GRACE = 0.6
+#: Nanoseconds after which a source that has not returned is taken to wait for its data, when the program is to end.
+WAITS = 150_000_000
 #: A gap between two looks that means the process was suspended.
 ASLEEP = 1.0
 
@@ -35,6 +37,7 @@ class Watch:
         self._polled = self._since
         self._awake_since = 0
         self._drain_until: Optional[float] = None
+        self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
 
     def until_done(self) -> None:
@@ -51,6 +54,8 @@ class Watch:
             self._notice_sleep()
             if program.stopping:
                 return self._abandon()
+            if self._drain_until is not None and self._only_sources_wait(alive):
+                return self._abandon()
             if program.interrupts > handled:
                 handled = program.interrupts
                 if handled > 1:
@@ -59,6 +64,7 @@ class Watch:
                     return self._abandon()
                 program.drain()
                 self._drain_until = time.monotonic() + self._drain
+                self._drained = time.perf_counter_ns()
             if self._drain_until is not None and time.monotonic() > self._drain_until:
                 program.stopping = True
                 program.stir()
@@ -69,10 +75,35 @@ class Watch:
             if self._progress is not None:
                 self._progress(program)
 
+    def _only_sources_wait(self, alive: List[Worker]) -> bool:
+        """Is nobody left but sources that wait for their data? What they wait for begins no frame any more."""
+        left = 0
+        for worker in alive:
+            inside = worker.firing
+            if inside is not None and inside[0].is_source:
+                task, firing, start = inside
+                if time.perf_counter_ns() - max(start, self._drained) > WAITS:
+                    task.app.end_at(firing // task.per_iteration)
+                    continue
+            left += 1
+        if left:
+            return False
+        for worker in alive:
+            if worker.rest is not None:
+                worker.rest()
+        for app in self._program.apps:
+            if app.frames < app.limit:
+                lost = "%d frames of %s" % (app.limit - app.frames, app.name)
+                self._program.say("%s did not end; %s" % (lost, self._program.who_waits()))
+        self._program.stopping = True
+        return True
+
     def _abandon(self) -> None:
         deadline = time.monotonic() + GRACE
         for worker in self._program.workers:
-            worker.join(max(0.0, deadline - time.monotonic()))
+            inside = worker.firing
+            waits = self._drained and inside is not None and inside[0].is_source
+            worker.join(0.0 if waits else max(0.0, deadline - time.monotonic()))
             rest = worker.rest
             if rest is not None:  # it does not end: what it has done so far counts
                 rest()

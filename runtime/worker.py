@@ -18,7 +18,7 @@ from .cuda import CudaError
 from .device import OnDevice, begin_lane, leave, on_host, settle
 from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
 from .rounds import Rounds, rounds_of
-from .tokens import TaskError, freeze, split_outputs
+from .tokens import Hole, TaskError, freeze, split_outputs
 
 if TYPE_CHECKING:
     from .program import Program
@@ -172,7 +172,8 @@ class Worker(threading.Thread, Waiter):
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
         app, program = task.app, self.program
-        release = program.wait_for_release(self, task, firing) if task.is_source else None
+        live = task.live
+        release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
         batched = task.code.batch > 1
         if task.turnstile is not None:
             task.turnstile.enter(firing, self)
@@ -185,25 +186,44 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if task.turnstile is not None:
             task.turnstile.leave(group)
-        start = self._enter(task, firing)
-        if task.starts_frame and firing == iteration * task.per_iteration:
-            app.started(iteration, release if release is not None else start)
+        first = task.starts_frame and firing == iteration * task.per_iteration
+        if first and not live:
+            app.started(iteration, time.perf_counter_ns() if release is None else release)
+        start, spent = self._enter(task, firing), time.thread_time_ns() if live else 0
         try:
-            if task.from_device and not isinstance(task.code, OnDevice):
-                arrays = [on_host(a) for a in arrays]
-                start = time.perf_counter_ns()  # waiting for a device is no work
-            results = self._call(task, arrays, firing, group)
-            if program.recorder is not None:
-                program.recorder(task, firing, group, [on_host(a) for a in arrays], [on_host(r) for r in results])
+            results: Sequence[Any]
+            if any(isinstance(a, Hole) for a in arrays):
+                results = self._left_out(task, firing, group, iteration)
+            else:
+                if task.from_device and not isinstance(task.code, OnDevice):
+                    arrays = [on_host(a) for a in arrays]
+                    start = time.perf_counter_ns()  # waiting for a device is no work
+                results = self._call(task, arrays, firing, group)
+                if program.recorder is not None:
+                    seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
+                    program.recorder(task, firing, group, *seen)
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:  # SystemExit too: a task may not end the program behind its back
-            program.fail(Failure(app.name, task.name, firing, describe(error), details_of(error)))
-            raise Stopped from None
+            failure = Failure(app.name, task.name, firing, describe(error), details_of(error))
+            if task.on_error == "stop" or not isinstance(error, Exception):
+                program.fail(failure)
+                raise Stopped from None
+            results = self._failed(failure, task, firing, group, iteration)
         finally:
             self.line[0] = 0
         end = time.perf_counter_ns()
+        if live:
+            release, start = task.arrival(end), end - (time.thread_time_ns() - spent)
+            if first:
+                app.started(iteration, release)
+        if task.releases:
+            for number in range(firing, firing + group):
+                task.releases[number % len(task.releases)] = start if release is None else release
+        for path in task.paths:
+            for number in range(firing, firing + group):
+                path.ended(number, end)
         turn = (firing, group) if task.turnstile is not None else None
         for port, channels, block in zip(task.outputs, task.readers, results):
             freeze(block)
@@ -212,6 +232,32 @@ class Worker(threading.Thread, Waiter):
         for port, feeder in zip(task.inputs, task.feeders):
             feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
         self._account(task, firing, group, start, end)
+
+    def _failed(self, failure: Failure, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+        """A firing has failed, and the stream goes on without what it would have made."""
+        program = self.program
+        task.failed += group
+        program.say("%s; %s" % (failure, "it begins anew" if task.on_error == "restart" else "its frame is skipped"))
+        if task.on_error == "restart":
+            try:
+                task.code.close()
+                task.code.open(program.home, task.inputs, task.outputs)
+            except BaseException as error:
+                reason = "cannot begin anew: " + describe(error)
+                program.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
+                raise Stopped from None
+        return self._holes(task, firing, group, iteration)
+
+    def _left_out(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+        """A firing that does not take place, since something it needs is missing."""
+        task.skipped += group
+        return self._holes(task, firing, group, iteration)
+
+    def _holes(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+        task.app.skip(iteration)
+        if self.program.recorder is not None:
+            self.program.recorder(task, firing, group, None, None)
+        return [Hole(p.rate(firing) * group) for p in task.outputs]
 
     def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
         code = task.code

@@ -7,7 +7,7 @@ Messerschmitt 1987).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -104,8 +104,9 @@ def iteration_order(
     *,
     upstream_first: bool = False,
     ahead: Mapping[str, Time] | None = None,
+    due: Mapping[str, Sequence[Time]] | None = None,
 ) -> Order:
-    """A sequential order of one iteration.
+    """A sequential order of one iteration, by the times at which firings can begin, where they are `due`.
 
     Downstream first keeps channels and latency short. Upstream first fires each task of an acyclic graph all at once:
     long runs that are short to write down, and larger channels. So does the task with the most work `ahead`, if that
@@ -133,7 +134,11 @@ def iteration_order(
         k = fired[name]
         return k < vector[name] and all(tokens[i] >= p.rate(k) for i, p in rates_in[name])
 
-    waiting = [(*rank[n], n) for n in tasks if ready(n)]
+    def place(name: str) -> tuple[Time, Time, int, int]:
+        times = due.get(name) if due is not None else None
+        return (times[fired[name]] if times else 0, *rank[name])
+
+    waiting = [(*place(n), n) for n in tasks if ready(n)]
     heapq.heapify(waiting)
     queued = {n for *_, n in waiting}
     sequence: list[tuple[str, int]] = []
@@ -155,7 +160,7 @@ def iteration_order(
         for other in {name, *(c.destination for _, c in outputs[name])}:
             if other not in queued and ready(other):
                 queued.add(other)
-                heapq.heappush(waiting, (*rank[other], other))
+                heapq.heappush(waiting, (*place(other), other))
     if all(fired[n] == vector[n] for n in tasks):
         return Order(tuple(sequence), ())
     return Order(tuple(sequence), _blocked(tasks, inputs, tokens, fired, vector))

@@ -10,7 +10,7 @@ iterations), so that both sides of the border are busy at once. Tasks of one cyc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
@@ -18,6 +18,7 @@ from math import gcd, lcm
 import networkx as nx
 
 from ...model.application import Application
+from .dependence import arrivals
 from .order import Time, components, iteration_order, task_graph, work_ahead
 
 #: A round of several periodic apps has at most this many iterations in total; longer hyperperiods have no round.
@@ -150,13 +151,14 @@ def _sequence(
     gets its data bit by bit and should work on it as it comes. What the end of a periodic iteration waits for does not
     wait for the rest.
     """
-    short = _runs(app, vector, stage, upstream_first=False)
-    small = _capacities(app, vector, placement, stage, short)
     grouped = any(size > 1 for size in batches(app).values())
     in_parts = any(vector[t.name] > 1 for t in app.tasks if not t.inputs)
-    arrives_in_parts = app.period_ns is not None and in_parts and not grouped
-    if arrives_in_parts:
-        return short, small
+    timed = app.period_ns is not None or any(t.live for t in app.tasks)
+    if timed and in_parts and not grouped:
+        bit_by_bit = _runs(app, vector, stage, upstream_first=False, due=arrivals(app, vector))
+        return bit_by_bit, _capacities(app, vector, placement, stage, bit_by_bit)
+    short = _runs(app, vector, stage, upstream_first=False)
+    small = _capacities(app, vector, placement, stage, short)
     arrows = ((c.source, c.destination) for c in app.channels)
     urgent = app.period_ns is not None and any(work.values())
     long = _runs(app, vector, stage, upstream_first=True, ahead=work_ahead(work, arrows) if urgent else None)
@@ -178,11 +180,12 @@ def _runs(
     *,
     upstream_first: bool,
     ahead: Mapping[str, Time] | None = None,
+    due: Mapping[str, Sequence[Time]] | None = None,
 ) -> list[tuple[str, int, int]]:
     """(task, times, first): older iterations first, inside an iteration the sequential order."""
     fired = dict.fromkeys(vector, 0)
     runs = []
-    for task, times in iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead).firings:
+    for task, times in iteration_order(app, vector, upstream_first=upstream_first, ahead=ahead, due=due).firings:
         runs.append((task, times, fired[task]))
         fired[task] += times
     return sorted(runs, key=lambda run: -stage[run[0]])  # sorted() keeps the sequence within a stage

@@ -1,0 +1,49 @@
+"""The ends of links between apps, which keep the newest tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...model.application import Task
+from ...model.deployment import Deployment
+from ..names import literal
+from .kind import Identifiers, Kind, Site
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCode:
+    """`end` is `put`, `latest` (looks at the newest token) or `take` (waits for the next one)."""
+
+    link: str
+    keep: int
+    end: str
+    kind: str = "link"
+
+    on_device = False
+    batch, moves = 1, False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({self.end.capitalize()})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        return f"{self.end.capitalize()}(p.link({literal(self.link)}, keep={self.keep}))"
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.link is not None
+
+
+def _make(task: Task, site: Site) -> LinkCode:
+    link = task.link
+    assert link is not None
+    return LinkCode(link.name, link.keep, "put" if link.writes else "latest" if link.latest else "take")
+
+
+KIND = Kind("link", frozenset({"Latest", "Put", "Take"}), _serves, _make)

@@ -1,0 +1,164 @@
+"""What does not wait for its reader: the newest tokens between two apps, and those of a source.
+
+Nothing else in a program is ever dropped. What is dropped here is counted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .code import Code
+from .graph import FOREVER, App
+from .tokens import Port
+
+if TYPE_CHECKING:
+    from .program import Program
+
+#: Seconds between two looks of somebody who waits whether waiting still makes sense.
+LOOK = 0.05
+
+
+class Place:
+    """Holds the `keep` newest tokens, each with the time at which it came."""
+
+    def __init__(self, keep: int) -> None:
+        self.written = self.dropped = 0
+        self._tokens: Deque[Tuple[Any, int]] = deque(maxlen=keep)
+        self._changed = threading.Condition(threading.Lock())
+        self._closed = False
+
+    def put(self, token: Any) -> None:
+        """A new one, which the oldest makes room for."""
+        with self._changed:
+            self.dropped += len(self._tokens) == self._tokens.maxlen
+            self.written += 1
+            self._tokens.append((token, time.perf_counter_ns()))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """No more will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def newest(self) -> Any:
+        """The newest one, which stays; None before the first."""
+        return self._tokens[-1][0] if self._tokens else None
+
+    def take(self, over: Callable[[], bool]) -> Tuple[Any, int]:
+        """The oldest one, when it is there. Raises StopIteration when none will come, or it is `over`."""
+        with self._changed:
+            while not self._tokens:
+                if self._closed or over():
+                    raise StopIteration
+                self._changed.wait(LOOK)
+            return self._tokens.popleft()
+
+
+class Link:
+    """The newest tokens of a task for another app."""
+
+    def __init__(self, program: Program, name: str, keep: int) -> None:
+        self.program, self.name, self.place = program, name, Place(keep)
+        #: The apps at its ends, once they are known.
+        self.writer: Optional[App] = None
+        self.reader: Optional[App] = None
+
+    def ended(self) -> bool:
+        """Nobody will write any more."""
+        app = self.writer
+        return app is not None and app.limit < FOREVER and app.frames >= app.limit
+
+
+class _End(Code):
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        pass
+
+
+class Put(_End):
+    """A sink that puts each token on a link."""
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        self.link.place.put(inputs[0])
+
+
+class Latest(_End):
+    """A source that looks at the newest token of a link, again and again; zeros before the first.
+
+    It ends with the last app that its own app looks at.
+    """
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        link = self.link
+        if all(other.ended() for other in link.program.links.values() if other.reader is link.reader):
+            raise StopIteration
+        token = link.place.newest()
+        return self._first if token is None else token
+
+
+class Take(_End):
+    """A source that takes each token of a link once, and waits for the next."""
+
+    _arrived: Optional[int] = None
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        program, place = self.link.program, self.link.place
+        token, self._arrived = place.take(lambda: program.ending or self.link.ended())
+        return token
+
+    def arrived(self) -> Optional[int]:
+        return self._arrived
+
+
+class Dropping(Code):
+    """A source that goes on while nobody takes its tokens: the newest `keep` of them wait, older ones are dropped."""
+
+    def __init__(self, program: Program, code: Code, keep: int) -> None:
+        self.program, self.code, self.place = program, code, Place(keep)
+        self._thread: Optional[threading.Thread] = None
+        self._failed: List[BaseException] = []
+        self._arrived: Optional[int] = None
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self.code.open(home, inputs, outputs)
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="source", daemon=True)
+            self._thread.start()
+        try:
+            token, self._arrived = self.place.take(lambda: self.program.ending)
+        except StopIteration:
+            if self._failed:
+                raise self._failed[0] from None
+            raise
+        return token
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            while not self.program.ending:
+                self.place.put(self.code.fire((), number))
+                number += 1
+        except StopIteration:
+            pass
+        except BaseException as error:  # it is the source's failure, told by who waits for it
+            self._failed.append(error)
+        self.place.close()
+
+    def arrived(self) -> Optional[int]:
+        return self._arrived
+
+    def close(self) -> None:
+        self.code.close()
