@@ -109,7 +109,10 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         return 1
     if received:
         return 128 + received[0]
-    return 0 if delivered else 1
+    late = [a.name for a in program.apps if a.late()] if options.fail_on_miss else []
+    if late:
+        _say("deadlines were missed in %s" % ", ".join(late))
+    return 0 if delivered and not late else 1
 
 
 def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
@@ -149,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
     parser.add_argument("--strict", action="store_true", help="wait after each kernel on a GPU: failures name it")
     parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
+    parser.add_argument("--fail-on-miss", action="store_true", help="exit with status 1 if a deadline was missed")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")

@@ -291,6 +291,10 @@ class App:
             self._finished(end, latencies)
             latencies.clear()
 
+    def late(self) -> int:
+        """Deadlines that were missed, of frames and of paths."""
+        return self.misses + sum(path.misses for path in self.paths)
+
     def skip(self, iteration: int) -> None:
         """Something of that frame is left out."""
         with self._lock:

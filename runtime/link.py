@@ -65,6 +65,8 @@ class Link:
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
         self.program, self.name, self.place = program, name, Place(keep)
+        #: Does its reader look at the newest token, whether it has seen it or not? Then nothing counts as dropped.
+        self.looked_at = False
         #: The apps at its ends, once they are known.
         self.writer: Optional[App] = None
         self.reader: Optional[App] = None

@@ -125,7 +125,7 @@ class Program:
             if isinstance(task.code, Put):
                 task.code.link.writer = task.app
             elif isinstance(task.code, (Latest, Take)):
-                task.code.link.reader = task.app
+                task.code.link.reader, task.code.link.looked_at = task.app, isinstance(task.code, Latest)
             if isinstance(task.code, OnDevice):
                 task.code.name, task.code.strict = task.name, self.strict
                 task.code.mirrored = [False] * len(task.outputs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, Optional, Sequence
 
-from .graph import App, Task
+from .graph import App, Path, Task
+from .link import Dropping
 from .program import Program
 
 
@@ -28,7 +29,10 @@ def report(program: Program) -> Dict[str, Any]:
                 "std_us": _deviation(task) if task.firings else None,
                 "max_us": round(task.longest / 1e3, 3),
                 "share": round(task.busy / 1e9 / seconds, 4),
+                "failed": task.failed,
+                "skipped": task.skipped,
             }
+    links = [link for link in program.links.values() if not link.looked_at]
     processors: Dict[str, float] = {}
     for worker in program.workers:
         processors[worker.processor] = processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
@@ -36,6 +40,14 @@ def report(program: Program) -> Dict[str, Any]:
         "apps": {app.name: _app(app) for app in program.apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
+        "dropped": {
+            **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
+            **{
+                task.name: {"written": task.code.place.written, "dropped": task.code.place.dropped}
+                for task in program.tasks
+                if isinstance(task.code, Dropping)
+            },
+        },
     }
 
 
@@ -47,27 +59,42 @@ def _deviation(task: Task) -> float:
 
 def _app(app: App) -> Dict[str, Any]:
     seconds = (app.last_end - (app.first_start or 0)) / 1e9 if app.frames else 0.0
-    latencies = sorted(app.latencies)
-
-    def ms(ns: float) -> float:
-        return round(ns / 1e6, 3)
-
-    def quantile(q: float) -> Any:
-        return ms(latencies[min(len(latencies) - 1, int(q * len(latencies)))]) if latencies else None
-
+    complete = app.frames - app.skipped
     return {
         "frames": app.frames,
+        "skipped": app.skipped,
         "seconds": round(seconds, 4),
         "fps": _rate(app, seconds),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
-        "latency_ms": {
-            "mean": ms(app.total_latency / app.frames) if app.frames else None,
-            "p50": quantile(0.5),
-            "p99": quantile(0.99),
-            "max": ms(app.longest_latency) if app.frames else None,
-        },
+        "latency_ms": _latency(app.latencies, app.total_latency, complete, app.longest_latency),
+        "paths": [_path(path) for path in app.paths],
     }
+
+
+def _path(path: Path) -> Dict[str, Any]:
+    return {
+        "source": path.source.name,
+        "task": path.sink.name,
+        "firings": path.count,
+        "deadline_misses": path.misses,
+        "latency_ms": _latency(path.latencies, path.total, path.count, path.longest),
+    }
+
+
+def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dict[str, Any]:
+    """The figures of a latency in ms; quantiles are those of the `latest` ones."""
+    if not count:
+        return dict.fromkeys(("mean", "p50", "p99", "max"))
+    values = sorted(latest)
+
+    def ms(ns: float) -> float:
+        return round(ns / 1e6, 3)
+
+    def quantile(q: float) -> float:
+        return ms(values[min(len(values) - 1, int(q * len(values)))])
+
+    return {"mean": ms(total / count), "p50": quantile(0.5), "p99": quantile(0.99), "max": ms(longest)}
 
 
 def _rate(app: App, seconds: float) -> Optional[float]:
@@ -90,7 +117,22 @@ def table(document: Dict[str, Any]) -> str:
     processors = [["processor", "busy"]]
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
-    return "\n\n".join(columns(rows) for rows in (apps, tasks, processors))
+    return "\n\n".join(columns(rows) for rows in (apps, *_others(document), tasks, processors))
+
+
+def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
+    """Tables that most programs have nothing for: paths, what failed, what was dropped."""
+    paths: List[List[Any]] = [["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]]
+    for a in document["apps"].values():
+        for p in a["paths"]:
+            latency = [p["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
+            name = "%s -> %s" % (p["source"], p["task"].partition(".")[2])
+            paths.append([name, p["firings"], *latency, p["deadline_misses"]])
+    lost: List[List[Any]] = [["task", "failed", "left out"]]
+    lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
+    dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
+    dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
+    return [rows for rows in (paths, lost, dropped) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

@@ -23,6 +23,8 @@ GRACE = 0.6
 WAITS = 150_000_000
 #: A gap between two looks that means the process was suspended.
 ASLEEP = 1.0
+#: Seconds over which it is judged whether an app keeps its pace.
+PACE = 1.0
 
 
 class Watch:
@@ -39,6 +41,8 @@ class Watch:
         self._drain_until: Optional[float] = None
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
+        #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was looked at.
+        self._pace: Dict[str, Tuple[int, int, bool, float]] = {}
 
     def until_done(self) -> None:
         """Return when all workers are done, or the program had to be stopped."""
@@ -70,6 +74,7 @@ class Watch:
                 program.stir()
                 program.say("frames in flight did not end; %s" % program.who_waits())
                 return self._abandon()
+            self._check_pace()
             self._check_deadlock(alive)
             self._check_stuck(alive)
             if self._progress is not None:
@@ -130,6 +135,24 @@ class Watch:
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
             self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))
+
+    def _check_pace(self) -> None:
+        """Tell when an app with a period is no longer in time, and when it is again; looks once a second."""
+        now = time.monotonic()
+        for app in self._program.apps:
+            late, frames, behind, since = self._pace.get(app.name, (0, 0, False, now - PACE))
+            if now - since < PACE or app.period is None or self._program.full_speed:
+                continue
+            missed, done = app.late() - late, app.frames - frames
+            if done and not behind and missed > done / 2:
+                worst = "%.0f ms" % (app.latencies[-1] / 1e6) if app.latencies else "later"
+                self._program.speak("%s falls behind: its last frame took %s" % (app.name, worst))
+                behind = True
+            elif done and behind and not missed:
+                self._program.speak("%s is in time again" % app.name)
+                behind = False
+            if done:
+                self._pace[app.name] = (app.late(), app.frames, behind, now)
 
     def _check_stuck(self, alive: List[Worker]) -> None:
         now = time.perf_counter_ns()
