@@ -234,9 +234,10 @@ def _stream(lane: str) -> int:
 
 
 def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
-    """Sources that wait do so in workers of their own: live ones each, and those of a pipelined periodic app.
+    """What waits does so in workers of its own: each live source, and the sources of a pipelined periodic app.
 
-    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. Several
+    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. For the
+    same reason every stage behind a live source has a worker: nobody knows when the next frame will come. Several
     workers follow a finer projection of the same sequence, so that they cannot deadlock either.
     """
     paced = {a.name for a in system.apps if a.period_ns is not None}
@@ -247,7 +248,10 @@ def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, 
     if not any(s.app in lagging for s in waiting):
         waiting = ()
     rest = tuple(s for s in steps if s.task not in live and s not in waiting)
-    parts = [*(tuple(s for s in steps if s.task == name) for name in live), waiting, rest]
+    moved = {a.name for a in system.apps if any(t.live for t in a.tasks)}
+    stages = dict.fromkeys(s.stage if s.app in moved else 0 for s in rest)
+    parts = [tuple(s for s in steps if s.task == name) for name in live]
+    parts += [waiting, *(tuple(s for s in rest if (s.stage if s.app in moved else 0) == n) for n in stages)]
     return [part for part in parts if part]
 
 

@@ -26,6 +26,16 @@ def load_deployment(home: str) -> Dict[str, Any]:
         return json.load(stream)  # type: ignore[no-any-return]
 
 
+class _Border(Code):
+    """What another app gives or gets: a source or a sink, which the reference does not run."""
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        pass
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        raise AssertionError("sources are played back")
+
+
 def make_code(document: Dict[str, Any], home: str) -> Code:
     """The code of one task of deployment.json."""
     kind = document["kind"]
@@ -33,6 +43,8 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
         if document["twin"] is None:
             raise TaskError("it has code for a GPU only, and no `reference` in its .flow to compare with")
         return make_code(document["twin"], home)
+    if kind == "link":
+        return _Border()
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
         return Python(document["file"], document["name"], **parameters)
