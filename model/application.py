@@ -30,8 +30,9 @@ Parameter = Value | FilePath
 class Port:
     """`rates` holds tokens per firing, one entry per phase; a constant rate has one entry.
 
-    `stacked` tells whether a firing sees a leading axis of tokens (rate list, or a rate above 1).
-    `type` is None in abstract graphs.
+    `stacked` tells whether a firing sees a leading axis of tokens (rate list, a rate above 1, or a window).
+    `type` is None in abstract graphs. `window` is the number of tokens that every firing sees where that is more than
+    it takes: older ones first, then the new ones; 0 = only what it takes.
     """
 
     name: str
@@ -40,6 +41,12 @@ class Port:
     rates: tuple[int, ...]
     stacked: bool
     span: Span
+    window: int = 0
+
+    @property
+    def kept(self) -> int:
+        """Tokens that stay with the reader after they were taken, because a later firing sees them again."""
+        return max(0, self.window - min(self.rates))
 
     def rate(self, firing: int) -> int:
         """Tokens of the given firing (counted from 0)."""
@@ -251,6 +258,13 @@ class Application:
     priority: int
     doc: str
     span: Span
+
+    @property
+    def windows(self) -> dict[str, Port]:
+        """The inputs that see more than they take, by the name of the channel that keeps it for them."""
+        ports = {(t.name, p.name): p for t in self.tasks for p in t.inputs if p.window}
+        ends = {c.name: (c.destination, c.destination_port) for c in self.channels}
+        return {name: ports[end] for name, end in ends.items() if end in ports}
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""

@@ -13,6 +13,7 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 import numpy as np
 
 from .device import Pieces
+from .window import Window
 
 _NOTHING = np.zeros((0,))
 
@@ -89,6 +90,8 @@ class Channel(Place):
         self.delay = 0 if initial is None else len(initial)
         self.least_free = capacity - self.delay
         self.empty = _NOTHING
+        #: Of a reader that sees more than it takes.
+        self.window: Optional[Window] = None
         self.filled = 0 if initial is None else len(initial)
         self.free = capacity - self.filled
         # (array, next unread token or -1 when the array is a single token without leading axis)
@@ -160,6 +163,8 @@ class Channel(Place):
                 self._segments.popleft()
             else:
                 self._segments[0][1] = stop
+        if self.window is not None:
+            return self.window.over(pieces, count)
         if len(pieces) == 1:
             return pieces[0]
         if not pieces:

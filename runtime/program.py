@@ -25,6 +25,7 @@ from .graph import App, Failure, Fire, Task, describe, details_of
 from .process import Process
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
+from .window import Window
 from .worker import Worker
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
@@ -144,6 +145,8 @@ class Program:
             made = kind(name, capacity, initial_tokens(port, delay, values))
             made.source, made.destination = source.name, destination.name
             made.empty = np.zeros((0,) + port.shape, port.dtype)
+            if destination.inputs[inn].window:
+                made.window = Window(destination.inputs[inn])
             source.readers[out].append(made)
             source.guarded[out] |= isinstance(destination.code, (C, Process, OnDevice))
             destination.feeders[inn] = made

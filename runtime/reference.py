@@ -49,7 +49,9 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
 
 def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
     """The ports of one side of a task."""
-    return [Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"]) for d in documents]
+    return [
+        Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"], d["window"]) for d in documents
+    ]
 
 
 class Reference:
@@ -61,10 +63,13 @@ class Reference:
         self._tasks: Dict[str, Tuple[List[Port], List[Port], Code]] = {}
         self._tokens: Dict[Key, List[np.ndarray]] = {}
         self._readers: Dict[Key, List[Key]] = {}
+        self._seen: Dict[Key, List[np.ndarray]] = {}
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
             self._tasks[task["name"]] = (*ports, make_code(task["code"], home))
             self.expected[task["name"]] = []
+            for port in ports[0]:
+                self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window
         for c in app["channels"]:
             source, destination = (c["source"], c["source_port"]), (c["destination"], c["destination_port"])
             port = next(p for p in self._tasks[c["source"]][1] if p.name == c["source_port"])
@@ -96,6 +101,8 @@ class Reference:
         for port in inputs:
             waiting = self._tokens[name, port.name]
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
+            if port.window:
+                taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[-port.window :]
             # numpy would look into objects for more dimensions
             block = np.stack(taken) if port.dtype == object else np.asarray(taken, port.dtype)
             arrays.append(block.reshape(port.block_shape(firing)))

@@ -12,7 +12,10 @@ class TaskError(Exception):
 
 
 class Port:
-    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens."""
+    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens.
+
+    With a `window` a firing sees so many tokens: older ones, then those that it takes. 0 = only these.
+    """
 
     def __init__(
         self,
@@ -21,12 +24,14 @@ class Port:
         shape: Tuple[int, ...] = (),
         rates: Tuple[int, ...] = (1,),
         stacked: Optional[bool] = None,
+        window: int = 0,
     ) -> None:
         self.name = name
         self.dtype = np.dtype(dtype)
         self.shape = tuple(shape)
         self.rates = tuple(rates)
-        self.stacked = (len(rates) > 1 or rates[0] > 1) if stacked is None else stacked
+        self.stacked = (len(rates) > 1 or rates[0] > 1 or window > 0) if stacked is None else stacked
+        self.window = window
 
     def rate(self, firing: int) -> int:
         """Tokens of that firing."""
@@ -34,7 +39,7 @@ class Port:
 
     def block_shape(self, firing: int) -> Tuple[int, ...]:
         """Shape of what one firing passes through this port."""
-        return (self.rate(firing),) + self.shape if self.stacked else self.shape
+        return (self.window or self.rate(firing),) + self.shape if self.stacked else self.shape
 
     def accept(self, value: Any, firing: int) -> np.ndarray:
         """What a task returned, as an array of exactly the declared dtype and shape. Raises TaskError."""

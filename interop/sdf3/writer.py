@@ -119,8 +119,11 @@ def _port(name: str, way: str, rates: Sequence[int]) -> str:
 def _element(actor: _Actor) -> list[str]:
     start = f"      {_tag('actor', {'name': actor.name, 'type': actor.task.definition})}"
     left_out = [p.name for p in actor.task.outputs if p.name not in actor.joined]
-    unread = [f"Left out, since nobody reads it: {name}" for name in left_out]
-    doc = _comment("        ", [*actor.task.doc.splitlines(), *unread])
+    said = [f"Left out, since nobody reads it: {name}" for name in left_out]
+    said += [
+        f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}" for p in actor.task.inputs if p.window
+    ]
+    doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
 
 
