@@ -79,7 +79,7 @@ class Task:
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
         self.per_iteration = 1
         self.starts_frame = self.ends_frame = False
-        #: Outputs that are checked at every firing, because C code reads them.
+        #: Outputs that are checked at every firing, because C code reads them or a network makes them.
         self.guarded = [False for _ in outputs]
         #: Some input comes from a task on a device.
         self.from_device = False

@@ -15,10 +15,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .adapt import Front
+from .adapt import Back, Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, Turnstile
-from .code import C
+from .code import C, Network
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
@@ -115,6 +115,8 @@ class Program:
     def _wire(self) -> None:
         for task in self.tasks:
             task.sign_calls()
+            # The size of what a network makes may depend on data, whatever its port says.
+            task.guarded = [isinstance(task.code, (Network, Back))] * len(task.outputs)
             if isinstance(task.code, OnDevice):
                 task.code.name, task.code.strict = task.name, self.strict
                 task.code.mirrored = [False] * len(task.outputs)
