@@ -250,7 +250,7 @@ def _channels(app: Application, a: Analysis) -> list[str]:
     types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
     for c in app.channels:
         kind = types[c.source, c.source_port]
-        size = str(kind.bytes) if kind is not None else "-"
+        size = f"{kind.bytes}{'+' if kind.open else ''}" if kind is not None else "-"
         last = [str(windows[c.name].kept if c.name in windows else 0)] if windows else []
         least, most = str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))
         rows.append([c.name, size, str(c.delay), least, most, *last])

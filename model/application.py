@@ -201,6 +201,11 @@ class Task:
         return max(longest, len(self.wcet_ns))
 
     @property
+    def open_ports(self) -> tuple[Port, ...]:
+        """Ports whose tokens have a size that depends on data."""
+        return tuple(p for p in (*self.inputs, *self.outputs) if p.type is not None and p.type.open)
+
+    @property
     def replicable(self) -> bool:
         """True when firings are independent of each other, so that several workers may share them."""
         if self.phases > 1 or not self.inputs or not self.outputs:

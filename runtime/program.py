@@ -146,7 +146,7 @@ class Program:
             port = source.outputs[out]
             made = kind(name, capacity, initial_tokens(port, delay, values))
             made.source, made.destination = source.name, destination.name
-            made.empty = np.zeros((0,) + port.shape, port.dtype)
+            made.empty = np.zeros([0] + [max(0, n) for n in port.shape], port.dtype)
             if destination.inputs[inn].window:
                 made.window = Window(destination.inputs[inn])
             source.readers[out].append(made)

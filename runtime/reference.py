@@ -68,7 +68,7 @@ class Reference:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
             self._tasks[task["name"]] = (*ports, make_code(task["code"], home))
             self.expected[task["name"]] = []
-            for port in ports[0]:
+            for port in (p for p in ports[0] if p.window):
                 self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window
         for c in app["channels"]:
             source, destination = (c["source"], c["source_port"]), (c["destination"], c["destination_port"])
@@ -103,9 +103,10 @@ class Reference:
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
             if port.window:
                 taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[-port.window :]
-            # numpy would look into objects for more dimensions
-            block = np.stack(taken) if port.dtype == object else np.asarray(taken, port.dtype)
-            arrays.append(block.reshape(port.block_shape(firing)))
+            if port.stacked:
+                arrays.append(np.asarray(taken, port.dtype).reshape(port.block_shape(firing)))
+            else:
+                arrays.append(np.array(taken[0], port.dtype))
         self.expected[name].append([a.copy() for a in arrays])
         if not outputs:
             return True

@@ -6,6 +6,9 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
+#: The size of a dimension that is another at every firing: between a network and its `post`.
+OPEN = -1
+
 
 class TaskError(Exception):
     """A task did something its declaration does not allow; the message is for its author."""
@@ -45,11 +48,10 @@ class Port:
         """What a task returned, as an array of exactly the declared dtype and shape. Raises TaskError."""
         array = self._array(value)
         wanted = self.block_shape(firing)
-        if array.dtype != self.dtype or array.shape != wanted:
+        if array.dtype != self.dtype or not (array.shape == wanted or _is_one_of(array.shape, wanted)):
             returned = "%s%s" % (array.dtype, list(array.shape))
-            raise TaskError(
-                "returned %s for port `%s`, which is %s%s" % (returned, self.name, self.dtype, list(wanted))
-            )
+            sizes = ", ".join("?" if n == OPEN else str(n) for n in wanted)
+            raise TaskError("returned %s for port `%s`, which is %s[%s]" % (returned, self.name, self.dtype, sizes))
         return array
 
     def _array(self, value: Any) -> np.ndarray:
@@ -63,6 +65,11 @@ class Port:
             if not np.can_cast(array.dtype, self.dtype, "same_kind"):
                 return array
         return array.astype(self.dtype)
+
+
+def _is_one_of(shape: Tuple[int, ...], wanted: Tuple[int, ...]) -> bool:
+    """Does the shape differ in open dimensions only?"""
+    return len(shape) == len(wanted) and all(n == w or w == OPEN for n, w in zip(shape, wanted))
 
 
 def _holds(dtype: np.dtype, array: np.ndarray) -> bool:

@@ -169,7 +169,7 @@ def _sizes(app: Application) -> list[str]:
     ports: dict[tuple[str, str], Port] = {(t.name, p.name): p for t in app.tasks for p in t.outputs}
     for number, c in enumerate(app.channels):
         kind = ports[c.source, c.source_port].type
-        if kind is not None:
+        if kind is not None and not kind.open:
             size = _tag("tokenSize", {"sz": str(8 * kind.bytes)}, closed=True)
             of = _tag("channelProperties", {"channel": _name(number)})
             lines += [f"      {of}", f"        {size}", "      </channelProperties>"]
