@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._common import number
 
@@ -68,6 +68,8 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
     if "least_buffers" not in a.answered:
         return lines
     row("least buffers", _buffers(a, a.least_buffers, unit, "least_buffers"))
+    if app.windows:
+        row("windows", kept(app))
     if buffers:
         if "period_buffers" not in a.answered:
             return lines
@@ -243,13 +245,33 @@ def _channels(app: Application, a: Analysis) -> list[str]:
 
     assert a.least_buffers is not None
     keeping = a.period_buffers.channels if a.period_buffers is not None else {}
-    rows = [["channel", "token bytes", "initial", "least", "for the period"]]
+    windows = app.windows
+    rows = [["channel", "token bytes", "initial", "least", "for the period", *(["kept"] if windows else [])]]
     types = {(t.name, p.name): p.type for t in app.tasks for p in t.outputs}
     for c in app.channels:
         kind = types[c.source, c.source_port]
-        size = str(kind.bytes) if kind is not None else "-"
-        rows.append([c.name, size, str(c.delay), str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))])
+        size = f"{kind.bytes}{'+' if kind.open else ''}" if kind is not None else "-"
+        last = [str(windows[c.name].kept if c.name in windows else 0)] if windows else []
+        least, most = str(a.least_buffers.channels[c.name]), str(keeping.get(c.name, "-"))
+        rows.append([c.name, size, str(c.delay), least, most, *last])
     return ["  " + line for line in columns(rows, left=1).splitlines()]
+
+
+def kept(app: Application) -> str:
+    """What windows keep, in words."""
+    ports = app.windows.values()
+    sizes = [p.kept * p.type.bytes for p in ports if p.type is not None]
+    memory = f", {number(sum(sizes), 'byte')}" if len(sizes) == len(ports) else ""
+    return f"{number(sum(p.kept for p in ports), 'token')}{memory} that were taken are kept, beside all buffers"
+
+
+def windows(app: Application) -> dict[str, Any]:
+    """The inputs with a window by channel, as JSON: nothing where there is none."""
+    found = {
+        name: {"window": p.window, "kept": p.kept, "bytes": None if p.type is None else p.kept * p.type.bytes}
+        for name, p in app.windows.items()
+    }
+    return {"windows": found} if found else {}
 
 
 def _front(a: Analysis, unit: bool) -> list[str]:

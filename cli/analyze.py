@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._common import Json, OnPlatform, print_json, progress, show_diagnostics
-from ._tables import cut_table, cycle_tasks, network_table, table
+from ._tables import cut_table, cycle_tasks, network_table, table, windows
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Capacities
@@ -84,7 +84,10 @@ def analyze(
     memory = network_memory(file) if by_parts else None
     if as_json:
         document: dict[str, Any] = {
-            "apps": {name: _data(a) | {"processors": found.orders[name]} for name, a in found.apps.items()}
+            "apps": {
+                a.name: _data(found.apps[a.name]) | {"processors": found.orders[a.name]} | windows(a)
+                for a in found.checked.system.apps
+            }
         }
         print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
     elif memory is not None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
+from ._tables import kept, windows
 
 if TYPE_CHECKING:
     from ..driver.check import Checked
@@ -19,12 +20,14 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
 
     checked = driver_check(file, platform=platform)
     if as_json:
+        graphs = {a.name: a for a in checked.system.apps}
         apps = {
             name: {
                 "consistent": v.consistent.holds,
                 "deadlock_free": v.deadlock_free.holds,
                 "schedulable": v.schedulable.holds,
                 "repetition": v.repetition,
+                **windows(graphs[name]),
             }
             for name, v in checked.verdicts.items()
         }
@@ -71,6 +74,8 @@ def _print_verdicts(checked: Checked) -> None:
         if several:
             shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
             print(f"  {'iteration':<14} {shown}{', the others 1' if len(several) < len(found.tasks) else ''}")
+        if found.windows:
+            print(f"  {'windows':<14} {kept(found)}")
 
 
 def _count(checked: Checked) -> str:

@@ -233,7 +233,9 @@ def _port(port: DeployedPort) -> str:
         text += f", {literal(port.shape)}"
     if port.rates != (1,) or port.stacked:
         text += f", rates={_rates(port.rates)}"
-    if port.stacked and port.rates == (1,):
+    if port.window:
+        text += f", window={port.window}"
+    elif port.stacked and port.rates == (1,):
         text += ", stacked=True"
     return text + ")"
 
@@ -315,6 +317,8 @@ def _prototype(task: Task, symbol: str) -> dict[str, Any]:
         arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name)}, "
         rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
         tokens = f" x {rates}" if port.stacked else ""
+        if port.window:
+            tokens = f" x {port.window}, of which the last {rates} are new"
         ports.append(f"{port.direction} {port.name}: {port.type}{tokens}")
     return {
         "definition": task.definition,

@@ -59,6 +59,17 @@ def none_to_export(system: System) -> Diagnostic | None:
     return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
 
 
+def without_size(system: System) -> tuple[Diagnostic, ...]:
+    """The faults of networks with outputs for which no caller could have memory ready: one per definition."""
+    found: dict[str, Diagnostic] = {}
+    for task in (t for a in system.apps for t in a.tasks if t.network is not None):
+        for port in task.open_ports:
+            message = f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know its size"
+            help_text = "export the network without what follows the last tensor of fixed size, or build a program"
+            found.setdefault(task.definition, Diagnostic("F403", message, port.span, help=help_text))
+    return tuple(found.values())
+
+
 def external(whole: System, cut: System, placements: MappingABC[str, Placement], platform: str) -> Exported:
     """The library of a text without faults that has a network.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..codegen.emit import digest
-from ..codegen.external import external, none_to_export
+from ..codegen.external import external, none_to_export, without_size
 from ..codegen.write import CannotWrite, write
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.external import External
@@ -49,6 +49,9 @@ def build_external(
     fault = none_to_export(whole)
     if fault is not None:
         raise Errors([*valid.diagnostics, fault])
+    ragged = without_size(whole)
+    if ragged:
+        raise Errors([*valid.diagnostics, *ragged])
     networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
     pins = tuple(p for p in valid.system.pins if p.task in networks)  # where the others run is not asked here
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)

@@ -17,7 +17,8 @@ from .evaluate import UNITS
 #: The words that start an item of a block, for "did you mean".
 ITEMS = {
     "TASK": (
-        "in", "out", "rate", "state", "stateless", "live", "wcet", "on", "python", "cuda", "scratch", "reference",
+        "in", "out", "rate", "window", "state", "stateless", "live", "wcet", "on", "python", "cuda", "scratch",
+        "reference",
         "tolerance", "grid", "block", "shared",
     ),
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
@@ -138,6 +139,24 @@ def _argument_without_name(p: Place) -> Advice | None:
     return None
 
 
+def _window_elsewhere(p: Place) -> Advice | None:
+    # In a graph `window` is taken for an instance, and what follows it does not fit.
+    kind, offset = str(p.tokens[0].type), 0 if p.kind() == "WINDOW" else -1
+    if kind not in ("NETWORK", "GRAPH") or p.kind(offset) != "WINDOW" or p.kind(offset + 1) not in ("NUMBER", "NAME"):
+        return None
+    message = f"a port of a {kind.lower()} has no window"
+    return Advice(
+        p.position + offset, message, "windows belong to inputs of tasks: write it at the task that reads this"
+    )
+
+
+def _rate_behind_window(p: Place) -> Advice | None:
+    behind = any(t.type == "WINDOW" for t in p.tokens[max(0, p.position - 4) : p.position])
+    if p.tokens[0].type != "TASK" or p.kind() != "RATE" or not behind:
+        return None
+    return Advice(p.position, None, "the rate comes first: `rate ... window ...`")
+
+
 def _instance_the_other_way(p: Place) -> Advice | None:
     if p.tokens[0].type in ("APP", "GRAPH") and p.kind(-1) == p.kind() == "NAME" and "COLON" in p.accepted:
         return Advice(p.position, None, f"write `{p.text()}: {p.text(-1)}`")
@@ -198,6 +217,8 @@ RULES: tuple[Callable[[Place], Advice | None], ...] = (
     _equals,
     _argument_without_name,
     _comma,
+    _window_elsewhere,
+    _rate_behind_window,
     _instance_the_other_way,
     _code_without_language,
     _mapping_without_on,

@@ -120,8 +120,13 @@ class TreeBuilder(Transformer[Token, Any]):
     def phases(self, meta: Any, *entries: s.Phase) -> s.Phases:
         return s.Phases(entries, self._span(meta))
 
-    def port(self, meta: Any, way: Any, name: s.Word, kind: s.TypeExpr | None, rate: Any) -> s.PortDecl:
-        return s.PortDecl("in" if way == "in" else "out", name, kind, rate, self._span(meta))
+    def window(self, meta: Any, size: s.Expr) -> s.WindowDecl:
+        return s.WindowDecl(size, self._span(meta))
+
+    def port(
+        self, meta: Any, way: Any, name: s.Word, kind: s.TypeExpr | None, rate: Any, window: s.WindowDecl | None
+    ) -> s.PortDecl:
+        return s.PortDecl("in" if way == "in" else "out", name, kind, rate, window, self._span(meta))
 
     def implementation(
         self, meta: Any, kind: Token | None, language: Token, code: Token, arguments: Any, *options: tuple[str, Any]

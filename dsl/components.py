@@ -310,10 +310,25 @@ class Components:
         unique = self._unique(item.name, ports, "port")
         kind = None if item.type is None else self._evaluate.type(item.type, arguments)
         rates = self._evaluate.rates(item.rate, arguments, item.span)
+        window = None if item.window is None else self._window(item, item.window, rates, arguments)
         if rates is None or not unique or (item.type is not None and kind is None):
             return None
-        stacked = isinstance(item.rate, s.Phases) or rates[0] > 1
-        return Port(item.name.text, item.direction, kind, rates, stacked, item.span)
+        if item.window is not None and window is None:
+            return None
+        stacked = isinstance(item.rate, s.Phases) or rates[0] > 1 or window is not None
+        again = window if window is not None and {window} != {*rates} else 0
+        return Port(item.name.text, item.direction, kind, rates, stacked, item.span, again)
+
+    def _window(
+        self, item: s.PortDecl, window: s.WindowDecl, rates: tuple[int, ...] | None, arguments: Scope
+    ) -> int | None:
+        """How many tokens a firing sees, the new ones among them; None after a fault."""
+        if item.direction == "out":
+            message = f"`{item.name.text}` is an output, and looks at nothing"
+            help_text = "write `window` at the input that reads it: each reader has its own"
+            self._context.fault("F105", message, window.span, help=help_text)
+            return None
+        return self._evaluate.integer(window.size, arguments, "the window", max(rates or (1,)))
 
     def _wcet(self, item: s.WcetDecl | None, arguments: Scope) -> tuple[Fraction, ...]:
         if item is None:

@@ -173,6 +173,11 @@ class LaunchBuilder:
             message = f"the rate of `{uneven.name}` changes from phase to phase, and a kernel is not told its phase"
             self._context.fault("F309", message, item.span, help="give it one rate, or do this task on a CPU")
             return None
+        windowed = next((p for p in self._ports.values() if p.window), None)
+        if windowed is not None:
+            message = f"`{windowed.name}` has a window, and a GPU keeps no tokens that were taken"
+            self._context.fault("F309", message, item.span, help="put a task on a CPU in front that has the window")
+            return None
         kernel = kernels(path).get(symbol)
         if kernel is None:
             names = list(kernels(path))

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..model.application import FilePath, Implementation, Network, Port, Task, Tensor
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
-from ..model.types import TensorType
+from ..model.types import OPEN, TensorType
 from ..networks.onnx.interface import Border, NetworkError, NetworkInterface, read_network
 from . import syntax as s
 from .code import PythonSymbol
@@ -188,6 +188,12 @@ class NetworkBuilder:
                         builder.add_bare(border, "in" if way == "in" else "out")
         if not builder.good:
             return None
+        ragged = next((t for t in builder.tensors("out") if t.type.open), None)
+        if ragged is not None and batch > 1:
+            message = f"`batch {batch}`, but only data decides on the size of output `{ragged.name}`: {ragged.type}"
+            help_text = "leave `batch` out: nobody knows which part of it belongs to which input"
+            self._context.fault("F409", message, settings["batch"].span, help=help_text)
+            return None
         pattern = self._calibrate(settings, precision)
         network = Network(
             declaration.name.text, declaration.file.value, str(beside(declaration.file.span, declaration.file.value)),
@@ -242,6 +248,12 @@ class NetworkBuilder:
             return None
         return TensorType(border.dtype, border.shape)
 
+    def before_post(self, border: Border, span: Span, inputs: tuple[Border, ...]) -> TensorType | None:
+        """The type of a tensor that a `post` reads: it may depend on data, once all inputs are fixed."""
+        if border.fixed or not all(b.fixed for b in inputs):
+            return self.fixed(border, None, span, "", inputs)
+        return TensorType(border.dtype, tuple(d if isinstance(d, int) else OPEN for d in border.dims))
+
     def _dynamic(self, border: Border, span: Span, port: str, way: str) -> None:
         where = [i for i, d in enumerate(border.dims) if not isinstance(d, int)]
         names = " and ".join(f"dimension {i} (`{border.dims[i]}`)" for i in where)
@@ -250,6 +262,11 @@ class NetworkBuilder:
         )
         fix = f'`{way} {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"`'
         help_text = f"fix it: `batch 1`, or {fix}" if where == [0] else f"fix it with its sizes: {fix}"
+        if way == "out":
+            sizes = ", ".join(str(d) if isinstance(d, int) else f"SIZE{i}" for i, d in enumerate(border.dims))
+            fix = f'out {port or "NAME"}: {border.dtype}[{sizes}] from "{border.name}"'
+            help_text = f'if it depends on data, write a `post` that pads or cuts: `{fix} post "file.py:function"`'
+            help_text += "; if it is always the same, leave `post` out there"
         message = f"tensor `{border.name}` is {border}: {names} {'is' if len(where) == 1 else 'are'} not fixed"
         self._context.fault("F403", message, span, help=help_text)
 
@@ -321,6 +338,8 @@ class _NetworkTemplate:
         if kind is None:
             self.good = False
             return
+        if name in self._core[way] and kind.open:
+            return  # the text has said how large it is
         self._core[way][name] = (Port(name, way, kind, (1,), False, span), Tensor(border.name, kind))
 
     def _wrap(self, port: s.NetPort, borders: tuple[Border, ...], declared: TensorType | None) -> None:
@@ -339,7 +358,10 @@ class _NetworkTemplate:
         implementation = self._owner.wrapped(port)
         inner = []
         for border in borders:
-            kind = self._owner.fixed(border, None, port.span, "", self._cause(way))
+            if way == "in":
+                kind = self._owner.fixed(border, None, port.span, "", ())
+            else:
+                kind = self._owner.before_post(border, port.span, self._inputs)
             self._core_port(border.name, way, border, kind, port.span)
             if kind is not None:
                 inner.append(Port(border.name, "out" if way == "in" else "in", kind, (1,), False, port.span))

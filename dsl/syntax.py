@@ -118,11 +118,18 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowDecl:
+    size: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PortDecl:
     direction: Direction
     name: Word
     type: TypeExpr | None
     rate: Expr | Phases | None
+    window: WindowDecl | None
     span: Span
 
 

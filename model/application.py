@@ -32,8 +32,9 @@ OnError = Literal["stop", "skip", "restart"]
 class Port:
     """`rates` holds tokens per firing, one entry per phase; a constant rate has one entry.
 
-    `stacked` tells whether a firing sees a leading axis of tokens (rate list, or a rate above 1).
-    `type` is None in abstract graphs.
+    `stacked` tells whether a firing sees a leading axis of tokens (rate list, a rate above 1, or a window).
+    `type` is None in abstract graphs. `window` is the number of tokens that every firing sees where that is more than
+    it takes: older ones first, then the new ones; 0 = only what it takes.
     """
 
     name: str
@@ -42,6 +43,12 @@ class Port:
     rates: tuple[int, ...]
     stacked: bool
     span: Span
+    window: int = 0
+
+    @property
+    def kept(self) -> int:
+        """Tokens that stay with the reader after they were taken, because a later firing sees them again."""
+        return max(0, self.window - min(self.rates))
 
     def rate(self, firing: int) -> int:
         """Tokens of the given firing (counted from 0)."""
@@ -224,6 +231,11 @@ class Task:
         return self.link is not None
 
     @property
+    def open_ports(self) -> tuple[Port, ...]:
+        """Ports whose tokens have a size that depends on data."""
+        return tuple(p for p in (*self.inputs, *self.outputs) if p.type is not None and p.type.open)
+
+    @property
     def replicable(self) -> bool:
         """True when firings are independent of each other, so that several workers may share them."""
         if self.phases > 1 or not self.inputs or not self.outputs:
@@ -292,6 +304,13 @@ class Application:
     doc: str
     span: Span
     paths: tuple[PathDeadline, ...] = ()
+
+    @property
+    def windows(self) -> dict[str, Port]:
+        """The inputs that see more than they take, by the name of the channel that keeps it for them."""
+        ports = {(t.name, p.name): p for t in self.tasks for p in t.inputs if p.window}
+        ends = {c.name: (c.destination, c.destination_port) for c in self.channels}
+        return {name: ports[end] for name, end in ends.items() if end in ports}
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""

@@ -54,7 +54,7 @@ CODES: dict[str, tuple[str, str]] = {
     # -- networks ------------------------------------------------------------------------------------------------------
     "F401": ("a network file is missing", "The path is relative to the .flow file."),
     "F402": ("a network file is damaged", "It is no ONNX file, it is truncated, or its graph contradicts itself."),
-    "F403": ("a dimension of a network is not fixed", "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type."),
+    "F403": ("a dimension of a network is not fixed", "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type. An output whose size depends on data goes to a `post`, which makes a fixed one of it."),
     "F404": ("a network has control flow", "Networks are mapped and measured as fixed graphs; If, Loop and Scan have no fixed cost."),
     "F405": ("there is no such tensor", "Ports name the tensors of the ONNX file with `from`."),
     "F217": ("this cannot be said of that task", "Only a source can be `live`, or drop what nobody waits for; only a single task fires `every` so often. `on error` knows `stop`, `skip` and `restart`; a frame can be skipped where no cycle leads its loss on."),

@@ -38,13 +38,14 @@ class Code(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeployedPort:
-    """A port with its type."""
+    """A port with its type; see `Port` of the application."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     rates: tuple[int, ...]
     stacked: bool
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)

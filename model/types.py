@@ -24,17 +24,27 @@ DTYPES: dict[str, tuple[str, int]] = {
 }
 
 
+#: The size of a dimension that only a run tells. Texts cannot say it: it stands between a network and its `post`.
+OPEN = -1
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A numpy dtype with a fixed shape; `()` is a scalar."""
+    """A numpy dtype with a shape, which is fixed but for dimensions that are `OPEN`; `()` is a scalar."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
+    def open(self) -> bool:
+        """Does its size depend on data?"""
+        return OPEN in self.shape
+
+    @property
     def bytes(self) -> int:
-        """Size of one token in bytes."""
-        return DTYPES[self.dtype][1] * prod(self.shape)
+        """Size of one token in bytes, as far as it is known: an open dimension counts once."""
+        return DTYPES[self.dtype][1] * prod(1 if n == OPEN else n for n in self.shape)
 
     def __str__(self) -> str:
-        return self.dtype + (f"[{', '.join(map(str, self.shape))}]" if self.shape else "")
+        sizes = ("?" if n == OPEN else str(n) for n in self.shape)
+        return self.dtype + (f"[{', '.join(sizes)}]" if self.shape else "")

@@ -208,13 +208,14 @@ class _Chain:
 
     def _give(self, name: str, border: Border) -> Iterator[tuple[Port, Tensor]]:
         """The output ports of the whole that carry the tensor, or one for the stages that read it."""
-        tensor = Tensor(border.name, TensorType(border.dtype, border.shape))
         ports = self._outputs.get(border.name, [])
         if not ports and border.name in self._names:
-            ports = [Port(self._names[border.name], "out", tensor.type, (1,), False, self._task.span)]
+            kind = TensorType(border.dtype, border.shape)
+            ports = [Port(self._names[border.name], "out", kind, (1,), False, self._task.span)]
         for port in ports:
+            assert port.type is not None
             self.makers[port.name] = self._made[border.name] = (name, port.name)
-            yield port, tensor
+            yield port, Tensor(border.name, port.type)
 
     def _stage(
         self, name: str, stage: Stage, taken: list[tuple[Port, Tensor]], given: list[tuple[Port, Tensor]]

@@ -66,4 +66,4 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
 
 
 def _port(port: Port) -> tuple[object, ...]:
-    return port.name, port.direction, str(port.type), port.rates
+    return port.name, port.direction, str(port.type), port.rates, *((port.window,) if port.window else ())

@@ -308,6 +308,11 @@ class _Layout:
 
 
 def _rate(port: Port) -> str:
+    """Tokens of a firing as a label: `160`, `[2, 0x3]`, with a window `160/400`."""
+    return f"{_rates(port)}/{port.window}" if port.window else _rates(port)
+
+
+def _rates(port: Port) -> str:
     if len(port.rates) == 1:
         return str(port.rates[0])
     parts: list[list[int]] = []

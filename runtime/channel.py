@@ -14,6 +14,7 @@ import numpy as np
 
 from .device import Pieces
 from .tokens import Hole
+from .window import Window
 
 _NOTHING = np.zeros((0,))
 
@@ -93,6 +94,8 @@ class Channel(Place):
         self.delay = 0 if initial is None else len(initial)
         self.least_free = capacity - self.delay
         self.empty = _NOTHING
+        #: Of a reader that sees more than it takes.
+        self.window: Optional[Window] = None
         # (array, next unread token or -1 when the array is a single token without leading axis)
         self._segments: Deque[List[Any]] = deque()
         if initial is not None:
@@ -176,12 +179,14 @@ class Channel(Place):
                 self._segments.popleft()
             else:
                 self._segments[0][1] = stop
+        if self.window is not None:
+            return self.window.over(pieces, count)
+        if any(isinstance(p, Hole) for p in pieces):
+            return Hole(count)
         if len(pieces) == 1:
             return pieces[0]
         if not pieces:
             return self.empty
-        if any(isinstance(p, Hole) for p in pieces):
-            return Hole(count)
         if not all(isinstance(p, np.ndarray) for p in pieces):
             return Pieces(pieces)
         joined = np.concatenate(pieces)

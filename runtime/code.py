@@ -279,7 +279,7 @@ class Network(Code):
         path = os.path.realpath(os.path.join(home, self.file))
         self._session = session(path, self.threads, self.spin)
         self._in_shapes = [p.shape for p in inputs]
-        self._out_shapes = [p.shape for p in outputs]
+        self._outputs = outputs
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         return tuple(self._session.run(self._wanted, dict(zip(self._names, inputs))))
@@ -302,7 +302,10 @@ class Network(Code):
         count = len(inputs[0])
         joined = [a.reshape((count * s[0],) + s[1:]) for a, s in zip(inputs, self._in_shapes)]
         results = self._session.run(self._wanted, dict(zip(self._names, joined)))
-        return [r.reshape((count,) + s) for r, s in zip(results, self._out_shapes)]
+        for result, port in zip(results, self._outputs):
+            whole = tuple(count * n for n in port.shape[:1]) + port.shape[1:]
+            Port(port.name, port.dtype.name, whole).accept(result, 0)
+        return [r.reshape((count,) + p.shape) for r, p in zip(results, self._outputs)]
 
 
 @lru_cache(maxsize=None)

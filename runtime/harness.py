@@ -78,8 +78,8 @@ def _frames(deployment: Dict[str, Any]) -> int:
     for app in deployment["apps"]:
         for task in app["tasks"]:
             for port in task["inputs"] + task["outputs"]:
-                token = prod(port["shape"]) * np.dtype(port["dtype"]).itemsize
-                size += token * task["firings"] * sum(port["rates"]) // len(port["rates"])
+                token = prod(max(1, n) for n in port["shape"]) * np.dtype(port["dtype"]).itemsize
+                size += token * task["firings"] * max(port["window"], sum(port["rates"]) // len(port["rates"]))
     deepest: int = max([e["stage"] for p in deployment["processors"] for e in p["order"]] or [0])
     return max(deepest + 3, min(20, int(MOST_BYTES // size)))
 

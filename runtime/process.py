@@ -215,7 +215,7 @@ class _Ring:
 
 
 def _block_bytes(port: Port) -> int:
-    tokens = max(port.rates) if port.stacked else 1
+    tokens = max(port.window, *port.rates) if port.stacked else 1
     return tokens * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
 
 

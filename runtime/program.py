@@ -25,6 +25,7 @@ from .link import Latest, Link, Put, Take
 from .process import Process
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
+from .window import Window
 from .worker import Worker
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
@@ -157,7 +158,9 @@ class Program:
             port = source.outputs[out]
             made = kind(name, capacity, initial_tokens(port, delay, values))
             made.source, made.destination = source.name, destination.name
-            made.empty = np.zeros((0,) + port.shape, port.dtype)
+            made.empty = np.zeros([0] + [max(0, n) for n in port.shape], port.dtype)
+            if destination.inputs[inn].window:
+                made.window = Window(destination.inputs[inn])
             source.readers[out].append(made)
             destination.feeders[inn] = made
             self.channels.append(made)

@@ -61,7 +61,9 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
 
 def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
     """The ports of one side of a task."""
-    return [Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"]) for d in documents]
+    return [
+        Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"], d["window"]) for d in documents
+    ]
 
 
 class Reference:
@@ -78,10 +80,13 @@ class Reference:
         #: Tasks that begin anew after a failure.
         self._anew = {t["name"] for t in app["tasks"] if t["on_error"] == "restart"}
         self._readers: Dict[Key, List[Key]] = {}
+        self._seen: Dict[Key, List[Optional[np.ndarray]]] = {}
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
             self._tasks[task["name"]] = (*ports, make_code(task["code"], home))
             self.expected[task["name"]] = []
+            for port in (p for p in ports[0] if p.window):
+                self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window
         for c in app["channels"]:
             source, destination = (c["source"], c["source_port"]), (c["destination"], c["destination_port"])
             port = next(p for p in self._tasks[c["source"]][1] if p.name == c["source_port"])
@@ -124,13 +129,15 @@ class Reference:
         for port in inputs:
             waiting = self._tokens[name, port.name]
             taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
+            if port.window:
+                taken = self._seen[name, port.name] = (self._seen[name, port.name] + taken)[-port.window :]
             there = [token for token in taken if token is not None]
             if len(there) < len(taken):
                 missing = True
-                continue
-            # numpy would look into objects for more dimensions
-            block = np.stack(there) if port.dtype == object else np.asarray(there, port.dtype)
-            arrays.append(block.reshape(port.block_shape(firing)))
+            elif port.stacked:
+                arrays.append(np.asarray(there, port.dtype).reshape(port.block_shape(firing)))
+            else:
+                arrays.append(np.array(there[0], port.dtype))
         self.expected[name].append(None if missing else [a.copy() for a in arrays])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:

@@ -57,6 +57,8 @@ class Rounds:
             names["claim%d" % k], names["commit%d" % k] = channel.claim, channel.commit
         for k, channel in enumerate(plan.local):
             names["empty%d" % k] = channel.empty
+            if channel.window is not None:
+                names["over%d" % k] = channel.window.over
         # No name and no value of a text is in the source. It counts as a file of ours, which tracebacks leave out.
         file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
         exec(compile(_Source(plan).text(), file, "exec"), names)
@@ -440,15 +442,19 @@ class _Source:
 
     def _tokens(self, task: Task, i: int, offset: int, take: List[Segment]) -> str:
         """What a firing gets through one input that is fed in this worker."""
+        channel = task.feeders[i]
+        assert isinstance(channel, LocalChannel)
         if not task.inputs[i].stacked:
             ((block, start, _, single),) = take
             return _name(block) if single else "%s[%d, ...]" % (_name(block), start)
-        if not take:
-            return "empty%d" % self._local[task.feeders[i]]  # type: ignore[index]
+        if not take and channel.window is None:
+            return "empty%d" % self._local[channel]
         pieces = [
             "%s[None]" % _name(block) if single else self._slice(block, start, count)
             for block, start, count, single in take
         ]
+        if channel.window is not None:
+            return "over%d([%s], %d)" % (self._local[channel], ", ".join(pieces), task.inputs[i].rate(offset))
         return pieces[0] if len(pieces) == 1 else "join((%s))" % ", ".join(pieces)
 
     def _slice(self, block: Block, start: int, count: int) -> str:

@@ -6,13 +6,19 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
+#: The size of a dimension that is another at every firing: between a network and its `post`.
+OPEN = -1
+
 
 class TaskError(Exception):
     """A task did something its declaration does not allow; the message is for its author."""
 
 
 class Port:
-    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens."""
+    """`rates` are tokens per firing, one entry per phase. `stacked` ports see a leading axis of tokens.
+
+    With a `window` a firing sees so many tokens: older ones, then those that it takes. 0 = only these.
+    """
 
     def __init__(
         self,
@@ -21,12 +27,14 @@ class Port:
         shape: Tuple[int, ...] = (),
         rates: Tuple[int, ...] = (1,),
         stacked: Optional[bool] = None,
+        window: int = 0,
     ) -> None:
         self.name = name
         self.dtype = np.dtype(dtype)
         self.shape = tuple(shape)
         self.rates = tuple(rates)
-        self.stacked = (len(rates) > 1 or rates[0] > 1) if stacked is None else stacked
+        self.stacked = (len(rates) > 1 or rates[0] > 1 or window > 0) if stacked is None else stacked
+        self.window = window
 
     def rate(self, firing: int) -> int:
         """Tokens of that firing."""
@@ -34,17 +42,16 @@ class Port:
 
     def block_shape(self, firing: int) -> Tuple[int, ...]:
         """Shape of what one firing passes through this port."""
-        return (self.rate(firing),) + self.shape if self.stacked else self.shape
+        return (self.window or self.rate(firing),) + self.shape if self.stacked else self.shape
 
     def accept(self, value: Any, firing: int) -> np.ndarray:
         """What a task returned, as an array of exactly the declared dtype and shape. Raises TaskError."""
         array = self._array(value)
         wanted = self.block_shape(firing)
-        if array.dtype != self.dtype or array.shape != wanted:
+        if array.dtype != self.dtype or not (array.shape == wanted or _is_one_of(array.shape, wanted)):
             returned = "%s%s" % (array.dtype, list(array.shape))
-            raise TaskError(
-                "returned %s for port `%s`, which is %s%s" % (returned, self.name, self.dtype, list(wanted))
-            )
+            sizes = ", ".join("?" if n == OPEN else str(n) for n in wanted)
+            raise TaskError("returned %s for port `%s`, which is %s[%s]" % (returned, self.name, self.dtype, sizes))
         return array
 
     def _array(self, value: Any) -> np.ndarray:
@@ -58,6 +65,11 @@ class Port:
             if not np.can_cast(array.dtype, self.dtype, "same_kind"):
                 return array
         return array.astype(self.dtype)
+
+
+def _is_one_of(shape: Tuple[int, ...], wanted: Tuple[int, ...]) -> bool:
+    """Does the shape differ in open dimensions only?"""
+    return len(shape) == len(wanted) and all(n == w or w == OPEN for n, w in zip(shape, wanted))
 
 
 def _holds(dtype: np.dtype, array: np.ndarray) -> bool:

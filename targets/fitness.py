@@ -37,6 +37,9 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
         return None
     if task.network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
+    if task.open_ports:
+        message = f"`{task.name}` cannot run on a {kind}: only data decides on the size of `{task.open_ports[0].name}`"
+        return "F503", message, "leave it on a cpu, or cut it with `until` in front of what makes that"
     if kind != "dla":
         return None
     from .dla import unfit_for_dla

@@ -127,6 +127,10 @@ class _App:
         others = self._others(kept, network.file, onnx, network.precision)
         if self.app.period_ns is not None or self.app.deadline_ns is not None:
             self._warn(f"JEDI has no periods: `{self.app.name}` runs as fast as it can", "")
+        for name in self.app.windows:
+            self._warn(
+                f"JEDI has no windows: `{name}` hands over what is new", "the C++ code has to keep what it sees again"
+            )
         if self.faults:
             return None
         streams = [s.streams for s in stages]

@@ -119,8 +119,11 @@ def _port(name: str, way: str, rates: Sequence[int]) -> str:
 def _element(actor: _Actor) -> list[str]:
     start = f"      {_tag('actor', {'name': actor.name, 'type': actor.task.definition})}"
     left_out = [p.name for p in actor.task.outputs if p.name not in actor.joined]
-    unread = [f"Left out, since nobody reads it: {name}" for name in left_out]
-    doc = _comment("        ", [*actor.task.doc.splitlines(), *unread])
+    said = [f"Left out, since nobody reads it: {name}" for name in left_out]
+    said += [
+        f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}" for p in actor.task.inputs if p.window
+    ]
+    doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
 
 
@@ -166,7 +169,7 @@ def _sizes(app: Application) -> list[str]:
     ports: dict[tuple[str, str], Port] = {(t.name, p.name): p for t in app.tasks for p in t.outputs}
     for number, c in enumerate(app.channels):
         kind = ports[c.source, c.source_port].type
-        if kind is not None:
+        if kind is not None and not kind.open:
             size = _tag("tokenSize", {"sz": str(8 * kind.bytes)}, closed=True)
             of = _tag("channelProperties", {"channel": _name(number)})
             lines += [f"      {of}", f"        {size}", "      </channelProperties>"]

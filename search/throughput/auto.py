@@ -145,7 +145,10 @@ def apart(problem: Problem, contest: Contest, objective: Objective) -> Iterator[
         t.name: problem.work_ns(a, t) * problem.held.get(t.name, 1.0)
         for a in problem.apps
         for t in a.tasks
-        if not greedy.runs_without_interpreter(t) and t.implementations and t.name not in problem.pins
+        if not greedy.runs_without_interpreter(t)
+        and t.implementations
+        and t.name not in problem.pins
+        and not t.open_ports
     }
     heavy = frozenset(t for t, work in python.items() if work > HEAVY * total)
     if not heavy or len(problem.cpus) < 2:

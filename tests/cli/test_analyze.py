@@ -200,6 +200,33 @@ def test_pictures(tmp_path: Path, write: Write) -> None:
     assert refused.exit_code == 1 and "draw fewer with --iterations" in refused.stderr
 
 
+def test_what_windows_keep_is_said(write: Write, tmp_path: Path) -> None:
+    """Beside the buffers, in words, in numbers and in the picture."""
+    flow = write(
+        'task Mic { out x: float32 rate 160 }\ntask Spot { in x: float32 rate 160 window 400   in y window 2   c "s.c:spot" }\n'
+        "task Plain { out y }\napp A { mic: Mic  plain: Plain  spot: Spot   mic -> spot.x   plain -> spot.y }",
+        s_c="/* nothing yet */",
+    )
+    invoke = CliRunner().invoke
+    sentence = "241 tokens that were taken are kept, beside all buffers"
+    windows = {
+        "A.mic.x->A.spot.x": {"window": 400, "kept": 240, "bytes": 960},
+        "A.plain.y->A.spot.y": {"window": 2, "kept": 1, "bytes": None},
+    }
+    assert invoke(app, ["headers", str(flow)]).exit_code == 0
+    assert "in x: float32 x 400, of which the last 160 are new" in (tmp_path / "s.flow.h").read_text()
+    flow.write_text(flow.read_text().replace('c "s.c:spot"', ""))
+    assert sentence in invoke(app, ["check", str(flow)]).stdout
+    assert json.loads(invoke(app, ["check", str(flow), "--json"]).stdout)["apps"]["A"]["windows"] == windows
+    table = analyze(flow, "--buffers").stdout
+    assert sentence in table
+    rows = [line.split() for line in table.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in windows] == ["240", "1"]
+    assert json.loads(analyze(flow, "--json").stdout)["apps"]["A"]["windows"] == windows
+    assert invoke(app, ["show", str(flow), "-o", str(tmp_path / "g.svg")]).exit_code == 0
+    assert "<!-- 160/400 -->" in (tmp_path / "g.svg").read_text()
+
+
 def tight(apps, repetition, placement, work_ns) -> Schedule:  # type: ignore[no-untyped-def]
     """Like `schedule`, with the least capacities and an order that needs no more, each app in one stage."""
     orders: dict[str, list[Step]] = {}

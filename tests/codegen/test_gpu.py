@@ -650,6 +650,29 @@ def test_pins_of_kernels(write: Write, tmp_path: Path, pin: str, said: str) -> N
         assert "0 violations" in on_stand_in(directory, "main.py", "--frames", "9").stderr
 
 
+def test_what_a_gpu_makes_is_seen_through_a_window(write: Write, tmp_path: Path) -> None:
+    """Older tokens stay on the device as long as somebody may look at them, or as copies; the twin sees the same."""
+    flow = write(
+        'task S { out x: float32[2] rate 3  python "t.py:Source" }\n'
+        'task K { in x: float32[2] rate 3  out y: float32[2] rate 3  cuda "k.cu:twice"  grid 1  block 6\n'
+        '    reference python "t.py:twice" }\n'
+        'task P { in y: float32[2] rate 2 window 5  python "t.py:sink" }\n'
+        "app A { s: S  k: K  p: P  s -> k -> delay 1 = 7 -> p }\nplatform pc { cpu core[2]  gpu cuda compute 8.7 }\n",
+        t_py="import numpy as np\nclass Source:\n    n = 0\n    def __call__(self):\n        self.n += 3\n"
+        "        return np.repeat(np.arange(self.n - 2, self.n + 1, dtype='f')[:, None], 2, 1)\n"
+        "def twice(x):\n    return 2 * x\n"
+        "def sink(y):\n    assert y.shape == (5, 2) and not y.flags.writeable\n    print(y[:, 1].astype(int).tolist())\n",
+        k_cu='extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n',
+    )
+    directory = build(flow, tmp_path / "out", platform="pc")
+    done = on_stand_in(directory, "main.py", "--frames", "2", "--quiet")
+    assert "0 violations" in done.stderr, done.stderr
+    stream = [0, 0, 0, 0, 0, 7, *range(2, 25, 2)]
+    assert done.stdout.splitlines() == [str(stream[k + 2 : k + 7]) for k in range(0, 12, 2)]
+    assert run(directory, "--frames", "2", "--quiet", "--twin").stdout == done.stdout
+    assert on_stand_in(directory, "tests/test_a.py").returncode == 0
+
+
 def test_headers_of_kernels_come_along(write: Write, tmp_path: Path) -> None:
     flow = write(
         'task S { out x: float32[4]  python "t.py:source" }\n'

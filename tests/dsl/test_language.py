@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -113,6 +114,27 @@ def test_types_rates_and_arithmetic(tmp_path: Path) -> None:
     assert (str(image.type), image.rates, image.stacked) == ("uint8[480, 640, 3]", (6,), True)
     assert str(small.type) == "uint8[4, 480, 640, 3]"
     assert (none.rates, none.stacked, task.phases) == ((2, 0, 0, 0), True, 4)
+
+
+def test_windows(tmp_path: Path) -> None:
+    text = """
+    task Look(hop: int, window: int = 4) { in x: int8 rate hop window window + hop   in y window 1   in z rate [0, 2] window 3
+        in plain rate 2 window 2 }
+    app A { a: Source  b: Source  c: Source  d: Source  l: Look(hop = 1)   a -> l.x  b -> l.y  c -> l.z  d -> l.plain }
+    """
+    ports = load(tmp_path, text.replace("x: int8", "x")).task("A.l").inputs
+    assert [(p.window, p.kept, p.stacked, p.rates) for p in ports] == [
+        (5, 4, True, (1,)), (0, 0, True, (1,)), (3, 3, True, (0, 2)), (0, 0, True, (2,))
+    ]  # fmt: skip
+
+
+def test_a_window_changes_no_rate(tmp_path: Path) -> None:
+    """Everything that is proved of a graph is what it is without."""
+    text = "task Look { in x rate 3 @ }\napp A { a: Source  l: Look   a -> delay 2 -> l }"
+    (tmp_path / "t.flow").write_text(TASKS + text.replace("@", "window 8"))
+    with_window = flowc.analyze(tmp_path / "t.flow").apps["A"]
+    (tmp_path / "t.flow").write_text(TASKS + text.replace("@", ""))
+    assert replace(flowc.analyze(tmp_path / "t.flow").apps["A"], seconds=0) == replace(with_window, seconds=0)
 
 
 def test_times_are_exact(tmp_path: Path) -> None:

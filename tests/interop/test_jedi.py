@@ -679,6 +679,18 @@ def test_what_jedi_cannot_say_is_a_fault(pin: str, expected: str, nets: Path) ->
     assert all(d.span is not None and d.span.file == system.path for d in raised.value.diagnostics)
 
 
+def test_windows_are_warned_of(nets: Path) -> None:
+    system = system_of(nets, "A.net -> volta")
+    (app,) = system.apps
+    show = app.task("A.show")
+    wide = replace(show, inputs=(replace(show.inputs[0], window=3), *show.inputs[1:]))
+    system = replace(system, apps=(replace(app, tasks=tuple(wide if t is show else t for t in app.tasks)),))
+    (channel,) = system.apps[0].windows
+    assert f"JEDI has no windows: `{channel}` hands over what is new" in said(
+        jedi.write(system, system.platforms[0], None, "A").warnings
+    )
+
+
 def test_a_tensor_that_crosses_two_cuts_is_a_fault(tmp_path: Path) -> None:
     chain(tmp_path / "net.onnx", LAYERS, skip=(1, 7))
     with pytest.raises(Errors, match=r"^F708: `conv_0` crosses cuts 1 and 2$"):

@@ -612,6 +612,13 @@ def test_windows_cannot_be_exported() -> None:
     assert (fault.code, fault.span) == ("F704", graph.channels[0].span) and fault.help
 
 
+def test_what_a_window_keeps_is_a_comment(tmp_path: Path) -> None:
+    app = loaded("task A { out o rate 3 }\ntask B { in i rate 2 window 7 }\napp T { a: A   b: B   a -> b }\n", tmp_path)
+    text = sdf3.write(app, {})
+    assert "<!-- Sees 5 tokens again, which no buffer size here counts: i -->" in text
+    assert [p.get("rate") for p in ElementTree.fromstring(text).iter("port") if p.get("name") in "oi"] == ["3", "2"]
+
+
 def test_the_size_of_a_token_is_in_bits() -> None:
     graph = graphs.app(
         [graphs.task("A.a", {}, {"o": [1]}), graphs.task("A.b", {"i": [1]}, {})], [("A.a", "o", "A.b", "i", 0)]

@@ -109,6 +109,12 @@ def sequence() -> onnx.ModelProto:
     return model([node], [tensor("input", [3, 4])], [parts])
 
 
+def nonzero() -> onnx.ModelProto:
+    """Places of numbers that are not 0: as many as there are."""
+    nodes = [helper.make_node("NonZero", ["input"], ["found"]), helper.make_node("Transpose", ["found"], ["places"])]
+    return model(nodes, [tensor("input", ["batch", 4])], [tensor("places", ["found", 2], TensorProto.INT64)])
+
+
 def main() -> None:
     """Write all of them."""
     networks = {
@@ -122,6 +128,7 @@ def main() -> None:
         "two_inputs": two_inputs(),
         "strings": strings(),
         "sequence": sequence(),
+        "nonzero": nonzero(),
         "weights_missing": external("weights.bin"),
         "weights_outside": external("../../weights.bin"),
     }
