@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._common import Json, OnPlatform, Text, print_json, progress, show_diagnostics, sources
+from ._common import Json, NoMeasure, OnPlatform, Text, measuring, print_json, progress, show_diagnostics, sources
 from ._deadlines import document as joint_document
 from ._deadlines import explanation, joint_table
 from ._tables import in_8_bits
@@ -47,6 +47,7 @@ def map_(
     gantt: Annotated[
         Path | None, typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False)
     ] = None,
+    no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
@@ -73,6 +74,8 @@ def map_(
         budget=_seconds(budget),
         seed=seed,
         what_if=WhatIf(_rate(fps), cores, profile),
+        measure=not no_measure,
+        on_measure=measuring,
         report=progress,
     )
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))

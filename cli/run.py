@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import Force, Json, OnPlatform, Output, Text, Twin, progress, say, show_built
+from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 
 def run(
@@ -25,6 +25,7 @@ def run(
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
+    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
@@ -44,6 +45,8 @@ def run(
         twin=twin,
         force=force,
         quiet=as_json,
+        measure=not no_measure,
+        on_measure=measuring,
         on_built=show_built,
         on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
         report=progress,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import Force, Json, OnPlatform, Output, Text, Twin, print_json, progress, show_built
+from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, print_json, progress, show_built
 
 
 def test(
@@ -19,6 +19,7 @@ def test(
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
+    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Test the program against a sequential run of the same graph. Builds if needed."""
@@ -32,6 +33,8 @@ def test(
         twin=twin,
         force=force,
         quiet=as_json,
+        measure=not no_measure,
+        on_measure=measuring,
         on_built=show_built,
         report=progress,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .build import Built, build
+from .build import Built, OnMeasure, build
 from .check import Report
 
 #: What a run gets to know as soon as something is built, before anything starts.
@@ -44,6 +44,8 @@ def run(
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
     report: Report | None = None,
@@ -54,8 +56,9 @@ def run(
     return at every firing; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
     DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
     its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
+    `measure` and `on_measure` are those of `build`.
     """
-    built = build(path, output, platform=platform, force=force, report=report)
+    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
     if twin:
@@ -89,11 +92,13 @@ def test(
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
-    built = build(path, output, platform=platform, force=force, report=report)
+    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
     command = [sys.executable, "-X", "faulthandler", "-m", "unittest", "discover", "-s", "tests", "-v"]

@@ -82,11 +82,12 @@ CODES: dict[str, tuple[str, str]] = {
     "F605": ("the output cannot be written", "Nothing half-written remains: the directory is as it was."),
     "F606": ("the application failed while it was measured", "Measuring runs the tasks on real data; what they said follows."),
     "F608": ("a wish is not fulfilled yet", "The program is right without it. This is a warning."),
-    "F607": ("a stored profile is not used", "It was measured on another machine, or code has changed since. This is a warning."),
+    "F607": ("a stored profile is not used", "It was measured on another machine, or code has changed since, or there are tasks that it does not have. This is a warning."),
     "F610": ("a task runs on a GPU only", "Code for a GPU can be tried, measured and tested on a CPU when the task has an implementation for one, or a `reference`; without both this is an error. Where a platform has no GPU, the reference stands in, with a warning."),
     "F609": ("a stored mapping is not used", "It was found for other code, other networks or other pins. This is a warning; `flowc map` finds a new one."),
     "F612": ("a network was not measured on an accelerator", "A search places what it knows the times of. The profile has none of this network on the GPU or the DLAs of the platform, so it stays on the CPUs. This is a warning."),
     "F613": ("a firing took longer than the text says", "Proofs count with the `wcet` of a pin or a task, not with what was measured: where a run exceeded it, they may not hold on this machine. This is a warning."),
+    "F614": ("times are estimated or not known", "With `--no-measure` nothing is run. A stored profile of another machine, or of code that has changed since, counts as an estimate; tasks that nobody knows a time of count like the mean of the others. This is a warning."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
