@@ -21,6 +21,28 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
+            metavar="APP.TASK.NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
+    watchdog: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop when a firing takes longer than S seconds; 0 = never (default: 60).",
+            min=0,
+            metavar="S",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
@@ -44,7 +66,11 @@ def run(
         trace=trace,
         twin=twin,
         force=force,
-        quiet=as_json,
+        report_to=report,
+        settings=settings or (),
+        watchdog=watchdog,
+        quiet=quiet,
+        document=as_json,
         measure=not no_measure,
         on_measure=measuring,
         on_built=show_built,

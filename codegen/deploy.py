@@ -116,7 +116,10 @@ def deploy(
         """A task where its placement says."""
         site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, batch)
         ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
-        return DeployedTask(task.name, task.doc, kind_of(task, site).make(task, site), *ports, firings)
+        code = kind_of(task, site).make(task, site)
+        # What a kernel gets is part of its call.
+        fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+        return DeployedTask(task.name, task.doc, code, *ports, firings, fixed)
 
     apps = []
     for app in system.apps:

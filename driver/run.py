@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +41,13 @@ def run(
     full_speed: bool = False,
     strict: bool = False,
     trace: str | Path | None = None,
+    report_to: str | Path | None = None,
+    settings: Sequence[str] = (),
+    watchdog: float | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
+    document: bool = False,
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
@@ -53,10 +57,11 @@ def run(
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` checks what tasks
-    return at every firing; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
-    DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
-    its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
-    `measure` and `on_measure` are those of `build`.
+    return at every firing; `trace` is a file for ui.perfetto.dev, `report_to` one for the report as JSON. `settings`
+    are values of parameters, `App.task.name=value`; `watchdog` is in seconds. With `twin`, threads of a CPU play the
+    GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
+    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
     """
     built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
@@ -70,17 +75,26 @@ def run(
         if on_agreed is not None:
             on_agreed()
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.json"
+        written = Path(folder) / "report.json" if report_to is None else Path(report_to).resolve()
         command = [sys.executable, str(built.directory.resolve() / "main.py")]
         command += ["--frames", str(frames)] if frames is not None else []
         command += ["--full-speed"] if full_speed else []
         command += ["--strict"] if strict else []
         command += ["--twin"] if twin else []
         command += ["--trace", str(Path(trace).resolve())] if trace is not None else []
-        command += ["--report", str(written), "--quiet"] if quiet else []
-        status = _execute(command, silent=quiet)
-        there = quiet and written.is_file() and written.stat().st_size
+        command += [word for text in settings for word in ("--set", text)]
+        command += ["--watchdog", str(watchdog)] if watchdog is not None else []
+        command += ["--report", str(written)] if document or report_to is not None else []
+        command += ["--quiet"] if document or quiet else []
+        before = _stamp(written)
+        status = _execute(command, silent=document)
+        there = document and written.is_file() and written.stat().st_size and _stamp(written) != before
         return Ran(built, status, written.read_text() if there else None)
+
+
+def _stamp(file: Path) -> int | None:
+    """When a file was written, None where there is none."""
+    return file.stat().st_mtime_ns if file.exists() else None
 
 
 def test(

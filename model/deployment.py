@@ -47,7 +47,7 @@ class DeployedPort:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
-    """`firings` per iteration."""
+    """`firings` per iteration. `fixed` are the parameters that cannot have other values when the program starts."""
 
     name: str
     doc: str
@@ -55,6 +55,7 @@ class DeployedTask:
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int
+    fixed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

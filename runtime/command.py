@@ -15,6 +15,7 @@ from .adapt import Front
 from .board import STARTING
 from .code import Network
 from .keeper import END, keep
+from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import report, table
 from .tokens import TaskError
@@ -26,12 +27,17 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
 
-    0 done, 1 something failed, 130 interrupted, 143 terminated. Without `arguments` this process is all about the
-    program: the program goes on in a child of it, and it keeps an eye on the child.
+    0 done, 1 something failed, 2 wrong options, 130 interrupted, 143 terminated. Without `arguments` this process is
+    all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     _open_streams()
     options = _parser().parse_args(arguments)
     program = build()
+    mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
+    if mistakes:
+        for mistake in mistakes:
+            _say(mistake)
+        return 2
     if options.twin:
         try:
             program.twin()
@@ -149,6 +155,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
     parser.add_argument("--strict", action="store_true", help="check what tasks return at every firing")
     parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="APP.TASK.NAME=VALUE",
+        help="start with another value of a parameter; may be repeated (%s has several, with `;` between)" % VARIABLE,
+    )  # fmt: skip
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
