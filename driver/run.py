@@ -5,12 +5,14 @@ Children handle signals themselves: they are waited for, and what they decide is
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .build import Built, OnMeasure, build
 from .check import Report
@@ -30,6 +32,34 @@ class Ran:
     status: int
     report: str | None = None
     disagreed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
+
+    `app` is None for what is about no single app.
+    """
+
+    name: str
+    app: str | None
+    outcome: str
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A finished run of the harness: its exit status, and what became of each test.
+
+    `name` is the text's stem, `seconds` all that it took.
+    """
+
+    built: Built
+    name: str
+    status: int
+    tests: tuple[Outcome, ...]
+    seconds: float
 
 
 def run(
@@ -110,16 +140,32 @@ def test(
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     report: Report | None = None,
-) -> Ran:
+) -> Tested:
     """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
     built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
-    command = [sys.executable, "-X", "faulthandler", "-m", "unittest", "discover", "-s", "tests", "-v"]
     environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
-    return Ran(built, 1 if status not in (0, 130, 143) else status)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "outcomes.json"
+        command = [sys.executable, "-X", "faulthandler", "-m", "runtime.outcomes", str(written)]
+        status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
+        found: dict[str, Any] = {"seconds": 0.0, "tests": []}
+        found |= json.loads(written.read_text()) if written.is_file() else {}
+        lost = not written.is_file() and status not in (130, 143)
+    tests = tuple(Outcome(**t) for t in found["tests"])
+    if lost:  # nobody was left to write it
+        tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
+    return Tested(built, Path(path).stem, status, tests, found["seconds"])
+
+
+def _end_in_words(status: int) -> str:
+    import signal
+
+    killed = status - 128 in signal.valid_signals()
+    how = f"was killed by {signal.Signals(status - 128).name}" if killed else f"exited with status {status}"
+    return f"the process of the tests {how}"
 
 
 def _disagreement(directory: Path) -> str:

@@ -8,16 +8,17 @@ import os
 import platform
 import signal
 import sys
-import time
 from typing import Any, Callable, List, Optional, Sequence
 
 from .adapt import Front
 from .board import STARTING
 from .code import Network
+from .graph import Failure
 from .keeper import END, keep
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import report, table
+from .status import LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer
 
@@ -42,14 +43,16 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         try:
             program.twin()
         except TaskError as error:
-            _say(str(error))
+            failure = Failure("", "", None, str(error))
+            _say(str(failure))
+            _report_in_place(program, options.report)(failure, 1)
             return 1
     received: List[int] = []
     if arguments is None:
         if any(isinstance(t.code, (Network, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
-        keep(program, options.watchdog)
+        keep(program, options.watchdog, _report_in_place(program, options.report))
     try:
         status = _run(program, options, received)
     except BaseException:
@@ -95,14 +98,14 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         return 1
     if trace is not None:
         program.tracer = Tracer()
-    show = _Progress() if sys.stderr.isatty() and not options.quiet else None
+    show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
     try:
         good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
     except Interrupted:
         good = False
     if show is not None:
         show.clear()
-    document = report(program)
+    document = report(program, _status(program, good, received))
     delivered = True
     if trace is not None:
         delivered &= _write(trace, program.tracer.events(program.begin))
@@ -112,10 +115,13 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     delivered &= _print(table(document) + "\n" if wanted else "")
     if not good and program.failure is not None:
         _say(str(program.failure), program.failure.details)
+    return _status(program, good, received) or (0 if delivered else 1)
+
+
+def _status(program: Program, good: bool, received: Sequence[int]) -> int:
+    if not good and program.failure is not None:
         return 1
-    if received:
-        return 128 + received[0]
-    return 0 if delivered else 1
+    return 128 + received[0] if received else 0
 
 
 def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
@@ -126,6 +132,23 @@ def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
         _say("cannot write %s: %s" % (stream.name, error.strerror))
         return False
     return True
+
+
+def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure, int], None]:
+    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure is known."""
+
+    def write(failure: Failure, status: int) -> None:
+        if path is None:
+            return
+        program.failure = failure
+        try:  # nobody may be left who reads from a pipe
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            _say("cannot write %s: %s" % (path, error.strerror))
+        else:
+            _write(open(file, "w"), report(program, status), indent=1)
+
+    return write
 
 
 def _print(text: str) -> bool:
@@ -196,25 +219,3 @@ def _with_huge_pages() -> None:
     sys.stdout.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, END)  # they wait until the keeper takes them
     os.execve(sys.executable, command, dict(os.environ, **HUGE_PAGES))
-
-
-class _Progress:
-    """One line on the terminal, a few times a second."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, program: Program) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + 0.2
-        seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
-        apps = ["%s %d frames, %.1f fps" % (a.name, a.frames, a.frames / seconds) for a in program.apps]
-        sys.stderr.write("\r\033[K" + "; ".join(apps)[:110])
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
