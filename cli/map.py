@@ -57,6 +57,7 @@ def map_(
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
     from ..driver.map import WhatIf, find_mapping
+    from ..model.extras import require
     from ..search.registry import SEARCHES
 
     if objective not in UNITS:
@@ -66,6 +67,8 @@ def map_(
     names = {s.name for s in SEARCHES}
     if search not in names:
         raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
+    if gantt is not None:
+        require("matplotlib", "plots", "`--gantt`")
     mapped = find_mapping(
         file,
         platform=platform,

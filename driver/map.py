@@ -103,6 +103,7 @@ def find_mapping(
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
         message = f"`{search}` is no search for this text: {why}"
         raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
+    known[search].require()
     here = valid.platform.name == "host"
     profile, warnings = _known(valid, what_if, measure)
     tell, announced = on_measure or report, False

@@ -88,6 +88,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F612": ("a network was not measured on an accelerator", "A search places what it knows the times of. The profile has none of this network on the GPU or the DLAs of the platform, so it stays on the CPUs. This is a warning."),
     "F613": ("a firing took longer than the text says", "Proofs count with the `wcet` of a pin or a task, not with what was measured: where a run exceeded it, they may not hold on this machine. This is a warning."),
     "F614": ("times are estimated or not known", "With `--no-measure` nothing is run. A stored profile of another machine, or of code that has changed since, counts as an estimate; tasks that nobody knows a time of count like the mean of the others. This is a warning."),
+    "F615": ("an extra is not installed", "Pictures need matplotlib (the extra `plots`), searches that prove or draw lots need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. Everything else does without them."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
