@@ -35,6 +35,9 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False),
 ]
+NoMeasure = Annotated[
+    bool, typer.Option("--no-measure", help="Do not run the tasks to measure them: times that are known have to do.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Build into a directory that holds other files.")]
 
 
@@ -142,6 +145,11 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
 def progress(message: str) -> None:
     if sys.stderr.isatty():
         say(f"flowc: {message}")
+
+
+def measuring(message: str) -> None:
+    """Said wherever it goes: tasks write what they write when they run."""
+    say(f"flowc: {message} (--no-measure does without)")
 
 
 def number(count: int, what: str) -> str:

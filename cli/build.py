@@ -5,12 +5,27 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._common import Force, Json, OnPlatform, Output, Text, print_json, progress, show_diagnostics, sources
+from ._common import (
+    Force,
+    Json,
+    NoMeasure,
+    OnPlatform,
+    Output,
+    Text,
+    measuring,
+    print_json,
+    progress,
+    show_diagnostics,
+    sources,
+)
 from ._tables import in_8_bits
+
+if TYPE_CHECKING:
+    from ..driver.build import Built
 
 
 class Target(StrEnum):
@@ -28,6 +43,7 @@ def build(
     ] = Target.PROGRAM,
     platform: OnPlatform = "host",
     force: Force = False,
+    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
@@ -35,7 +51,9 @@ def build(
 
     if target is Target.HOPES_EXTERNAL:
         return _external(file, output, platform, force, as_json)
-    built = driver_build(file, output, platform=platform, force=force, report=progress)
+    built = driver_build(
+        file, output, platform=platform, force=force, measure=not no_measure, on_measure=measuring, report=progress
+    )
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     if as_json:
         print_json(
@@ -46,7 +64,8 @@ def build(
                 "search": built.mapping.search,
                 "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
                 "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
-                "predicted_period_ns": {name: round(ns) for name, ns in built.mapping.predicted_period_ns},
+                "times": built.times,
+                "predicted_period_ns": _predicted(built),
             }
         )
         return 0
@@ -62,6 +81,12 @@ def build(
         shown = ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
         print(f"  {processor}: {shown}")
     return 0
+
+
+def _predicted(built: Built) -> dict[str, int | None]:
+    """Time between frames of each app, as far as the times of its tasks are known."""
+    guessed = {task.partition(".")[0] for task, source in built.times.items() if source == "unknown"}
+    return {name: None if name in guessed else round(ns) for name, ns in built.mapping.predicted_period_ns}
 
 
 def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:

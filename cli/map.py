@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._common import Json, OnPlatform, Text, print_json, progress, show_diagnostics, sources
+from ._common import Json, NoMeasure, OnPlatform, Text, measuring, print_json, progress, show_diagnostics, sources
 from ._deadlines import document as joint_document
 from ._deadlines import explanation, joint_table
 from ._tables import in_8_bits
@@ -47,6 +47,7 @@ def map_(
     gantt: Annotated[
         Path | None, typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False)
     ] = None,
+    no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
@@ -56,6 +57,7 @@ def map_(
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
     from ..driver.map import WhatIf, find_mapping
+    from ..model.extras import require
     from ..search.registry import SEARCHES
 
     if objective not in UNITS:
@@ -65,6 +67,8 @@ def map_(
     names = {s.name for s in SEARCHES}
     if search not in names:
         raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
+    if gantt is not None:
+        require("matplotlib", "plots", "`--gantt`")
     mapped = find_mapping(
         file,
         platform=platform,
@@ -73,6 +77,8 @@ def map_(
         budget=_seconds(budget),
         seed=seed,
         what_if=WhatIf(_rate(fps), cores, profile),
+        measure=not no_measure,
+        on_measure=measuring,
         report=progress,
     )
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import Json, OnPlatform, Text, print_json, progress, show_diagnostics
+from ._common import Json, OnPlatform, Text, print_json, progress, say, show_diagnostics
 from ._tables import cut_table, in_8_bits
 
 
@@ -28,7 +28,9 @@ def profile(
 
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
-    found = measure(file, platform=platform, seconds=seconds, report=progress)
+    found = measure(
+        file, platform=platform, seconds=seconds, on_measure=lambda said: say(f"flowc: {said}"), report=progress
+    )
     measured = found.profile
     show_diagnostics(found.diagnostics, {})
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import Force, Json, OnPlatform, Output, Text, Twin, progress, say, show_built
+from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 
 def run(
@@ -23,10 +23,36 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
+            metavar="APP.TASK.NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
+    fail_on_miss: Annotated[
+        bool, typer.Option("--fail-on-miss", help="Exit with status 1 if a deadline was missed.")
+    ] = False,
+    watchdog: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop when a firing takes longer than S seconds; 0 = never (default: 60).",
+            min=0,
+            metavar="S",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
+    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
@@ -45,7 +71,14 @@ def run(
         trace=trace,
         twin=twin,
         force=force,
-        quiet=as_json,
+        report_to=report,
+        settings=settings or (),
+        fail_on_miss=fail_on_miss,
+        watchdog=watchdog,
+        quiet=quiet,
+        document=as_json,
+        measure=not no_measure,
+        on_measure=measuring,
         on_built=show_built,
         on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
         report=progress,

@@ -33,9 +33,11 @@ def show(
     """
     from ..driver.show import look
     from ..model.diagnostic import Diagnostic, Errors
+    from ..model.extras import require
     from ..report import gantt as chart
     from ..report.graph import TooLarge, draw
 
+    require("matplotlib", "plots", "`flowc show`")
     shown = look(file, platform=platform)
     target = output or Path(f"{shown.valid.system.stem}{'.gantt' if gantt else ''}.svg")
     if target.suffix not in (".svg", ".png", ".pdf"):

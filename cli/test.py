@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ._common import Force, Json, OnPlatform, Output, Text, Twin, print_json, progress, show_built
+from ._common import (
+    Force,
+    Json,
+    NoMeasure,
+    OnPlatform,
+    Output,
+    Text,
+    Twin,
+    measuring,
+    print_json,
+    progress,
+    replace,
+    show_built,
+)
 
 
 def test(
@@ -15,16 +30,23 @@ def test(
         int | None,
         typer.Option(help="Frames to compare (default: a few, by size).", min=1, metavar="N", show_default=False),
     ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit", help="Write what became of each test as JUnit XML.", metavar="FILE", show_default=False
+        ),
+    ] = None,
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
     force: Force = False,
+    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Test the program against a sequential run of the same graph. Builds if needed."""
     from ..driver.run import test as driver_test
 
-    ran = driver_test(
+    tested = driver_test(
         file,
         output,
         platform=platform,
@@ -32,9 +54,16 @@ def test(
         twin=twin,
         force=force,
         quiet=as_json,
+        measure=not no_measure,
+        on_measure=measuring,
         on_built=show_built,
         report=progress,
     )
+    if junit is not None:
+        from ..driver.junit import junit as as_junit
+
+        replace(junit, as_junit(tested), follow=True)
     if as_json:
-        print_json({"ok": ran.status == 0, "directory": str(ran.built.directory)})
-    return ran.status
+        tests = [asdict(t) for t in tested.tests]
+        print_json({"ok": tested.status == 0, "directory": str(tested.built.directory), "tests": tests})
+    return tested.status

@@ -122,7 +122,9 @@ def deploy(
         site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, batch)
         ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
         code = kind_of(task, site).make(task, site)
-        return DeployedTask(task.name, task.doc, code, *ports, firings, task.live, task.keep, task.on_error)
+        # What a kernel gets is part of its call.
+        fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+        return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
 
     apps = []
     for app in system.apps:

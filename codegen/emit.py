@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..model.application import Task
 from ..model.deployment import DeployedApp, DeployedPort, DeployedTask, DeployedWorker, Deployment, Entry
 from ..model.types import DTYPES
+from ..profiling.host import version_of
 from ..templates import environment
 from .deploy import Deployed
 from .kinds import KINDS, Code, tensorrt
@@ -26,6 +27,8 @@ from .sources import Plan
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: The oldest versions with which programs run: numpy's first for Python 3.8, and ONNX Runtime's as flowc itself has it.
+LEAST_NUMPY, LEAST_ONNXRUNTIME = "1.17.3", "1.17"
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
 RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
@@ -52,6 +55,8 @@ def emit(deployed: Deployed) -> Plan:
         )
         .encode()
     )
+    requirements = jinja.get_template("python/requirements.txt.j2").render(lines=_requirements(deployment))
+    plan["requirements.txt"] = requirements.encode()
     classes = identifiers([a.name for a in deployment.apps], ())
     for app in deployment.apps:
         name = classes[app.name]
@@ -75,13 +80,33 @@ def _codes(deployment: Deployment) -> list[Code]:
     return [cast(Code, t.code) for a in deployment.apps for t in a.tasks]
 
 
-def _needs(deployment: Deployment) -> str:
-    """The libraries of a program, in words."""
+def _libraries(deployment: Deployment) -> list[str]:
+    """The inference libraries of a program."""
     found = dict.fromkeys(name for c in _codes(deployment) for name in c.libraries(deployment))
     if "onnxruntime-gpu" in found:  # it does what the other one does
         found.pop("onnxruntime", None)
-    engines = sorted(found, key=lambda name: not name.startswith("onnxruntime"))
-    return ", ".join(["numpy", *engines, *(["cuda-python or PyCUDA"] if _on_device(deployment) else [])])
+    return sorted(found, key=lambda name: not name.startswith("onnxruntime"))
+
+
+def _needs(deployment: Deployment) -> str:
+    """The libraries of a program, in words."""
+    cuda = ["cuda-python or PyCUDA"] if _on_device(deployment) else []
+    return ", ".join(["numpy", *_libraries(deployment), *cuda])
+
+
+def _requirements(deployment: Deployment) -> list[str]:
+    """The same for pip. The version of ONNX Runtime is that of this machine, where Python is as new as here."""
+    lines = [f"numpy>={LEAST_NUMPY}"]
+    for name in _libraries(deployment):
+        version = version_of(name)
+        if not name.startswith("onnxruntime"):
+            lines.append(f"# {name}: NVIDIA's package, part of JetPack on a Jetson")
+        elif version is None:
+            lines.append(f"{name}>={LEAST_ONNXRUNTIME}")
+        else:
+            lines.append(f'{name}=={version}; python_version >= "3.11"')
+            lines.append(f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"')
+    return [*lines, *(["cuda-python  # or PyCUDA"] if _on_device(deployment) else [])]
 
 
 def _on_device(deployment: Deployment) -> bool:

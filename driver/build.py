@@ -6,8 +6,11 @@ not compile, a directory that holds other files) is raised or returned as diagno
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 
 from ..analysis.dataflow.check import measured_too_slow
 from ..analysis.dataflow.order import TooLong
@@ -16,7 +19,7 @@ from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
-from ..model.diagnostic import Diagnostic, Errors, has_errors
+from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.profile import Profile
@@ -31,10 +34,17 @@ from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
 
+#: Is told, in words, before tasks are run to be measured.
+OnMeasure = Callable[[str], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished build. `fresh` is false when the directory already held exactly this."""
+    """A finished build. `fresh` is false when the directory already held exactly this.
+
+    `times` says where the time of each task comes from, with the words of `model.times.Source`; `predicted` is one that
+    the stored mapping says of a stage, `reference` that of what stands in for the task, `unknown` none.
+    """
 
     directory: Path
     digest: str
@@ -43,6 +53,7 @@ class Built:
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    times: dict[str, str] = field(default_factory=dict)
 
 
 def build(
@@ -51,13 +62,17 @@ def build(
     *,
     platform: str = "host",
     force: bool = False,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Built:
     """From a text to a directory with a running program. Raises Errors.
 
-    Without a stored profile the application is measured for a moment first, and the profile is stored beside the text.
+    Without a stored profile that speaks for it, the application is measured for a moment first, and the profile is
+    stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another machine.
+    `on_measure` is told that tasks are going to run, `report` where there is none.
     """
-    from .measure import measure
+    from .measure import measure as measured
 
     valid = prepare(path, platform=platform, report=report).require()
     require_buildable(valid)
@@ -69,13 +84,14 @@ def build(
     impossible = pinned(valid.system.apps, valid.platform, valid.system.pins)[1]
     if impossible:
         raise Errors(impossible)
-    profile, warnings = store.read_profile(valid)
+    profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
     extra = [*warnings, *without_gpu(valid)]
-    if profile is None:
-        profile = measure(valid, report=report)
+    if profile is None and measure:
+        profile = measured(valid, on_measure=on_measure or report)
         extra += store.save_profile(valid, profile)
     times = times_of(valid.system, valid.platform, profile)
     extra += times.warnings(valid.tasks)
+    extra += [] if measure else untimed(valid, times)
     mapping = place(valid, times)
     extra += _unhonored(valid.system, valid.platform, mapping)
     cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
@@ -86,7 +102,8 @@ def build(
     extra += _compiled_kernels(valid)
     files = emit(deployed)
     fresh = write_program(deployed, directory, force=force)
-    return Built(directory, digest(files), mapping, profile, (*valid.diagnostics, *extra), fresh, valid.losses)
+    told = (*valid.diagnostics, *extra)
+    return Built(directory, digest(files), mapping, profile, told, fresh, valid.losses, sources_of(valid, times))
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
@@ -160,6 +177,36 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
     return found
 
 
+def sources_of(valid: Valid, times: Times) -> dict[str, str]:
+    """Where the time of each task comes from; see `Built.times`."""
+    predicted, found = firing_means(valid, times), {}
+    for name in valid.tasks:
+        time = times.here(name)
+        if time is not None:
+            found[name] = str(time.source)
+        elif name in times.reference_ns:
+            found[name] = "reference"
+        else:
+            found[name] = "predicted" if name in predicted else "unknown"
+    return found
+
+
+def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
+    """A warning that names the tasks that nobody knows a time of."""
+    unknown = [name for name, source in sources_of(valid, times).items() if source == "unknown"]
+    if not unknown:
+        return ()
+    alike = "all tasks count alike" if len(unknown) == len(valid.tasks) else "they count like the mean of the others"
+    message = f"no times of {listed(unknown)} are known: {alike}"
+    help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"
+    return (Diagnostic("F614", message, None, help=help_text, severity="warning"),)
+
+
+def usual_ns(known: MappingABC[str, float]) -> float:
+    """The time of a firing that nobody knows: the mean of those that are known."""
+    return mean(known.values()) if known else 1.0
+
+
 def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
     """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
     apps, platform = valid.system.apps, valid.platform
@@ -167,8 +214,9 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
     if faults:
         raise Errors(faults)
     known = firing_means(valid, times)
+    usual = usual_ns(known)
     means = {
-        name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, 1.0)}
+        name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, usual)}
         for name, of in times.of.items()
     }
     problem = Problem(apps, platform, valid.repetition, means, pins)

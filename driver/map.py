@@ -29,10 +29,11 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
-from .build import place, plan, require_buildable
+from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
-from .measure import may_be_cut, measure, run_elsewhere, with_layers
+from .measure import may_be_cut, run_elsewhere, with_layers
+from .measure import measure as measured_here
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -82,13 +83,17 @@ def find_mapping(
     budget: float = 60.0,
     seed: int = 0,
     what_if: WhatIf | None = None,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`,
     configurations are run to decide; for other platforms the times of a profile decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take.
+    `search.registry` for that kind of problem, `budget` the seconds it may take. If not `measure`, nothing is run at
+    all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
+    run, `report` where there is none.
     """
     what_if = what_if or WhatIf()
     valid = supposed(prepare(path, platform=platform, mapped=False, report=report).require(), what_if)
@@ -98,18 +103,21 @@ def find_mapping(
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
         message = f"`{search}` is no search for this text: {why}"
         raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
+    known[search].require()
     here = valid.platform.name == "host"
-    profile, warnings = (
-        store.read_profile(valid) if what_if.profile is None else (store.read_given_profile(what_if.profile), ())
-    )
-    if profile is None and not missing(valid.system) and what_if.profile is None:
-        profile = measure(valid, report=report)
+    profile, warnings = _known(valid, what_if, measure)
+    tell, announced = on_measure or report, False
+    if profile is None and not missing(valid.system) and what_if.profile is None and measure:
+        profile, announced = measured_here(valid, on_measure=tell), True
         warnings = (*warnings, *store.save_profile(valid, profile))
-    if profile is not None and here:
+    if profile is not None and here and measure:
         profile, unsaved = with_layers(valid, profile, report=report)
         warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
     warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
+    runnable = here and measure and not missing(valid.system)
+    if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
+        tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
     if joint:
         together = map_jointly(
             valid,
@@ -118,7 +126,7 @@ def find_mapping(
             known[search],
             budget=budget,
             seed=seed,
-            run_here=what_if.profile is None,
+            run_here=measure and what_if.profile is None,
             report=report,
         )
         # The best there is, even if something is late; `check` would refuse more engines than fit.
@@ -129,7 +137,7 @@ def find_mapping(
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
     problem = problem_of(valid, times, profile)
     _require(problem, objective)
-    runnable = here and not missing(valid.system)
+    warnings = (*warnings, *(() if measure else untimed(valid, times)))
     if runnable:
         require_buildable(valid)
     found = known[search].run(
@@ -142,6 +150,13 @@ def find_mapping(
     )
     stored = store.save_mapping(valid, found) if what_if.kept else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The profile that was given, or the stored one, and what is to be said of it. Raises Errors."""
+    if what_if.profile is not None:
+        return store.read_given_profile(what_if.profile), ()
+    return store.read_profile(valid) if measure else store.read_estimates(valid)
 
 
 def supposed(valid: Valid, what_if: WhatIf) -> Valid:
@@ -193,11 +208,14 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     kinds = {pool.kind for pool in platform.pools}
     means: dict[str, dict[str, float]] = {}
     networks: dict[str, Divisible] = {}
+    usual = usual_ns(firing_means(valid, times))
     for app in apps:
         cyclic = {name for component in components(app) for name in component}
         for task in app.tasks:
             known = times.of[task.name]
-            means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(task, kinds, times)
+            means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(
+                task, kinds, times, usual
+            )
             if task.network is not None and task.name not in (*pins, *cyclic) and task.name not in given:
                 networks[task.name] = _divisible(task, known, means[task.name], profile, platform)
     held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
@@ -215,10 +233,10 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
 
 
-def _guessed(task: Task, kinds: Collection[str], times: Times) -> dict[str, float]:
+def _guessed(task: Task, kinds: Collection[str], times: Times, usual: float) -> dict[str, float]:
     """A time for what has none: it has to go somewhere."""
     code = {i.kind for i in task.implementations}.intersection(kinds)
-    return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, 1.0))
+    return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, usual))
 
 
 def _divisible(

@@ -27,7 +27,7 @@ from ..profiling.layers import layer_times
 from ..profiling.measure import MeasurementFailed, Seen, run_build
 from ..profiling.measure import profile as profile_of
 from . import store
-from .build import require_buildable, too_long, write_program
+from .build import OnMeasure, require_buildable, too_long, write_program
 from .check import Report, Valid, prepare
 
 #: Seconds that a build without a stored profile measures the application for, and seconds for layers of one network.
@@ -50,16 +50,22 @@ class Profiled:
 
 
 def profile(
-    path: str | Path, *, platform: str = "host", seconds: float = 5.0, report: Report | None = None
+    path: str | Path,
+    *,
+    platform: str = "host",
+    seconds: float = 5.0,
+    on_measure: OnMeasure | None = None,
+    report: Report | None = None,
 ) -> Profiled:
     """Measure every task and network of a text on this machine, and store the times beside it. Raises Errors.
 
-    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
+    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
+    told that tasks are going to run, `report` where there is none.
     """
     from .devices import has_gpu, measure_devices
 
     valid = prepare(path, platform=platform, report=report).require()
-    measured = measure(valid, seconds=seconds, report=report)
+    measured = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
     on_board = any(pool.kind != "cpu" for pool in valid.platform.pools) and has_gpu()
     if on_board:
@@ -74,12 +80,12 @@ def profile(
     return Profiled(measured, own, place, machine.noise(), valid.losses, unsaved)
 
 
-def measure(valid: Valid, *, seconds: float = SHORT, report: Report | None = None) -> Profile:
+def measure(valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None) -> Profile:
     """Run the application on one core and measure every task. Raises Errors when it cannot be built or run."""
     require_buildable(valid)
     _require_twins(valid)
-    if report is not None:
-        report(f"measuring {valid.system.stem} for {seconds:g} s")
+    if on_measure is not None:
+        on_measure(f"measuring {valid.system.stem} for {seconds:g} s: its tasks run, sinks included")
     host, plain = host_platform(), without_periods(valid.system)
     try:
         deployed = deploy(plain, host, sequential(plain, host), valid.repetition, {}, local_modules)
@@ -144,7 +150,12 @@ def run_elsewhere(system: System, deployed: Deployed, seconds: float, *, strict:
 def _failed(system: System, said: str) -> Diagnostic:
     tasks = sorted((t for a in system.apps for t in a.tasks), key=lambda t: -len(t.name))
     task = next((t for t in tasks if f"task {t.name} " in said), None)
-    return Diagnostic("F606", f"the application failed while it was measured\n{said}", task.span if task else None)
+    message = f"the application failed while it was measured\n{said}"
+    if task is not None and task.inputs:
+        return Diagnostic("F606", message, task.span)
+    # A source without its camera, most likely, or one that waits for data from outside.
+    help_text = "`flowc build --no-measure` builds without running anything"
+    return Diagnostic("F606", message, task.span if task else None, help=help_text)
 
 
 # -- layers ------------------------------------------------------------------------------------------------------------

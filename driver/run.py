@@ -5,14 +5,16 @@ Children handle signals themselves: they are waited for, and what they decide is
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .build import Built, build
+from .build import Built, OnMeasure, build
 from .check import Report
 
 #: What a run gets to know as soon as something is built, before anything starts.
@@ -32,6 +34,34 @@ class Ran:
     disagreed: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
+
+    `app` is None for what is about no single app.
+    """
+
+    name: str
+    app: str | None
+    outcome: str
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A finished run of the harness: its exit status, and what became of each test.
+
+    `name` is the text's stem, `seconds` all that it took.
+    """
+
+    built: Built
+    name: str
+    status: int
+    tests: tuple[Outcome, ...]
+    seconds: float
+
+
 def run(
     path: str | Path,
     output: str | Path | None = None,
@@ -41,9 +71,16 @@ def run(
     full_speed: bool = False,
     strict: bool = False,
     trace: str | Path | None = None,
+    report_to: str | Path | None = None,
+    settings: Sequence[str] = (),
+    fail_on_miss: bool = False,
+    watchdog: float | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
+    document: bool = False,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
     report: Report | None = None,
@@ -51,11 +88,14 @@ def run(
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev. With `twin`, threads of a CPU play the GPU and the
-    DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
-    its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev, `report_to` one for the report as JSON. `settings`
+    are values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
+    seconds. With `twin`, threads of a CPU play the
+    GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
+    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
     """
-    built = build(path, output, platform=platform, force=force, report=report)
+    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
     if twin:
@@ -67,17 +107,27 @@ def run(
         if on_agreed is not None:
             on_agreed()
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.json"
+        written = Path(folder) / "report.json" if report_to is None else Path(report_to).resolve()
         command = [sys.executable, str(built.directory.resolve() / "main.py")]
         command += ["--frames", str(frames)] if frames is not None else []
         command += ["--full-speed"] if full_speed else []
         command += ["--strict"] if strict else []
         command += ["--twin"] if twin else []
         command += ["--trace", str(Path(trace).resolve())] if trace is not None else []
-        command += ["--report", str(written), "--quiet"] if quiet else []
-        status = _execute(command, silent=quiet)
-        there = quiet and written.is_file() and written.stat().st_size
+        command += [word for text in settings for word in ("--set", text)]
+        command += ["--fail-on-miss"] if fail_on_miss else []
+        command += ["--watchdog", str(watchdog)] if watchdog is not None else []
+        command += ["--report", str(written)] if document or report_to is not None else []
+        command += ["--quiet"] if document or quiet else []
+        before = _stamp(written)
+        status = _execute(command, silent=document)
+        there = document and written.is_file() and written.stat().st_size and _stamp(written) != before
         return Ran(built, status, written.read_text() if there else None)
+
+
+def _stamp(file: Path) -> int | None:
+    """When a file was written, None where there is none."""
+    return file.stat().st_mtime_ns if file.exists() else None
 
 
 def test(
@@ -89,18 +139,36 @@ def test(
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
+    measure: bool = True,
+    on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     report: Report | None = None,
-) -> Ran:
+) -> Tested:
     """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
-    built = build(path, output, platform=platform, force=force, report=report)
+    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
-    command = [sys.executable, "-X", "faulthandler", "-m", "unittest", "discover", "-s", "tests", "-v"]
     environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
-    return Ran(built, 1 if status not in (0, 130, 143) else status)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "outcomes.json"
+        command = [sys.executable, "-X", "faulthandler", "-m", "runtime.outcomes", str(written)]
+        status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
+        found: dict[str, Any] = {"seconds": 0.0, "tests": []}
+        found |= json.loads(written.read_text()) if written.is_file() else {}
+        lost = not written.is_file() and status not in (130, 143)
+    tests = tuple(Outcome(**t) for t in found["tests"])
+    if lost:  # nobody was left to write it
+        tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
+    return Tested(built, Path(path).stem, status, tests, found["seconds"])
+
+
+def _end_in_words(status: int) -> str:
+    import signal
+
+    killed = status - 128 in signal.valid_signals()
+    how = f"was killed by {signal.Signals(status - 128).name}" if killed else f"exited with status {status}"
+    return f"the process of the tests {how}"
 
 
 def _disagreement(directory: Path) -> str:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Container
+from collections.abc import Mapping as MappingABC
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,25 +61,80 @@ def save_mapping(valid: Valid, mapping: Mapping) -> Path:
 
 def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The stored profile if it speaks for every task of this text (on this machine, for `host`), and what does not."""
+    profile, unread = _stored(valid)
+    if profile is None:
+        return None, unread
+    name = profile_path(valid.system, valid.platform).name
+    digests, known = task_hashes(valid.system), _digests(profile)
+    if _elsewhere(valid, profile):
+        return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
+    changed = _changed(profile, digests)
+    if changed:
+        return None, (_warning(f"`{name}` is stale: {listed(changed)} changed since"),)
+    new = [task for task in digests if task not in known]
+    untold = [task for task in new if not _cut_since(task, known)]
+    if untold:
+        return None, (_warning(f"`{name}` has no times of {listed(untold)}"),)
+    return (None if new else profile), ()
+
+
+def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile as far as it goes: what does not speak for this text and machine is an estimate."""
+    profile, unread = _stored(valid)
+    if profile is None:
+        return None, unread
+    name = profile_path(valid.system, valid.platform).name
+    elsewhere = _elsewhere(valid, profile)
+    changed = _changed(profile, task_hashes(valid.system))
+    said = []
+    if elsewhere:
+        said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
+    if changed:
+        said.append(f"`{name}` is stale: {listed(changed)} changed since, and what it says of them counts as estimates")
+    entries = []
+    for e in profile.entries:
+        if e.subject in changed:  # its layers may be others now
+            e = replace(e, estimated=True, layers=(), overhead_ns=0)
+        elif elsewhere:
+            e = replace(e, estimated=True)
+        entries.append(e)
+    warnings = tuple(Diagnostic("F614", message, None, severity="warning") for message in said)
+    return replace(profile, entries=tuple(entries)), warnings
+
+
+def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile whatever it speaks for, or why it cannot be read."""
     path = profile_path(valid.system, valid.platform)
     if not os.path.isfile(path):
         return None, ()
     try:
-        profile = Profile.from_json(read_bytes(path))
+        return Profile.from_json(read_bytes(path)), ()
     except (OSError, ValueError) as error:
         return None, (_warning(f"`{path.name}` is not used: {reason(error)}"),)
-    digests = task_hashes(valid.system)
-    if valid.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries):
-        return None, (_warning(f"`{path.name}` was measured on another machine ({profile.host})"),)
-    seen: dict[str, set[str]] = {}
+
+
+def _elsewhere(valid: Valid, profile: Profile) -> bool:
+    """Was it measured on another machine than it is about?"""
+    return valid.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries)
+
+
+def _digests(profile: Profile) -> dict[str, set[str]]:
+    """What each task was when it was measured."""
+    found: dict[str, set[str]] = {}
     for e in profile.entries:
-        seen.setdefault(e.subject, set()).add(e.content_hash)
-    stale = [n for n, d in digests.items() if seen.get(n) != {d}]
-    if stale and all(n not in seen for n in stale):  # stages that were not there yet
-        return None, ()
-    if stale:
-        return None, (_warning(f"`{path.name}` is stale: {listed(stale)} changed since"),)
-    return profile, ()
+        found.setdefault(e.subject, set()).add(e.content_hash)
+    return found
+
+
+def _changed(profile: Profile, digests: MappingABC[str, str]) -> list[str]:
+    """Tasks that are something else now than when they were measured."""
+    known = _digests(profile)
+    return [task for task, digest in digests.items() if known.get(task, {digest}) != {digest}]
+
+
+def _cut_since(task: str, known: Container[str]) -> bool:
+    """Is it a stage of a network that was measured whole, or a whole one of which stages were?"""
+    return task.rpartition(".stage")[0] in known or f"{task}.stage1" in known
 
 
 def read_given_profile(path: Path) -> Profile:

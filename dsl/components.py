@@ -15,7 +15,7 @@ from ..model.platform import KINDS
 from . import syntax as s
 from .code import Callable, PythonSymbol, c_functions, read_python
 from .context import Context
-from .evaluate import Evaluator, Scope, shown
+from .evaluate import Asked, Evaluator, Scope, shown
 from .kernels import LaunchBuilder
 from .network_templates import NetworkBuilder
 from .template import Template, beside, unreadable
@@ -156,23 +156,24 @@ class Components:
         good = True
         wcet: s.WcetDecl | None = None
         lists: list[tuple[s.PortDecl, int]] = []
+        asked = Asked(arguments)
         for item in declaration.items:
             match item:
                 case s.PortDecl():
-                    port = self._port(item, arguments, ports)
+                    port = self._port(item, asked, ports)
                     good &= port is not None
                     if port is not None:
                         ports[port.name] = port
                         if isinstance(item.rate, s.Phases):
                             lists.append((item, len(port.rates)))
                 case s.StateDecl():
-                    kind = self._evaluate.type(item.type, arguments)
+                    kind = self._evaluate.type(item.type, asked)
                     self._unique(item.name, variables, "state variable")
                     variables.setdefault(item.name.text, item)
                     if kind is not None:
                         state.append(StateField(item.name.text, kind))
                 case s.ScratchDecl():
-                    kind = self._evaluate.type(item.type, arguments)
+                    kind = self._evaluate.type(item.type, asked)
                     self._unique(item.name, {**ports, **variables}, "array")
                     variables.setdefault(item.name.text, item)
                     if kind is not None:
@@ -206,7 +207,7 @@ class Components:
                 if made is not None:
                     implementations = [i for i in implementations if (i.kind, i.language) != (made.kind, made.language)]
                     implementations.append(made)
-        times = self._wcet(wcet, arguments)
+        times = self._wcet(wcet, asked)
         lengths = {n for _, n in lists}
         if len(lengths) > 1:
             self._rate_lists(lists)
@@ -248,6 +249,7 @@ class Components:
             tuple(scratch),
             twin,
             tolerance,
+            fixed=tuple(name for name in arguments if name in asked.names),
             live=live is not None and not inputs,
             on_error=on_error,
         )

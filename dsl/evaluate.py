@@ -42,6 +42,18 @@ LARGEST = 10**60
 Scope = Mapping[str, Parameter]
 
 
+class Asked(dict[str, Parameter]):
+    """A scope that remembers which of its parameters were asked for."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> Parameter:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
 class Evaluator:
     """Evaluates against the constants of the text; parameters come in a scope."""
 

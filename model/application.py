@@ -191,7 +191,8 @@ class Task:
     `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when the task is an
     inference. Tasks without implementation and ports without type are legal (abstract graphs). `scratch` is memory that
     the kernels of one firing share; `reference` does the same on a CPU, up to `tolerance` (absolute, and relative for
-    floating point), where the task itself runs elsewhere.
+    floating point), where the task itself runs elsewhere. `fixed` are the parameters that types, rates or a `wcet` are
+    made of: a program cannot have other values of them.
 
     A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
     rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
@@ -213,6 +214,7 @@ class Task:
     scratch: tuple[StateField, ...] = ()
     reference: Implementation | None = None
     tolerance: Fraction | None = None
+    fixed: tuple[str, ...] = ()
     live: bool = False
     keep: int | None = None
     every_ns: Fraction | None = None

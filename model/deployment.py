@@ -50,7 +50,10 @@ class DeployedPort:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
-    """`firings` per iteration. The rest is as in the text: see `model.application.Task`."""
+    """`firings` per iteration. `fixed` are the parameters that cannot have other values when the program starts.
+
+    The rest is as in the text: see `model.application.Task`.
+    """
 
     name: str
     doc: str
@@ -58,6 +61,7 @@ class DeployedTask:
     inputs: tuple[DeployedPort, ...]
     outputs: tuple[DeployedPort, ...]
     firings: int
+    fixed: tuple[str, ...] = ()
     live: bool = False
     keep: int | None = None
     on_error: OnError = "stop"

@@ -37,6 +37,9 @@ def examine() -> tuple[Finding, ...]:
         Finding("cores", f"{cores()} x {processor_name()}", "", ""),
         Finding("memory", f"{memory_bytes() / 2**30:.1f} GiB", "", ""),
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
+        Finding("matplotlib", version_of("matplotlib") or "", "flowc show", "pip install 'flowc[plots]'"),
+        Finding("ortools", version_of("ortools") or "", "flowc map with deadlines", "pip install 'flowc[search]'"),
+        Finding("deap", version_of("deap") or "", "flowc map --search ga", "pip install 'flowc[search]'"),
         Finding("onnxruntime", runtime, "running networks", "pip install onnxruntime"),
         Finding(
             "nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"

@@ -55,6 +55,10 @@ class Python(Code):
         self._object: Any = None
         self._rest: Dict[str, Any] = {}
 
+    def give(self, parameter: str, value: Any) -> None:
+        """Another value of a parameter, before `open`."""
+        self.parameters[parameter] = value
+
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         target = getattr(_module(os.path.join(home, self.file)), self.name)
         if isinstance(target, type):
@@ -163,6 +167,10 @@ class C(Code):
         self._inputs: Sequence[Port] = ()
         self._state: Any = None
         self._exit: Any = None
+
+    def give(self, parameter: str, value: Any) -> None:
+        """Another value of a parameter, before `open`."""
+        self._parameters = [(n, t, value if n == parameter else v) for n, t, v in self._parameters]
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.join(home, self.library)

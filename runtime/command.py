@@ -8,15 +8,17 @@ import os
 import platform
 import signal
 import sys
-import time
 from typing import Any, Callable, List, Optional, Sequence
 
 from .adapt import Front
 from .board import STARTING
 from .code import Network
+from .graph import Failure
 from .keeper import END, keep
+from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import report, table
+from .status import LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer
 
@@ -26,24 +28,31 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
 
-    0 done, 1 something failed, 130 interrupted, 143 terminated. Without `arguments` this process is all about the
-    program: the program goes on in a child of it, and it keeps an eye on the child.
+    0 done, 1 something failed, 2 wrong options, 130 interrupted, 143 terminated. Without `arguments` this process is
+    all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     _open_streams()
     options = _parser().parse_args(arguments)
     program = build()
+    mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
+    if mistakes:
+        for mistake in mistakes:
+            _say(mistake)
+        return 2
     if options.twin:
         try:
             program.twin()
         except TaskError as error:
-            _say(str(error))
+            failure = Failure("", "", None, str(error))
+            _say(str(failure))
+            _report_in_place(program, options.report)(failure, 1)
             return 1
     received: List[int] = []
     if arguments is None:
         if any(isinstance(t.code, (Network, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
-        keep(program, options.watchdog)
+        keep(program, options.watchdog, _report_in_place(program, options.report))
     try:
         status = _run(program, options, received)
     except BaseException:
@@ -89,14 +98,14 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         return 1
     if trace is not None:
         program.tracer = Tracer()
-    show = _Progress() if sys.stderr.isatty() and not options.quiet else None
+    show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
     try:
         good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
     except Interrupted:
         good = False
     if show is not None:
         show.clear()
-    document = report(program)
+    document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
         delivered &= _write(trace, program.tracer.events(program.begin))
@@ -106,13 +115,17 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     delivered &= _print(table(document) + "\n" if wanted else "")
     if not good and program.failure is not None:
         _say(str(program.failure), program.failure.details)
+    elif options.fail_on_miss and any(a.late() for a in program.apps):
+        _say("deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late()))
+    return _status(program, options, good, received) or (0 if delivered else 1)
+
+
+def _status(program: Program, options: Any, good: bool, received: Sequence[int]) -> int:
+    if not good and program.failure is not None:
         return 1
     if received:
         return 128 + received[0]
-    late = [a.name for a in program.apps if a.late()] if options.fail_on_miss else []
-    if late:
-        _say("deadlines were missed in %s" % ", ".join(late))
-    return 0 if delivered and not late else 1
+    return 1 if options.fail_on_miss and any(a.late() for a in program.apps) else 0
 
 
 def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
@@ -123,6 +136,23 @@ def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
         _say("cannot write %s: %s" % (stream.name, error.strerror))
         return False
     return True
+
+
+def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure, int], None]:
+    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure is known."""
+
+    def write(failure: Failure, status: int) -> None:
+        if path is None:
+            return
+        program.failure = failure
+        try:  # nobody may be left who reads from a pipe
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            _say("cannot write %s: %s" % (path, error.strerror))
+        else:
+            _write(open(file, "w"), report(program, status), indent=1)
+
+    return write
 
 
 def _print(text: str) -> bool:
@@ -153,6 +183,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="wait after each kernel on a GPU: failures name it")
     parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
     parser.add_argument("--fail-on-miss", action="store_true", help="exit with status 1 if a deadline was missed")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="APP.TASK.NAME=VALUE",
+        help="start with another value of a parameter; may be repeated (%s has several, with `;` between)" % VARIABLE,
+    )  # fmt: skip
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
@@ -190,25 +224,3 @@ def _with_huge_pages() -> None:
     sys.stdout.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, END)  # they wait until the keeper takes them
     os.execve(sys.executable, command, dict(os.environ, **HUGE_PAGES))
-
-
-class _Progress:
-    """One line on the terminal, a few times a second."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, program: Program) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + 0.2
-        seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
-        apps = ["%s %d frames, %.1f fps" % (a.name, a.frames, a.frames / seconds) for a in program.apps]
-        sys.stderr.write("\r\033[K" + "; ".join(apps)[:110])
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()

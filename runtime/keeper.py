@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from itertools import takewhile
-from typing import TYPE_CHECKING, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Set, Tuple
 
 from .board import CLOSING, IDLE, STARTING
 from .graph import Failure, Task
@@ -42,7 +42,11 @@ END = {signal.SIGINT, signal.SIGTERM}
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 
 
-def keep(program: Program, watchdog: float) -> None:
+#: What else is to be done in the keeper when a program has failed that cannot say so: with the exit status.
+OnFailure = Callable[[Failure, int], None]
+
+
+def keep(program: Program, watchdog: float, on_failure: OnFailure = lambda failure, status: None) -> None:
     """Fork, and return in the child. The parent waits for it and exits: nothing behind this call happens there."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -58,7 +62,7 @@ def keep(program: Program, watchdog: float) -> None:
         _forget_streams()
         status = 70
         try:
-            status = _Keeper(program, watchdog, child, dump).until_over(heard)
+            status = _Keeper(program, watchdog, child, dump, on_failure).until_over(heard)
         except BaseException:  # a mistake of ours
             traceback.print_exc()
             os.kill(child, signal.SIGKILL)
@@ -81,8 +85,8 @@ def _forget_streams() -> None:
 
 
 class _Keeper:
-    def __init__(self, program: Program, watchdog: float, child: int, dump: int) -> None:
-        self._watchdog, self._child, self._dump = watchdog, child, dump
+    def __init__(self, program: Program, watchdog: float, child: int, dump: int, on_failure: OnFailure) -> None:
+        self._watchdog, self._child, self._dump, self._on_failure = watchdog, child, dump, on_failure
         self._tasks, self._board = program.tasks, program.board
         self._beats = -1
         self._life = self._looked = time.monotonic()
@@ -108,8 +112,8 @@ class _Keeper:
             if reason:
                 os.kill(self._child, signal.SIGKILL)
                 signal.sigtimedwait({signal.SIGCHLD}, FAREWELL)
-                _say(str(self._failure(reason, self._inside())))
-                return 128 + self._ends[0] if self._unheeded else 1
+                failed = self._failure(reason, self._inside())
+                return self._tell(failed, 128 + self._ends[0] if self._unheeded else 1)
 
     def _hand_on(self, number: int, by_a_process: bool) -> None:
         """Pass a signal on. A terminal has sent its own to the program as well; `flowc run` passes on what it got."""
@@ -162,8 +166,12 @@ class _Keeper:
         inside = self._inside()
         if crashed is not None:
             inside = [(t, n) for t, n in inside if t is crashed] or [(crashed, None)]
-        _say("%s" % self._failure("its process " + how_it_ended(code), inside), frames)
-        return 1
+        return self._tell(self._failure("its process " + how_it_ended(code), inside), 1, frames)
+
+    def _tell(self, failure: Failure, status: int, frames: str = "") -> int:
+        _say(str(failure), frames)
+        self._on_failure(failure, status)
+        return status
 
     def _inside(self) -> List[Inside]:
         """The tasks whose code ran last, with the numbers of their firings."""

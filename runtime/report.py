@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, Optional, Sequence
 
-from .graph import App, Path, Task
+from .graph import App, Failure, Path, Task
 from .link import Dropping
 from .program import Program
 
 
-def report(program: Program) -> Dict[str, Any]:
-    """The document of `run --json`."""
+def report(program: Program, status: int = 0) -> Dict[str, Any]:
+    """The document of `run --json`, of a program that exits with that status."""
     seconds = max(program.seconds, 1e-9)
     tasks = {}
     where: Dict[str, List[str]] = {}
@@ -37,6 +37,8 @@ def report(program: Program) -> Dict[str, Any]:
     for worker in program.workers:
         processors[worker.processor] = processors.get(worker.processor, 0.0) + worker.busy / 1e9 / seconds
     return {
+        "status": status,
+        "failure": _failure(program.failure),
         "apps": {app.name: _app(app) for app in program.apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
@@ -49,6 +51,13 @@ def report(program: Program) -> Dict[str, Any]:
             },
         },
     }
+
+
+def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
+    if failure is None:
+        return None
+    place = {"app": failure.app or None, "task": failure.task or None, "firing": failure.firing}
+    return {**place, "reason": failure.reason}
 
 
 def _deviation(task: Task) -> float:

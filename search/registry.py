@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..model.extras import require
+
 Kind = Literal["throughput", "deadlines"]
 
 
@@ -27,6 +29,12 @@ class Search:
     kind: Kind
     about: str
     load: Callable[[], Callable[..., Any]]
+    needs: str = ""
+
+    def require(self) -> None:
+        """Raises Errors where the library that it `needs` is not installed."""
+        if self.needs:
+            require(self.needs, "search", f"the search `{self.name}` for {self.kind}")
 
     def run(self, problem: Any, **options: Any) -> Any:
         """Search. Raises Errors where a search cannot do what is asked."""
@@ -59,9 +67,9 @@ SEARCHES: tuple[Search, ...] = (
     Search("exact", "throughput", "the optimal contiguous partition in the model of times", _throughput("exact")),
     Search("jedi", "throughput", "JEDI's cut-point explorer: Kim's thesis, ch. 3.5", _throughput("jedi")),
     Search("ga-balance", "throughput", "balanced processors: Minakova's thesis, 3.5.2", _throughput("ga_balance")),
-    Search("ga", "throughput", "everything in one chromosome: Kim's thesis, 3.6.4", _throughput("ga")),
-    Search("auto", "deadlines", "heuristics, then the exact search as referee", _deadlines("auto")),
-    Search("exact", "deadlines", "the least maximum utilization, with a proof", _deadlines("exact")),
+    Search("ga", "throughput", "everything in one chromosome: Kim's thesis, 3.6.4", _throughput("ga"), "deap"),
+    Search("auto", "deadlines", "heuristics, then the exact search as referee", _deadlines("auto"), "ortools"),
+    Search("exact", "deadlines", "the least maximum utilization, with a proof", _deadlines("exact"), "ortools"),
     Search("heuristic-ga", "deadlines", "Kim's thesis, ch. 5: genes for networks only", _deadlines("heuristic-ga")),
     Search("entire-ga", "deadlines", "Kim's thesis, ch. 5: genes for everything", _deadlines("entire-ga")),
     Search("baseline", "deadlines", "Kim's thesis, ch. 5: networks first, then tasks", _deadlines("baseline")),

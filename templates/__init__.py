@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,22 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+
+
+def kit(name: str) -> dict[str, str]:
+    """The files that deploy and test the application NAME.flow of a folder: `flowc new --kit`."""
+    jinja = environment()
+    image = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "app"
+    words = {"name": name, "text": f"{name}.flow", "image": image}
+    files = {
+        "Dockerfile": "Dockerfile",
+        ".dockerignore": "dockerignore",
+        f"{image}.service": "unit.service",
+        ".github/workflows/flowc.yml": "ci.yml",
+        ".gitignore": "gitignore",
+        "requirements.txt": "requirements.txt",
+    }
+    return {path: jinja.get_template(f"new/{template}.j2").render(words) for path, template in files.items()}
 
 
 def starter(name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import flowc
 import pytest
@@ -93,9 +94,14 @@ def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -
         },
     }
     report = json.loads(call("run", str(flow), "--frames", "3", "--json", cwd=tmp_path).stdout)
+    assert (report["status"], report["failure"]) == (0, None)
     app = report["apps"]["A"]
-    assert set(app) == {"frames", "seconds", "fps", "deadline_misses", "overruns", "latency_ms"}
-    assert set(report["tasks"]["A.c"]) == {"processor", "firings", "mean_us", "std_us", "max_us", "share"}
+    assert set(app) == {
+        "frames", "skipped", "seconds", "fps", "deadline_misses", "overruns", "latency_ms", "paths",
+    }  # fmt: skip
+    assert set(report["tasks"]["A.c"]) == {
+        "processor", "firings", "mean_us", "std_us", "max_us", "share", "failed", "skipped",
+    }  # fmt: skip
     assert all(set(p) == {"utilization"} for p in report["processors"].values())
 
 
@@ -130,8 +136,87 @@ def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
 def test_a_failing_program_gives_status_1(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT, t_py=CODE.replace("print", "1 / 0"))
     store_profile(flow)
-    assert call("run", str(flow), cwd=tmp_path).returncode == 1
+    ran = call("run", str(flow), "--json", cwd=tmp_path)
+    failure = json.loads(ran.stdout)["failure"]
+    assert ran.returncode == 1 and (failure["task"], failure["firing"]) == ("A.s", 0)
     assert call("test", str(flow), cwd=tmp_path).returncode == 1
+
+
+#: The tests of every app.
+TESTS = [
+    "test_channels_keep_their_capacities",
+    "test_every_input_equals_the_sequential_reference",
+    "test_frames_are_complete_and_in_order",
+    "test_throughput_is_reported",
+]
+
+
+def suites(junit: Path) -> ElementTree.Element:
+    """The root of a JUnit file whose counts are right."""
+    root = ElementTree.parse(junit).getroot()
+    (suite,) = root
+    assert (root.tag, suite.tag, {c.tag for c in suite}) == ("testsuites", "testsuite", {"testcase"})
+    for element in (root, suite):
+        assert int(element.attrib["tests"]) == len(suite)
+        for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(element.attrib[plural]) == len(suite.findall(f"testcase/{tag}"))
+    return root
+
+
+def test_tests_are_listed_and_written_for_a_build_server(flow: Path, tmp_path: Path) -> None:
+    done = call("test", str(flow), "--json", "--junit", "reports/tests.xml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["ok"] and [t["name"] for t in document["tests"]] == TESTS
+    assert {(t["app"], t["outcome"], t["message"]) for t in document["tests"]} == {("A", "passed", "")}
+    root = suites(tmp_path / "reports" / "tests.xml")
+    assert [(c.attrib["classname"], c.attrib["name"]) for c in root.iter("testcase")] == [("app.A", n) for n in TESTS]
+
+
+def test_what_failed_is_in_both(write: Write, tmp_path: Path) -> None:
+    """Also with characters that XML cannot hold."""
+    flow = write(TEXT, t_py=CODE.replace('print("got", n)', 'raise ValueError("<no> \\x01 luck")'))
+    store_profile(flow)
+    done = call("test", str(flow), "--json", "--junit", "tests.xml", cwd=tmp_path)
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert not document["ok"] and {t["outcome"] for t in document["tests"]} == {"failed"}
+    assert "ValueError: <no> \x01 luck" in document["tests"][0]["message"]
+    (case, *_) = suites(tmp_path / "tests.xml").iter("failure")
+    assert case.attrib["message"].endswith("ValueError: <no> ? luck") and "Traceback" in (case.text or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
+        ("import os; os._exit(0)", "exited with status 0"),
+    ],
+)
+def test_a_harness_that_is_gone_is_an_error(code: str, said: str, write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE.replace('print("got", n)', code))
+    store_profile(flow)
+    done = call("test", str(flow), "--json", "--junit", "tests.xml", cwd=tmp_path)
+    assert done.returncode == 1
+    (test,) = json.loads(done.stdout)["tests"]
+    assert (test["name"], test["outcome"], test["message"]) == ("harness", "error", f"the process of the tests {said}")
+    assert len(list(suites(tmp_path / "tests.xml").iter("error"))) == 1
+
+
+def test_a_build_that_cannot_be_imported_fails_every_app(write: Write, tmp_path: Path) -> None:
+    """What unittest reports of a class or a file instead of its tests."""
+    flow = write(TEXT, t_py=CODE)
+    store_profile(flow)
+    built = flowc.build(flow, tmp_path / "out").directory
+    (built / "tests" / "test_app.py").unlink(missing_ok=True)
+    (built / "tests" / "test_other.py").write_text("import nothing_like_it\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "runtime.outcomes", str(tmp_path / "o.json")],
+        cwd=built, capture_output=True, text=True, timeout=HANGS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    found = {t["name"]: t["outcome"] for t in json.loads((tmp_path / "o.json").read_text())["tests"]}
+    assert found.pop("test_other") == "error" and set(found) == set(TESTS)
 
 
 @pytest.mark.parametrize("everybody", [True, False])

@@ -41,7 +41,8 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     sys.modules["tensorrt"] = tensorrt.module(gpu, version, machine)
     os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
     command: Any = importlib.import_module("runtime.command")
-    command.keep = lambda program, watchdog: None  # nor may it go on in a child: libraries with threads are loaded
+    # Nor may it go on in a child: libraries with threads are loaded.
+    command.keep = lambda program, watchdog, on_failure: None
     sys.argv = [str(build / script), *arguments]
     status: Any = 0
     try:

@@ -1,0 +1,36 @@
+"""What became of tests, as the XML that build servers read (JUnit's, as Jenkins, GitLab and GitHub actions take it)."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from .run import Outcome, Tested
+
+#: What XML 1.0 cannot hold.
+_FOREIGN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+
+
+def junit(tested: Tested) -> str:
+    """One suite, named after the text, whose test cases have apps as classes."""
+    counts = {
+        name: str(sum(t.outcome == outcome for t in tested.tests))
+        for name, outcome in (("failures", "failed"), ("errors", "error"), ("skipped", "skipped"))
+    }
+    totals = {"name": tested.name, "tests": str(len(tested.tests)), **counts, "time": f"{tested.seconds:.3f}"}
+    suites = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(suites, "testsuite", totals)
+    for test in tested.tests:
+        _case(suite, tested.name, test)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _case(suite: ElementTree.Element, name: str, test: Outcome) -> None:
+    place = {"classname": f"{name}.{test.app}" if test.app else name, "name": test.name}
+    case = ElementTree.SubElement(suite, "testcase", {**place, "time": f"{test.seconds:.3f}"})
+    if test.outcome != "passed":
+        message = _FOREIGN.sub("?", test.message)
+        said = ElementTree.SubElement(case, _ELEMENTS[test.outcome], {"message": message.rpartition("\n")[2]})
+        said.text = message
