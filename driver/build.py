@@ -87,7 +87,8 @@ def build(
     profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
     extra = [*warnings, *without_gpu(valid)]
     if profile is None and measure:
-        profile = measured(valid, on_measure=on_measure or report)
+        profile, seen = measured(valid, on_measure=on_measure or report)
+        extra += seen
         extra += store.save_profile(valid, profile)
     times = times_of(valid.system, valid.platform, profile)
     extra += times.warnings(valid.tasks)

@@ -108,8 +108,8 @@ def find_mapping(
     profile, warnings = _known(valid, what_if, measure)
     tell, announced = on_measure or report, False
     if profile is None and not missing(valid.system) and what_if.profile is None and measure:
-        profile, announced = measured_here(valid, on_measure=tell), True
-        warnings = (*warnings, *store.save_profile(valid, profile))
+        (profile, seen), announced = measured_here(valid, on_measure=tell), True
+        warnings = (*warnings, *seen, *store.save_profile(valid, profile))
     if profile is not None and here and measure:
         profile, unsaved = with_layers(valid, profile, report=report)
         warnings = (*warnings, *unsaved)

@@ -65,7 +65,7 @@ def profile(
     from .devices import has_gpu, measure_devices
 
     valid = prepare(path, platform=platform, report=report).require()
-    measured = measure(valid, seconds=seconds, on_measure=on_measure or report)
+    measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
     on_board = any(pool.kind != "cpu" for pool in valid.platform.pools) and has_gpu()
     if on_board:
@@ -77,11 +77,16 @@ def profile(
     tasks = task_hashes(valid.system)
     own = tuple(e for e in measured.entries if e.subject in tasks)
     place = None if unsaved else store.profile_path(valid.system, valid.platform)
-    return Profiled(measured, own, place, machine.noise(), valid.losses, unsaved)
+    return Profiled(measured, own, place, machine.noise(), valid.losses, (*unsaved, *warnings))
 
 
-def measure(valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None) -> Profile:
-    """Run the application on one core and measure every task. Raises Errors when it cannot be built or run."""
+def measure(
+    valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """Run the application on one core and measure every task; with warnings of what was seen.
+
+    Raises Errors when it cannot be built or run.
+    """
     require_buildable(valid)
     _require_twins(valid)
     if on_measure is not None:
@@ -101,7 +106,14 @@ def measure(valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | Non
         message = f"the stream ended before {listed(silent)} fired once"
         help_text = "a source has to deliver at least one iteration"
         raise Errors([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
-    return result
+    return result, tuple(_waiting(valid.tasks[name]) for name in seen.waits)
+
+
+def _waiting(task: Task) -> Diagnostic:
+    """A source that waits, on the worker of other tasks."""
+    message = f"`{task.name}` spends its time in waiting for data, and whatever else its processor has to do waits too"
+    help_text = f"write `live` in task `{task.definition}`, if its data come from outside"
+    return Diagnostic("F616", message, task.span, severity="warning", help=help_text)
 
 
 def without_periods(system: System) -> System:

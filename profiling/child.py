@@ -25,6 +25,8 @@ WATCHDOG = 60.0
 WARM_UP = 0.25
 #: Seconds in which it is watched who holds the interpreter.
 HOLDING = 0.5
+#: Nanoseconds of a firing in which a source may wait without being one that waits for its data.
+WAITING = 1_000_000
 
 
 class _Times:
@@ -115,6 +117,11 @@ class _Load:
         return waited / (computed + waited) if waited else 0.0
 
 
+def _waits(task: Any) -> bool:
+    """Does a source spend most of its time in waiting, and not just a moment?"""
+    return bool(task.firings) and task.waited > max(task.busy / 2, task.firings * WAITING)
+
+
 class _Frames:
     """When the last frame of each app was finished, and how many there were by then."""
 
@@ -193,6 +200,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             "samples": times.samples,
             "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
             "held": held,
+            "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
             "period_ns": periods,
             "latency_ns": latency,
             "longest_ns": {a.name: a.longest_latency for a in program.apps if a.frames},

@@ -102,6 +102,8 @@ class Task:
         self.turnstile: Optional[Turnstile] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0
+        #: How long a source has waited in its firings, while somebody traces them.
+        self.waited = 0
         self.busy = 0
         self.longest = 0
         self.squares = 0

@@ -189,7 +189,9 @@ class Worker(threading.Thread, Waiter):
         first = task.starts_frame and firing == iteration * task.per_iteration
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
+        traced = program.tracer is not None and task.is_source
         start, spent = self._enter(task, firing), time.thread_time_ns() if live else 0
+        ran = _ran() if traced else 0
         try:
             results: Sequence[Any]
             if any(isinstance(a, Hole) for a in arrays):
@@ -214,6 +216,8 @@ class Worker(threading.Thread, Waiter):
         finally:
             self.line[0] = 0
         end = time.perf_counter_ns()
+        if traced:
+            task.waited += end - start - (_ran() - ran)
         if live:
             release, start = task.arrival(end), end - (time.thread_time_ns() - spent)
             if first:
@@ -307,3 +311,13 @@ class Worker(threading.Thread, Waiter):
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
             self._spend(task, code.spent.popleft())
+
+
+def _ran() -> int:
+    """Nanoseconds in which this thread has computed, or would have if others had not had the core."""
+    try:
+        with open("/proc/thread-self/schedstat") as stream:
+            computed, delayed, _ = stream.read().split()
+        return int(computed) + int(delayed)
+    except (OSError, ValueError):  # no Linux
+        return time.thread_time_ns()
