@@ -47,7 +47,7 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
             if (task.definition, "") in seen:
                 continue
             seen.add((task.definition, ""))
-            if task.network is None and not task.implementations:
+            if task.network is None and not task.implementations and not task.built_in:
                 help_text = f'add code to task `{task.definition}`: `python "file.py:function"`'
                 faults.append(Diagnostic("F601", f"`{task.definition}` has no code", task.span, help=help_text))
             faults += _unlaunched(task)
@@ -170,14 +170,17 @@ def _orders(
     """One worker per processor under static order; one per app and processor under the other schedulers.
 
     Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
-    get workers of their own on static-order processors as well.
+    get workers of their own on static-order processors as well; so does one that waits for its data, where others
+    would wait with it.
     """
     alone = {a.name: schedule([a], repetition, placement, firing_ns) for a in system.apps}
     capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
     joint = None
-    if len({a.period_ns is None for a in system.apps}) == 1:
+    waiting = [a for a in system.apps if _waits(a)]
+    together = [a for a in system.apps if a not in waiting]
+    if len({a.period_ns is None for a in together}) == 1:
         with contextlib.suppress(NoRound):
-            joint = schedule(system.apps, repetition, placement, firing_ns)
+            joint = schedule(together, repetition, placement, firing_ns)
     ranks = sorted({a.priority for a in system.apps})
     workers = []
     lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
@@ -187,10 +190,10 @@ def _orders(
         apart = scheduler != "static_order"
         orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
         for lane in (processor, *(x for x in lanes if x.partition("#")[0] == processor)):
-            if joint is not None and not apart:
+            shared = joint is not None and not apart
+            if joint is not None and shared:
                 orders.append((joint.orders.get(lane, ()), None))
-                continue
-            for app in system.apps:
+            for app in waiting if shared else system.apps:
                 fixed = (position, 1 + ranks.index(app.priority)) if fixed_priority else None
                 orders.append((alone[app.name].orders.get(lane, ()), fixed))
         for steps, priority in orders:
@@ -203,12 +206,21 @@ def _stream(lane: str) -> int:
     return int(lane.partition("#")[2])
 
 
+def _waits(app: Application) -> bool:
+    """Does it wait for somebody outside, for as long as he likes?"""
+    return any(t.live or t.border is not None for t in app.tasks)
+
+
 def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
     """Sources of a pipelined periodic app wait for their release in a worker of their own.
 
     In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. Two
-    workers follow a finer projection of the same sequence, so that they cannot deadlock either.
+    workers follow a finer projection of the same sequence, so that they cannot deadlock either. In an app that waits
+    for its data each stage has a worker: the last result may not wait for the data after it, which may never come.
     """
+    late = {a.name for a in system.apps if _waits(a)}
+    if any(s.app in late for s in steps):
+        return [tuple(s for s in steps if s.stage == n) for n in sorted({s.stage for s in steps})]
     paced = {a.name for a in system.apps if a.period_ns is not None}
     sources = {t.name for a in system.apps for t in a.tasks if not t.inputs}
     waiting = tuple(s for s in steps if s.task in sources and s.app in paced)

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..dsl.load import load
+from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ..profiling.host import host_platform
 from .build import Built, build
 from .check import Report
 
@@ -55,6 +58,7 @@ def run(
     DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then). `quiet` keeps
     its standard output free of its report, which is in the answer instead; what its tasks print goes to standard error.
     """
+    _refuse_open_ends(path, platform)
     built = build(path, output, platform=platform, force=force, report=report)
     if on_built is not None:
         on_built(built)
@@ -78,6 +82,23 @@ def run(
         status = _execute(command, silent=quiet)
         there = quiet and written.is_file() and written.stat().st_size
         return Ran(built, status, written.read_text() if there else None)
+
+
+def _refuse_open_ends(path: str | Path, platform: str) -> None:
+    """Nobody puts anything in where a program runs by itself. Raises Errors."""
+    loaded = load(path, platform=platform, builtin=[host_platform()])
+    if has_errors(loaded.diagnostics):
+        return  # the build tells all of them
+    found = []
+    for app in loaded.system.apps:
+        ends = [t for t in app.tasks if t.border is not None]
+        if ends:
+            shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
+            message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
+            help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
+            found.append(Diagnostic("F615", message, ends[0].span, help=help_text))
+    if found:
+        raise Errors(found)
 
 
 def test(

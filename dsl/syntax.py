@@ -246,6 +246,8 @@ class NetworkDecl:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
+    """A port of a graph, or an open end of an app."""
+
     direction: Direction
     name: Word
     type: TypeExpr | None
@@ -352,7 +354,7 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | PathDeadline | Setting | InstanceDecl | Chain, ...]
+    items: tuple[Timing | PathDeadline | Setting | Boundary | InstanceDecl | Chain, ...]
     doc: str
     span: Span
 

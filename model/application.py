@@ -188,7 +188,8 @@ class Task:
 
     A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
     rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
-    two of its firings in the mean. `link` is set for an end of a link to another app.
+    two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
+    app: what comes in there from whoever runs the program, or goes out to him.
     """
 
     name: str
@@ -211,12 +212,18 @@ class Task:
     every_ns: Fraction | None = None
     on_error: OnError = "stop"
     link: Link | None = None
+    border: Literal["in", "out"] | None = None
 
     @property
     def phases(self) -> int:
         """Length of the cyclo-static cycle: 1 for plain SDF."""
         longest = max((len(p.rates) for p in self.inputs + self.outputs), default=1)
         return max(longest, len(self.wcet_ns))
+
+    @property
+    def built_in(self) -> bool:
+        """Is it flowc's own, so that it needs no code of the text?"""
+        return self.border is not None
 
     @property
     def replicable(self) -> bool:

@@ -79,7 +79,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
     "F509": ("deadlines cannot be decided", "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines."),
     "F601": ("a task has no code", "Abstract tasks can be checked and analyzed; to build them, each needs an implementation."),
-    "F602": ("a port has no type", "Abstract ports can be analyzed; a program needs to know what travels."),
+    "F602": ("a port has no type", "Abstract ports can be analyzed; a program needs to know what travels. Open ends of an app always have a type."),
     "F603": ("no program can be written for this processor", "Tasks run on a CPU or, in CUDA, on a GPU; networks run anywhere, on a DLA with TensorRT. A platform says which TensorRT it has: `tensorrt \"10.3\"`."),
     "F604": ("the output directory holds other files", "A rebuild replaces what flowc wrote there, and nothing else."),
     "F605": ("the output cannot be written", "Nothing half-written remains: the directory is as it was."),
@@ -90,6 +90,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F609": ("a stored mapping is not used", "It was found for other code, other networks or other pins. This is a warning; `flowc map` finds a new one."),
     "F612": ("a network was not measured on an accelerator", "A search places what it knows the times of. The profile has none of this network on the GPU or the DLAs of the platform, so it stays on the CPUs. This is a warning."),
     "F613": ("a firing took longer than the text says", "Proofs count with the `wcet` of a pin or a task, not with what was measured: where a run exceeded it, they may not hold on this machine. This is a warning."),
+    "F615": ("an app with open ends does not run by itself", "What comes in through `in` is put there by a Python program, which gets what goes out through `out`: `flowc.open(path)`, or the build as a package. `flowc test` and measuring feed it with random data."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),

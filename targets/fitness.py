@@ -26,6 +26,8 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
     if kind == "gpu" and sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and _has_code(task):
         return "F603", "a program uses one GPU, and the platform has more", "declare one"
+    if task.built_in:
+        return None if kind == "cpu" else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
     if task.network is None:
         if not task.implementations or any(i.kind == kind for i in task.implementations):
             return _too_much_shared(task, platform) if kind == "gpu" else None  # to an abstract task code may be added
