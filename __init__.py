@@ -1,9 +1,9 @@
 """flowc: from a dataflow text with neural networks in it to a checked, mapped, running program.
 
 From Python, every verb is a function of its name, and does what the verb does: `check`, `analyze`, `profile`, `map`,
-`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text. They print nothing, but for
-what a program prints that `run` or `test` starts. What is wrong with a text is raised as `Errors`, whose `diagnostics`
-say where and why; `check` and `analyze` return what they found.
+`build`, `run`, `test`, `import_`, `export`; `load` gives the model of a faultless text, and `open` starts a program in
+this process, to put frames in and get results out. They print nothing, but for what programs print. What is wrong with
+a text is raised as `Errors`, whose `diagnostics` say where and why; `check` and `analyze` return what they found.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .driver.import_ import import_
     from .driver.map import find_mapping as map
     from .driver.measure import profile
+    from .driver.open import open_program as open
     from .driver.run import run, test
     from .model.diagnostic import Errors
     from .model.system import System
@@ -34,6 +35,7 @@ __all__ = [
     "import_",
     "load",
     "map",
+    "open",
     "profile",
     "run",
     "test",
@@ -48,6 +50,7 @@ _FACES = {
     "export": ("driver.export", "export"),
     "import_": ("driver.import_", "import_"),
     "map": ("driver.map", "find_mapping"),
+    "open": ("driver.open", "open_program"),
     "profile": ("driver.measure", "profile"),
     "run": ("driver.run", "run"),
     "test": ("driver.run", "test"),

@@ -205,7 +205,7 @@ def _orders(
     alone = {a.name: schedule([a], repetition, placement, firing_ns) for a in system.apps}
     capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
     joint = None
-    waiting = [a for a in system.apps if any(t.live for t in a.tasks)]
+    waiting = [a for a in system.apps if _waits(a)]
     together = [a for a in system.apps if a not in waiting]
     if len({a.period_ns is None for a in together}) == 1:
         with contextlib.suppress(NoRound):
@@ -235,12 +235,17 @@ def _stream(lane: str) -> int:
     return int(lane.partition("#")[2])
 
 
+def _waits(app: Application) -> bool:
+    """Does it wait for somebody outside, for as long as he likes?"""
+    return any(t.live or t.border is not None for t in app.tasks)
+
+
 def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
     """What waits does so in workers of its own: each live source, and the sources of a pipelined periodic app.
 
     In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. For the
-    same reason every stage behind a live source has a worker: nobody knows when the next frame will come. Several
-    workers follow a finer projection of the same sequence, so that they cannot deadlock either.
+    same reason every stage of an app that waits for somebody outside has a worker: nobody knows when the next frame
+    will come. Several workers follow a finer projection of the same sequence, so that they cannot deadlock either.
     """
     paced = {a.name for a in system.apps if a.period_ns is not None}
     sources = {t.name: t for a in system.apps for t in a.tasks if not t.inputs}
@@ -250,7 +255,7 @@ def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, 
     if not any(s.app in lagging for s in waiting):
         waiting = ()
     rest = tuple(s for s in steps if s.task not in live and s not in waiting)
-    moved = {a.name for a in system.apps if any(t.live for t in a.tasks)}
+    moved = {a.name for a in system.apps if _waits(a)}
     stages = dict.fromkeys(s.stage if s.app in moved else 0 for s in rest)
     parts = [tuple(s for s in steps if s.task == name) for name in live]
     parts += [waiting, *(tuple(s for s in rest if (s.stage if s.app in moved else 0) == n) for n in stages)]

@@ -19,6 +19,7 @@ from ..profiling.host import version_of
 from ..templates import environment
 from .deploy import Deployed
 from .kinds import KINDS, Code, tensorrt
+from .kinds.border import BorderCode
 from .kinds.c import parameter_type
 from .kinds.moving import MovingCode
 from .names import identifiers, literal, one_line
@@ -43,12 +44,16 @@ def emit(deployed: Deployed) -> Plan:
     plan: Plan = dict(deployed.files)
     needs = _needs(deployment)
     plan["main.py"] = _main(jinja, deployment, needs)
+    ends = _ends(deployment)
+    package = jinja.get_template("python/__init__.py.j2").render(deployment=deployment, ends=ends)
+    plan["__init__.py"] = package.encode()
     plan["deployment.json"] = deployment.to_json().encode()
     plan["README.md"] = (
         jinja.get_template("python/README.md.j2")
         .render(
             deployment=deployment,
             needs=needs,
+            ends=ends,
             c_sources=deployed.c_tasks,
             on_device=_on_device(deployment),
             tensorrt=tensorrt.stages(deployment),
@@ -107,6 +112,17 @@ def _requirements(deployment: Deployment) -> list[str]:
             lines.append(f'{name}=={version}; python_version >= "3.11"')
             lines.append(f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"')
     return [*lines, *(["cuda-python  # or PyCUDA"] if _on_device(deployment) else [])]
+
+
+def _ends(deployment: Deployment) -> list[str]:
+    """The open ends, one to a line."""
+    return [
+        f"{t.code.kind} {t.name}: {p.dtype}{list(p.shape) if p.shape else ''}"
+        for a in deployment.apps
+        for t in a.tasks
+        for p in (*t.inputs, *t.outputs)
+        if isinstance(t.code, BorderCode)
+    ]
 
 
 def _on_device(deployment: Deployment) -> bool:

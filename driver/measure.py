@@ -125,12 +125,9 @@ def _require_twins(valid: Valid) -> None:
     """Measuring here runs everything on a CPU. Raises Errors for what has code for a GPU only."""
     faults = []
     for task in valid.tasks.values():
-        if (
-            not task.built_in
-            and task.network is None
-            and task.implementation_on("cpu") is None
-            and task.reference is None
-        ):
+        if task.built_in or task.network is not None:
+            continue
+        if task.implementation_on("cpu") is None and task.reference is None:
             message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor tried here"
             help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
             faults.append(Diagnostic("F610", message, task.span, help=help_text))

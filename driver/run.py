@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..dsl.load import load
+from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ..profiling.host import host_platform
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -95,6 +98,7 @@ def run(
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
     """
+    _refuse_open_ends(path, platform)
     built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
@@ -128,6 +132,23 @@ def run(
 def _stamp(file: Path) -> int | None:
     """When a file was written, None where there is none."""
     return file.stat().st_mtime_ns if file.exists() else None
+
+
+def _refuse_open_ends(path: str | Path, platform: str) -> None:
+    """Nobody puts anything in where a program runs by itself. Raises Errors."""
+    loaded = load(path, platform=platform, builtin=[host_platform()])
+    if has_errors(loaded.diagnostics):
+        return  # the build tells all of them
+    found = []
+    for app in loaded.system.apps:
+        ends = [t for t in app.tasks if t.border is not None]
+        if ends:
+            shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
+            message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
+            help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
+            found.append(Diagnostic("F617", message, ends[0].span, help=help_text))
+    if found:
+        raise Errors(found)
 
 
 def test(

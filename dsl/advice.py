@@ -23,7 +23,7 @@ ITEMS = {
     ),
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
     "GRAPH": ("in", "out", "delay"),
-    "APP": ("period", "deadline", "priority", "delay", "every", "latest", "drop"),
+    "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
     "MAPPING": (
         "until", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph", "fallback",

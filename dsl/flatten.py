@@ -17,6 +17,7 @@ from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
+from .borders import OpenEnd, open_ends
 from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
@@ -74,11 +75,14 @@ class Flattener:
                 priority = value if value is not None else 0
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
         name = self.name = declaration.name.text
+        ends = tuple(open_ends(declaration, self._evaluate, self._context))
+        self._open(ends)
         if not blocks:
             self._context.fault(
                 "F215", f"app `{name}` is empty", declaration.name.span, help="add an instance: `name: Task`"
             )
-        self._units = self._block(blocks, {}, name, {}, ())
+        self._units = self._block(blocks, {}, name, {e.view.key[1]: e.view for e in ends}, ())
+        self._unjoined(ends)
         channels = tuple(self._channels())
         return Application(
             name,
@@ -91,6 +95,25 @@ class Flattener:
             declaration.name.span,
             tuple(self._deadlines(channels)),
         )
+
+    def _open(self, ends: Sequence[OpenEnd]) -> None:
+        """Add the tasks of open ends."""
+        for end in ends:
+            self._tasks.append(end.task)
+            self._edges.append(end.edge)
+            self._fed[end.edge.destination] = end.view.span
+
+    def _unjoined(self, ends: Sequence[OpenEnd]) -> None:
+        """Find open ends without a reader, or without a source."""
+        for end in ends:
+            name, key = end.view.key[1], end.view.key
+            if key in self._excused:
+                self._excused.add(end.key)
+            elif key in self._read:
+                self._read.add(end.key)
+            elif end.view.direction == "out" and key not in self._fed:
+                message = f"open end `{name}` of app `{self.name}` is never fed"
+                self._context.fault("F202", message, end.view.span, help=f"add `... -> {name}` to the app")
 
     def output(self, inner: Sequence[s.Element]) -> Key | None:
         """The task and port that `instance`, or `instance.port`, of the app means as a place where data comes from."""
@@ -267,9 +290,10 @@ class Flattener:
             for port in task.outputs:
                 if (task.name, port.name) not in self._read and (task.name, port.name) not in self._excused:
                     short = task.name.partition(".")[2]
+                    what = f"output `{port.name}` of `{short}`" if task.border is None else f"open end `{short}`"
                     self._context.fault(
                         "F208",
-                        f"nobody reads output `{port.name}` of `{short}`",
+                        f"nobody reads {what}",
                         task.span,
                         label="it is discarded",
                         help="connect it, or remove the port",

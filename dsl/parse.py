@@ -68,7 +68,8 @@ _BLOCKS = {
     "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
     "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch` or `}`",
     "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
-    "APP": "`period`, `deadline`, `priority`, an instance such as `name: Task`, a chain such as `a -> b` or `}`",
+    "APP": "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name: Task`, "
+    "a chain such as `a -> b` or `}`",
     "PLATFORM": "processors such as `cpu core[4]`, `contention` or `}`",
     "MAPPING": "a pin such as `App.task -> core[0]` or `}`",
 }

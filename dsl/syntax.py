@@ -253,6 +253,8 @@ class NetworkDecl:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
+    """A port of a graph, or an open end of an app."""
+
     direction: Direction
     name: Word
     type: TypeExpr | None
@@ -359,7 +361,7 @@ class GraphDecl:
 @dataclass(frozen=True, slots=True)
 class AppDecl:
     name: Word
-    items: tuple[Timing | PathDeadline | Setting | InstanceDecl | Chain, ...]
+    items: tuple[Timing | PathDeadline | Setting | Boundary | InstanceDecl | Chain, ...]
     doc: str
     span: Span
 

@@ -191,7 +191,7 @@ class Wiring:
             return None
         if name in self.own and endpoint.element.index is None:
             if endpoint.port is not None:
-                self.context.fault("F207", f"`{name}` is a port of the graph and has no ports", endpoint.port.span)
+                self.context.fault("F207", f"`{name}` is a port itself and has no ports", endpoint.port.span)
                 return None
             return [self.own[name]]
         found = self.units.get(name)
@@ -204,7 +204,7 @@ class Wiring:
                     help_text = "between apps only the newest tokens are kept: `App.task -> latest -> task`"
                 elif not help_text and name in self.context.names:
                     help_text = f"declare an instance: `{name.lower()}: {name}`"
-                label = "an instance" + (" or a port of the graph" if self.own else "") + " is needed here"
+                label = "an instance" + (" or a port" if self.own else "") + " is needed here"
                 self.context.fault(
                     "F101", f"`{name}` is not declared", endpoint.element.name.span, label=label, help=help_text
                 )
@@ -264,11 +264,11 @@ class Wiring:
         return None
 
     def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
-        # Inside its graph an `in` port is where data comes from, and an `out` port where it goes.
+        # Inside, an `in` port is where data comes from, and an `out` port where it goes.
         is_input = view.direction == "in"
         if (way == "out") == is_input:
             return view
-        what = "an input of the graph: data comes from it" if is_input else "an output of the graph: data goes to it"
+        what = "an input here: data comes from it" if is_input else "an output here: data goes to it"
         self.context.fault("F209", f"`{view.key[1]}` is {what}", endpoint.span)
         return None
 

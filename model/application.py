@@ -196,7 +196,8 @@ class Task:
 
     A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
     rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
-    two of its firings in the mean. `link` is set for an end of a link to another app.
+    two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
+    app: what comes in there from whoever runs the program, or goes out to him.
     """
 
     name: str
@@ -220,6 +221,7 @@ class Task:
     every_ns: Fraction | None = None
     on_error: OnError = "stop"
     link: Link | None = None
+    border: Literal["in", "out"] | None = None
 
     @property
     def phases(self) -> int:
@@ -230,7 +232,7 @@ class Task:
     @property
     def built_in(self) -> bool:
         """Is it flowc's own, so that it needs no code of the text?"""
-        return self.link is not None
+        return self.link is not None or self.border is not None
 
     @property
     def open_ports(self) -> tuple[Port, ...]:

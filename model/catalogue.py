@@ -79,7 +79,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
     "F509": ("deadlines cannot be decided", "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines."),
     "F601": ("a task has no code", "Abstract tasks can be checked and analyzed; to build them, each needs an implementation."),
-    "F602": ("a port has no type", "Abstract ports can be analyzed; a program needs to know what travels."),
+    "F602": ("a port has no type", "Abstract ports can be analyzed; a program needs to know what travels. Open ends of an app always have a type."),
     "F603": ("no program can be written for this processor", "Tasks run on a CPU or, in CUDA, on a GPU; networks run anywhere, on a DLA with TensorRT. A platform says which TensorRT it has: `tensorrt \"10.3\"`."),
     "F604": ("the output directory holds other files", "A rebuild replaces what flowc wrote there, and nothing else."),
     "F605": ("the output cannot be written", "Nothing half-written remains: the directory is as it was."),
@@ -93,6 +93,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F614": ("times are estimated or not known", "With `--no-measure` nothing is run. A stored profile of another machine, or of code that has changed since, counts as an estimate; tasks that nobody knows a time of count like the mean of the others. This is a warning."),
     "F615": ("an extra is not installed", "Pictures need matplotlib (the extra `plots`), searches that prove or draw lots need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. Everything else does without them."),
     "F616": ("a source waits and does not say so", "A source that waits for a device or for others holds up everything in its worker: results that are ready stay there until the next frame comes. `live` gives it a worker of its own. This is a warning."),
+    "F617": ("an app with open ends does not run by itself", "What comes in through `in` is put there by a Python program, which gets what goes out through `out`: `flowc.open(path)`, or the build as a package. `flowc test` and measuring feed it with random data."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),

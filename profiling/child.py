@@ -150,6 +150,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     spec.loader.exec_module(module)
     runtime = importlib.import_module("runtime.graph")  # the copy in the build, found by its main.py
     program = module.program()
+    importlib.import_module("runtime.ends").feed(program)
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
     paced = mode == "paced"
     times = _Paced() if paced else _Times()

@@ -14,6 +14,7 @@ from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
 from .cuda import CudaError, Memory, open_cuda
+from .ends import Inlet, Outlet
 from .engines import OnnxCuda, TensorRT
 from .graph import App, Fire, Task
 from .kernels import Kernels, Launch
@@ -33,12 +34,14 @@ __all__ = [
     "Dropping",
     "Fire",
     "Front",
+    "Inlet",
     "Kernels",
     "Latest",
     "Launch",
     "Memory",
     "Network",
     "OnnxCuda",
+    "Outlet",
     "Port",
     "Process",
     "Program",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import abc
 import ctypes
-import hashlib
-import importlib.util
 import os
 import sys
 from functools import lru_cache
@@ -13,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .modules import load
 from .tokens import Port, TaskError
 
 
@@ -60,7 +59,7 @@ class Python(Code):
         self.parameters[parameter] = value
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        target = getattr(_module(os.path.join(home, self.file)), self.name)
+        target = getattr(load(os.path.join(home, self.file)), self.name)
         if isinstance(target, type):
             self._object = target(**self.parameters)
             self._fire = self._object
@@ -96,28 +95,6 @@ class Python(Code):
 
 def _not_open(*inputs: Any) -> Any:
     raise AssertionError("fired before it was opened")
-
-
-def _module(path: str) -> Any:
-    """Import a file under a name of its own; modules beside it can be imported by it."""
-    path = os.path.abspath(path)
-    name = "task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise TaskError("%s cannot be imported" % path)
-    folder = os.path.dirname(path)
-    if folder not in sys.path:
-        sys.path.insert(1, folder)  # before installed packages, after the program itself
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _plain_address(array: np.ndarray) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Callable, List, Optional, Sequence
 from .adapt import Front
 from .board import STARTING
 from .code import Network
+from .ends import refusal
 from .graph import Failure
 from .keeper import END, keep
 from .parameters import VARIABLE, give
@@ -28,13 +29,16 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) -> int:
     """Build the program and run it as the command line says; the exit status.
 
-    0 done, 1 something failed, 2 wrong options, 130 interrupted, 143 terminated. Without `arguments` this process is
-    all about the program: the program goes on in a child of it, and it keeps an eye on the child.
+    0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated. Without `arguments` this process
+    is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     _open_streams()
     options = _parser().parse_args(arguments)
     program = build()
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
+    reason = refusal(program)
+    if reason:
+        mistakes = [*mistakes, reason]
     if mistakes:
         for mistake in mistakes:
             _say(mistake)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from importlib import import_module
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from .code import Network
@@ -116,14 +117,14 @@ class TensorRT(OnDevice):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         OnDevice.open(self, home, inputs, outputs)
         try:
-            from engines import Engine  # type: ignore[import-not-found]
+            engine_class = import_module(_beside("engines")).Engine
         except ImportError as error:
             raise TaskError(
                 "%s: TensorRT comes with JetPack, or with pip install tensorrt; "
                 "--twin runs this program without it" % error
             ) from error
         for processor, (device, core) in self.on.items():
-            engine = Engine(home, self.file, device, core, self.precision, self.batch, self.digest)
+            engine = engine_class(home, self.file, device, core, self.precision, self.batch, self.digest)
             for name, port in zip(self._tensors, list(inputs) + list(outputs)):
                 engine.check(name, _tensor(port, self.batch), port.dtype)
             self.arena_bytes = max(self.arena_bytes, engine.arena_bytes)
@@ -152,3 +153,9 @@ class TensorRT(OnDevice):
 def _tensor(port: Port, batch: int) -> Tuple[int, ...]:
     """The shape of the tensor behind a port: a batch groups firings along the first dimension."""
     return (batch * port.shape[0],) + port.shape[1:] if batch > 1 else port.shape
+
+
+def _beside(name: str) -> str:
+    """The full name of a module that lies beside this package: in a package of its own, or at the top."""
+    package = str(__package__).rpartition(".")[0]
+    return "%s.%s" % (package, name) if package else name

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from .ends import feed
 from .graph import App, Task
 from .program import Program
 from .reference import Reference, load_deployment
@@ -31,6 +32,7 @@ class Run:
         self.deployment = load_deployment(home)
         self.frames = _frames(self.deployment)
         self.program = _build(home)
+        feed(self.program)
         self.inputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
         self.outputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
         #: Firings that have failed, or were left out since something was missing.

@@ -477,6 +477,15 @@ class _Relay(io.RawIOBase):
         return len(content)
 
 
+class _Unpickler(pickle.Unpickler):
+    """Takes classes of the runtime from this copy: packages above it, of whoever uses the program, are not imported."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith(str(__package__) + "."):
+            return getattr(sys.modules[module], name)
+        return super().find_class(module, name)
+
+
 class _Server:
     """Answers the orders of the parent."""
 
@@ -510,7 +519,7 @@ class _Server:
             self._wire.send(*answer)
 
     def _open(self, content: bytes) -> bytes:
-        path, sys.argv, crashes, streams, code, home, inputs, outputs = pickle.loads(content)
+        path, sys.argv, crashes, streams, code, home, inputs, outputs = _Unpickler(io.BytesIO(content)).load()
         sys.path[:] = path
         if crashes:
             faulthandler.enable()

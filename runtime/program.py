@@ -6,7 +6,6 @@ One worker thread per processor (or per app and processor) fires its tasks in a 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from fractions import Fraction
@@ -21,6 +20,7 @@ from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
+from .interval import short_interval
 from .link import Latest, Link, Put, Take
 from .process import Process
 from .tokens import TaskError, initial_tokens
@@ -205,20 +205,15 @@ class Program:
                 lanes[name] = lanes.get(name, 0) + 1
                 lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
                 self.workers.append(Worker(self, name, lane, order, line, fixed))
-        # A thread that computes in Python may keep the interpreter this long; ONNX Runtime's threads wait for it.
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(0.0005)
-        for worker in self.workers:
-            worker.start()
-        for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
-            while worker.is_alive() and not worker.prepared.wait(0.05):
-                self.board.beat()
-        self.begin = time.perf_counter_ns()
-        self.go.set()
-        try:
+        with short_interval():
+            for worker in self.workers:
+                worker.start()
+            for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
+                while worker.is_alive() and not worker.prepared.wait(0.05):
+                    self.board.beat()
+            self.begin = time.perf_counter_ns()
+            self.go.set()
             Watch(self, watchdog, drain, progress).until_done()
-        finally:
-            sys.setswitchinterval(interval)
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
         self._end()
         return self.failure is None

@@ -15,6 +15,7 @@ import numpy as np
 
 from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
+from .ends import Inlet, Outlet
 from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
@@ -45,6 +46,8 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
         return make_code(document["twin"], home)
     if kind == "link":
         return _Border()
+    if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
+        return Inlet() if kind == "in" else Outlet()
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
         return Python(document["file"], document["name"], **parameters)

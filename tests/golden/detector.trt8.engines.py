@@ -8,7 +8,10 @@ from typing import Dict, List, Tuple
 import numpy as np
 import tensorrt as trt
 
-from runtime import Memory, TaskError, open_cuda
+if __package__:
+    from .runtime import Memory, TaskError, open_cuda
+else:
+    from runtime import Memory, TaskError, open_cuda
 
 LOGGER = trt.Logger(trt.Logger.WARNING)
 DTYPES: Dict[trt.DataType, type] = {

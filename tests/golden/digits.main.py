@@ -10,9 +10,12 @@ if __name__ == "__main__":
         signal.signal(number, lambda number, frame: os._exit(128 + number))
 
 HOME = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HOME)
 
-from runtime import Fire, Network, Port, Program, Python, main
+if __package__:  # used from Python: see __init__.py
+    from .runtime import Fire, Network, Port, Program, Python, main
+else:
+    sys.path.insert(0, HOME)
+    from runtime import Fire, Network, Port, Program, Python, main
 
 
 def program() -> Program:

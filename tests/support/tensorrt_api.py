@@ -137,6 +137,7 @@ def type_faults(program: Path, stub_folder: Path) -> list[str]:
     command += ["--hide-error-context", "--check-untyped-defs", "--disallow-untyped-defs", "--strict-equality"]
     # Only the program is judged; cuda-python and the like need not be installed.
     command += ["--ignore-missing-imports", "--follow-imports=silent"]
+    command += ["--explicit-package-bases"]  # a build is a package, and its scripts run by themselves as well
     # One cache for all dialects: most of the time goes to numpy.
     command += [f"--cache-dir={stub_folder.parent / 'mypy'}", program.name]
     done = subprocess.run(

@@ -1,0 +1,168 @@
+"""A program inside of somebody else's Python process.
+
+In: a program that was built but not started. Out: `Running`, which runs it in threads of its own. Nothing is printed,
+no signal is handled and no process forked, but for tasks that have a process of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from concurrent.futures import Future
+from typing import Any, Dict, Iterator, List, Optional
+
+from . import ends
+from .ends import Closed, Failed
+from .exchange import LOOK, Ends, listed
+from .graph import Failure, describe
+from .program import Program
+from .report import report
+from .tokens import TaskError
+
+__all__ = ["Closed", "Ends", "Failed", "Running"]
+
+
+class Running:
+    """A program that runs in threads of its own, until its streams end, or `stop`.
+
+    `put`, `get`, `ask`, `aask` and iteration are those of the one app with open ends; where there are several, `app`
+    has the ends of each.
+    """
+
+    #: What calls raise: of this copy of the runtime, as every build has its own.
+    Closed, Failed = ends.Closed, ends.Failed
+
+    def __init__(
+        self,
+        program: Program,
+        frames: Optional[int] = None,
+        full_speed: bool = False,
+        twin: bool = False,
+        watchdog: float = 60.0,
+    ) -> None:
+        self._program = program
+        self._frames, self._full_speed, self._watchdog = frames, full_speed, watchdog
+        program.speak = logging.getLogger("flowc").warning
+        if twin:
+            try:
+                program.twin()
+            except TaskError as error:
+                raise Failed(Failure("", "", None, str(error))) from None
+        made = [(a.name, Ends(program, a)) for a in program.apps]
+        self._ends = {name: found for name, found in made if found.has_ends}
+        self._thread = threading.Thread(target=self._run, name=program.name, daemon=True)
+        self._thread.start()
+        try:
+            while self._thread.is_alive() and not program.go.wait(LOOK):
+                pass
+        except BaseException:
+            self.stop()
+            raise
+        if not program.go.is_set():
+            self._thread.join()
+            self._raise_failure()
+        for each in self._ends.values():
+            each.begin()
+
+    # -- the ends ----------------------------------------------------------------------------------------------------
+    def app(self, name: str) -> Ends:
+        """The open ends of that app."""
+        if name not in self._ends:
+            known = listed(list(self._ends)) or "none has"
+            raise ValueError("no app `%s` with open ends; there is %s" % (name, known))
+        return self._ends[name]
+
+    def _only(self) -> Ends:
+        if len(self._ends) != 1:
+            several = "the apps %s have" % listed(list(self._ends)) if self._ends else "no app has"
+            raise TypeError("%s open ends%s" % (several, ": use `app(NAME)`" if self._ends else ""))
+        return next(iter(self._ends.values()))
+
+    def put(self, /, *token: Any, timeout: Optional[float] = None, **tokens: Any) -> None:
+        """See `Ends.put`."""
+        self._only().put(*token, timeout=timeout, **tokens)
+
+    def get(self, out: Optional[str] = None, timeout: Optional[float] = None) -> Any:
+        """See `Ends.get`."""
+        return self._only().get(out, timeout)
+
+    def ask(self, /, *token: Any, **tokens: Any) -> Future[Any]:
+        """See `Ends.ask`."""
+        return self._only().ask(*token, **tokens)
+
+    async def aask(self, /, *token: Any, **tokens: Any) -> Any:
+        """See `Ends.aask`."""
+        return await self._only().aask(*token, **tokens)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._only())
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+    def end(self) -> None:
+        """No more comes in, to any app. What is under way comes out, then the streams end."""
+        for each in self._ends.values():
+            each.end()
+
+    def stop(self) -> None:
+        """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go in is lost."""
+        for each in self._ends.values():
+            each.stop()
+            each.leave()
+        self._program.interrupts = 1
+        if threading.current_thread() not in (self._thread, *self._program.workers):
+            self._thread.join()
+
+    def report(self) -> Dict[str, Any]:
+        """What was measured so far: the document of `flowc run --json`."""
+        program = self._program
+        if self._thread.is_alive():
+            program.seconds = (time.perf_counter_ns() - program.begin) / 1e9
+        return report(program)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """End and wait; after an exception, stop. What only a stop ends is stopped. Raises Failed if that is news."""
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self.stop()
+        if kind is None and not any(e.told for e in self._ends.values()):
+            self._raise_failure()
+
+    def _finish(self) -> None:
+        """Wait for the apps that end because nothing comes in any more; in a program without open ends, for all."""
+        self.end()
+        for each in self._ends.values():
+            each.leave()
+        ending = [each for each in self._ends.values() if each.takes]
+        while self._thread.is_alive() and (not self._ends or not _all_over(ending)):
+            self._thread.join(LOOK)
+
+    def _raise_failure(self) -> None:
+        failure = self._program.failure
+        if failure is not None:
+            raise Failed(failure)
+
+    # -- the program -------------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        program = self._program
+        try:
+            program.run(self._frames, self._full_speed, watchdog=self._watchdog, progress=self._look)
+        except BaseException as error:  # our own mistake: whoever waits shall know
+            program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
+        for each in self._ends.values():
+            each.look(finished=True)
+
+    def _look(self, program: Program) -> None:
+        for each in self._ends.values():
+            each.look()
+
+
+def _all_over(ends: List[Ends]) -> bool:
+    """Whoever waits at any of them is told."""
+    return sum(each.look() for each in ends) == len(ends)

@@ -1,0 +1,118 @@
+"""The open ends of apps: where tokens come in from whoever runs the program, and go out to him.
+
+In: a program with tasks whose code is an `Inlet` or an `Outlet`. Who joins them to the world outside decides what they
+take and give: `embed.py` for a program that is used from Python, `feed` for one that is measured or tested.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .code import Code
+from .graph import Failure
+from .tokens import Port, TaskError
+
+if TYPE_CHECKING:
+    from .program import Program
+
+#: Different tokens that a measured or tested program gets, over and over.
+SAMPLES = 8
+
+
+class Closed(RuntimeError):
+    """The stream has ended: nothing more goes in, or comes out."""
+
+
+class Failed(RuntimeError):
+    """The program has failed: `app`, `task`, `firing` (None: in none), `reason`, and `details`, a traceback."""
+
+    def __init__(self, failure: Failure) -> None:
+        RuntimeError.__init__(self, ("%s\n%s" % (failure, failure.details)).rstrip())
+        self.app, self.task, self.firing = failure.app, failure.task, failure.firing
+        self.reason, self.details = failure.reason, failure.details
+
+
+class Inlet(Code):
+    """A source of what comes from outside. `take` gives the next token and when it came (ns of perf_counter_ns)."""
+
+    def __init__(self) -> None:
+        self.take: Optional[Callable[[], Tuple[np.ndarray, Optional[int]]]] = None
+        self._arrived: Optional[int] = None
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        if self.take is None:
+            raise TaskError("nobody puts anything in: a program with open ends is opened from Python")
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        assert self.take is not None
+        token, self._arrived = self.take()
+        return token
+
+    def arrived(self) -> Optional[int]:
+        return self._arrived
+
+
+class Outlet(Code):
+    """A sink whose tokens go to `give`; without one nobody wants them."""
+
+    def __init__(self) -> None:
+        self.give: Optional[Callable[[np.ndarray], None]] = None
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        pass
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        if self.give is not None:
+            self.give(inputs[0])
+
+
+def feed(program: Program) -> None:
+    """Let all inlets deliver random tokens without end, the same at every run: what is measured and tested needs some.
+
+    They are made now, so that the inlets take no time.
+    """
+    for task in program.tasks:
+        if isinstance(task.code, Inlet):
+            random = np.random.default_rng(zlib.crc32(task.name.encode()))
+            samples = [_sample(task.outputs[0], random) for _ in range(SAMPLES)]
+            task.code.take = zip(itertools.cycle(samples), itertools.repeat(None)).__next__
+
+
+def _sample(port: Port, random: np.random.Generator) -> np.ndarray:
+    """Numbers in [0, 1), or small whole ones."""
+    kind = port.dtype.kind
+    if kind == "c":
+        drawn: Any = random.random(port.shape) + 1j * random.random(port.shape)
+    elif kind == "f":
+        drawn = random.random(port.shape)
+    else:
+        drawn = random.integers(0, 2 if kind == "b" else 10, port.shape)
+    sample = np.array(drawn, port.dtype)
+    sample.setflags(write=False)
+    return sample
+
+
+def refusal(program: Program) -> str:
+    """Why such a program cannot run by itself; empty if it can."""
+    found: List[str] = []
+    for app in program.apps:
+        given = [(t.name.rpartition(".")[2], t.code) for t in app.tasks]
+        ways = [
+            ("takes", [n for n, c in given if isinstance(c, Inlet)]),
+            ("gives", [n for n, c in given if isinstance(c, Outlet)]),
+        ]
+        said = ["%s %s" % (word, ", ".join("`%s`" % n for n in names)) for word, names in ways if names]
+        if said:
+            found.append("app %s %s" % (app.name, " and ".join(said)))
+    if not found:
+        return ""
+    folder, name = os.path.split(program.home)
+    way = "`flowc.open(%r)`" % program.home
+    if name.isidentifier():
+        way = "`import %s` (with %r in sys.path) and `%s.open()`, or %s" % (name, folder, name, way)
+    return "%s: open it from Python, with %s" % ("; ".join(found), way)

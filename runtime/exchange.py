@@ -1,0 +1,387 @@
+"""The open ends of one app, for somebody outside: tokens are put in and results taken out, from any thread.
+
+In: a program that is about to run. Out: `Ends`, which stand between its inlets and outlets and who uses it. Only what
+waits at the ends is here; how a program is started and stopped is left to `embed.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from .ends import Closed, Failed, Inlet, Outlet
+from .graph import FOREVER, App, Failure, Task
+from .program import Program
+from .tokens import Port, TaskError
+
+#: Tokens that wait at an end: before the program takes them, and until somebody gets them.
+WAIT_IN, WAIT_OUT = 4, 64
+#: Seconds between two looks of somebody who waits whether waiting still makes sense.
+LOOK = 0.05
+
+#: A token by the name of its end.
+Tokens = Dict[str, np.ndarray]
+#: What was put in together, who waits for the answer, and when it came.
+Offer = Tuple[Tokens, Optional["Future[Any]"], int]
+
+
+class Ends:
+    """The open ends of one app."""
+
+    def __init__(self, program: Program, app: App) -> None:
+        self._program, self._app = program, app
+        self._inlets: Dict[str, Task] = {}
+        self._outlets: Dict[str, Task] = {}
+        for task in app.tasks:
+            name = task.name[len(app.name) + 1 :]
+            if isinstance(task.code, Inlet):
+                self._inlets[name] = task
+                task.code.take = self._taking(name)
+            elif isinstance(task.code, Outlet):
+                self._outlets[name] = task
+                task.code.give = self._giving(name)
+        lock = threading.Lock()
+        self._lock = lock
+        #: Somebody may go on: an inlet; who puts; who gets; an outlet.
+        self._filled, self._room = threading.Condition(lock), threading.Condition(lock)
+        self._ready, self._taken = threading.Condition(lock), threading.Condition(lock)
+        self._lobby: Deque[Offer] = deque()
+        self._waiting: Dict[str, Deque[Tuple[np.ndarray, int]]] = {n: deque() for n in self._inlets}
+        self._results: Dict[str, Deque[np.ndarray]] = {n: deque() for n in self._outlets}
+        self._put = dict.fromkeys(self._inlets, 0)
+        # Where every frame has an answer: results with their numbers, whose answers they are, from which frame on.
+        self._made: Dict[str, Deque[Tuple[int, np.ndarray]]] = {n: deque() for n in self._outlets}
+        self._asked: Deque[Optional[Future[Any]]] = deque()
+        self._answered = 0
+        self._why_not = "the program has not begun"
+        self._ended = self._stopped = self._left = self._finished = False
+        #: Does anybody know that the program has failed?
+        self.told = False
+
+    # -- for who runs the program ------------------------------------------------------------------------------------
+    def put(self, /, *token: Any, timeout: Optional[float] = None, **tokens: Any) -> None:
+        """Put in a token for the one `in`, or one for each by name: copies, so that the arrays may be used again.
+
+        Waits while the program has no room, for `timeout` seconds at most (TimeoutError). Raises ValueError for another
+        dtype or shape, Closed after the end, Failed when the program has failed.
+        """
+        self._offer(self._accepted(token, tokens), None, True, timeout)
+
+    def get(self, out: Optional[str] = None, timeout: Optional[float] = None) -> Any:
+        """The next result of the one `out`, or of the `out` of that name; of several, a dict with one of each.
+
+        Results come in order, each once, as read-only arrays. Waits for `timeout` seconds at most (TimeoutError).
+        Raises Closed after the last one, Failed when the program has failed and there are no more.
+        """
+        names = self._wanted(out)
+        results = [self._results[n] for n in names]
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while True:
+                over = self._over()  # first: what ends has given all it had
+                if all(results):
+                    found = {n: r.popleft() for n, r in zip(names, results)}
+                    self._taken.notify_all()
+                    return found if len(self._outlets) > 1 and out is None else found[names[0]]
+                if over:
+                    raise self._gone()
+                _wait(self._ready, until, "no result came")
+
+    def ask(self, /, *token: Any, **tokens: Any) -> Future[Any]:
+        """Put in a token, or one for each `in` by name; the future has what `get` would give for it.
+
+        Waits like `put` while there is no room. Any number of threads may ask at once.
+        """
+        future: Future[Any] = Future()
+        self._offer(self._asking(token, tokens), future, True, None)
+        return future
+
+    async def aask(self, /, *token: Any, **tokens: Any) -> Any:
+        """The answer to a token, for asyncio: as `ask`, but never holds up the event loop."""
+        future: Future[Any] = Future()
+        self._offer(self._asking(token, tokens), future, False, None)
+        return await asyncio.wrap_future(future)
+
+    def end(self) -> None:
+        """No more comes in. What is under way comes out, then the stream ends."""
+        with self._lock:
+            self._ended = True
+            self._filled.notify_all()
+
+    def __iter__(self) -> Iterator[Any]:
+        """All results until the end."""
+        while True:
+            try:
+                result = self.get()
+            except Closed:
+                return
+            yield result
+
+    # -- for the program ---------------------------------------------------------------------------------------------
+    @property
+    def has_ends(self) -> bool:
+        """Is there any?"""
+        return bool(self._inlets or self._outlets)
+
+    @property
+    def takes(self) -> bool:
+        """Is there an `in`, so that `end` ends the app?"""
+        return bool(self._inlets)
+
+    def begin(self) -> None:
+        """The program runs: from now on it is known how often tasks fire."""
+        self._why_not = self._no_answers()
+
+    def stop(self) -> None:
+        """Nothing that waits outside is taken any more."""
+        with self._lock:
+            self._stopped = True
+            self._filled.notify_all()
+            self._room.notify_all()
+
+    def leave(self) -> None:
+        """Nobody has to get the results any more."""
+        with self._lock:
+            self._left = True
+            self._taken.notify_all()
+
+    def look(self, finished: bool = False) -> bool:
+        """Is the app over, or the whole program finished? Whoever waits is told then."""
+        with self._lock:
+            self._finished |= finished
+            if not self._over():
+                return False
+            lost = [f for f in (*self._asked, *(f for _, f, _ in self._lobby)) if f is not None]
+            self._asked.clear()
+            self._lobby.clear()
+            for condition in (self._filled, self._room, self._ready, self._taken):
+                condition.notify_all()
+        for future in lost:
+            if future.running() or future.set_running_or_notify_cancel():
+                future.set_exception(self._gone())
+        return True
+
+    def _over(self) -> bool:
+        app = self._app
+        failed = self._program.failure is not None
+        return self._finished or failed or (app.limit < FOREVER and app.frames >= app.limit)
+
+    def _gone(self) -> RuntimeError:
+        failure = self._program.failure
+        if failure is None:
+            return Closed("the stream of app %s has ended" % self._app.name)
+        self.told = True
+        return Failed(failure)
+
+    # -- in ----------------------------------------------------------------------------------------------------------
+    def _accepted(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
+        """Copies of what is put in. Raises ValueError, or TypeError for other names."""
+        names = list(self._inlets)
+        if not names:
+            raise TypeError("app %s has no `in`" % self._app.name)
+        if token and (len(token) > 1 or tokens or len(names) > 1):
+            raise TypeError("app %s takes %s: give each by name" % (self._app.name, listed(names)))
+        given = {names[0]: token[0]} if token else tokens
+        strange = sorted(set(given) - set(names))
+        if strange:
+            raise TypeError("app %s has no `in` %s, it takes %s" % (self._app.name, listed(strange), listed(names)))
+        per_frame = {self._inlets[n].per_iteration for n in names}
+        missing = [n for n in names if n not in given]
+        if not given or (missing and len(per_frame) == 1):
+            raise TypeError("%s is missing" % listed(missing))
+        return {n: _copied(self._inlets[n].outputs[0], value) for n, value in given.items()}
+
+    def _asking(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
+        if self._why_not:
+            raise TypeError("app %s gives no answers: %s" % (self._app.name, self._why_not))
+        return self._accepted(token, tokens)
+
+    def _offer(self, tokens: Tokens, future: Optional[Future[Any]], wait: bool, timeout: Optional[float]) -> None:
+        until = None if timeout is None else time.monotonic() + timeout
+        offer = (tokens, future, time.perf_counter_ns())
+        with self._lock:
+            while True:
+                self._refuse(tokens)
+                if not wait or (not self._lobby and self._fits(tokens)):
+                    break
+                _wait(self._room, until, "there was no room")
+            for name in tokens:
+                self._put[name] += 1
+            self._lobby.append(offer)
+            self._admit()
+
+    def _refuse(self, tokens: Tokens) -> None:
+        """Raise Closed or Failed where a token would never be taken."""
+        limit = self._app.limit
+        beyond = limit < FOREVER and any(self._put[n] >= limit * self._inlets[n].per_iteration for n in tokens)
+        if self._ended or self._stopped or beyond or self._over():
+            raise self._gone()
+
+    def _fits(self, tokens: Tokens) -> bool:
+        return all(len(self._waiting[n]) < WAIT_IN for n in tokens)
+
+    def _admit(self) -> None:
+        """Let in who waits outside, in order."""
+        while self._lobby and self._fits(self._lobby[0][0]):
+            tokens, future, came = self._lobby.popleft()
+            if future is not None and not future.set_running_or_notify_cancel():
+                for name in tokens:
+                    self._put[name] -= 1
+                continue  # he has gone away
+            if not self._why_not:
+                self._asked.append(future)
+            for name, token in tokens.items():
+                self._waiting[name].append((token, came))
+        self._filled.notify_all()
+
+    def _taking(self, name: str) -> Callable[[], Tuple[np.ndarray, Optional[int]]]:
+        def take() -> Tuple[np.ndarray, Optional[int]]:
+            waiting = self._waiting[name]
+
+            def decided() -> bool:
+                if self._stopped or self._program.stopping or waiting:
+                    return True
+                return self._ended and not self._lobby
+
+            with self._lock:
+                _wait_in_worker(self._filled, decided)
+                if self._stopped or self._program.stopping or not waiting:
+                    raise StopIteration
+                token = waiting.popleft()
+                self._admit()
+                self._room.notify_all()
+                return token
+
+        return take
+
+    # -- out ---------------------------------------------------------------------------------------------------------
+    def _wanted(self, out: Optional[str]) -> List[str]:
+        names = list(self._outlets)
+        if not names:
+            raise TypeError("app %s has no `out`" % self._app.name)
+        if out is not None and out not in names:
+            raise TypeError("app %s has no `out` `%s`, it gives %s" % (self._app.name, out, listed(names)))
+        if out is None and len({t.per_iteration for t in self._outlets.values()}) > 1:
+            raise TypeError("the ends %s give different numbers of results: get each by name" % listed(names))
+        return names if out is None else [out]
+
+    def _giving(self, name: str) -> Callable[[np.ndarray], None]:
+        def give(token: np.ndarray) -> None:
+            results = self._results[name]
+            answers: List[Tuple[Future[Any], Any]] = []
+            with self._lock:
+                if self._why_not:
+                    results.append(token)
+                else:
+                    self._made[name].append((_line()[1], token))
+                    answers = self._hand_out()
+                self._ready.notify_all()
+            for future, answer in answers:  # not under the lock: others' functions may be called
+                if answer is None:
+                    reason = "a frame of app %s was left out" % self._app.name
+                    future.set_exception(Failed(Failure("", "", None, reason)))
+                else:
+                    future.set_result(answer)
+            with self._lock:
+                _wait_in_worker(self._taken, lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping)
+
+        return give
+
+    def _hand_out(self) -> List[Tuple[Future[Any], Any]]:
+        """Frames that all outlets have come to, to who asked for them or to `get`; None for a frame that is missing."""
+        answers: List[Tuple[Future[Any], Any]] = []
+        made = list(self._made.values())
+        while all(made):
+            number = max(m[0][0] for m in made)
+            if any(m[0][0] < number for m in made):  # it was left out on the way to another outlet
+                for m in made:
+                    while m and m[0][0] < number:
+                        m.popleft()
+                continue
+            frame = {name: m.popleft()[1] for name, m in self._made.items()}
+            while self._asked and self._answered < number:
+                missing = self._asked.popleft()
+                self._answered += 1
+                answers += [] if missing is None else [(missing, None)]
+            future = self._asked.popleft() if self._asked else None
+            self._answered = number + 1
+            if future is not None:
+                answers.append((future, frame if len(frame) > 1 else next(iter(frame.values()))))
+            else:
+                for name, token in frame.items():
+                    self._results[name].append(token)
+        return answers
+
+    def _no_answers(self) -> str:
+        """Why the n-th result is not the answer to the n-th token; empty where it is."""
+        if not self._inlets or not self._outlets:
+            return "that needs an `in` and an `out`"
+        ends = {**self._inlets, **self._outlets}
+        counts = {t.per_iteration for t in ends.values()}
+        if len(counts) > 1:
+            shown = ", ".join("%s %d" % (n, t.per_iteration) for n, t in ends.items())
+            return "tokens in one iteration are %s" % shown
+        reached: Set[str] = set()
+        news = [t.name for t in self._inlets.values()]
+        while news:
+            reached.update(news)
+            joined = [c for c in self._program.channels if c.source in news and not c.delay]
+            news = [c.destination for c in joined if c.destination not in reached]
+        behind = [n for n, t in self._outlets.items() if t.name not in reached]
+        return "a delay lies before %s, or nothing leads there" % listed(behind) if behind else ""
+
+
+# -- waiting, and what is put in ---------------------------------------------------------------------------------------
+def _wait(condition: threading.Condition, until: Optional[float], why: str) -> None:
+    """A while, for somebody outside. Raises TimeoutError after `until`."""
+    left = LOOK if until is None else min(LOOK, until - time.monotonic())
+    if left <= 0:
+        raise TimeoutError(why)
+    condition.wait(left)
+
+
+def _wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
+    """Wait for somebody outside. The worker counts as being in no firing meanwhile: the task takes no time."""
+    if decided():
+        return
+    line = _line()
+    number, line[0] = line[0], 0
+    try:
+        while not decided():
+            condition.wait(LOOK)
+    finally:
+        line[2] = time.perf_counter_ns()
+        line[0] = number
+
+
+def _line() -> memoryview:
+    """What the worker that calls is doing: the number of a task, its firing, and since when."""
+    return threading.current_thread().line  # type: ignore[attr-defined,no-any-return]
+
+
+def _copied(port: Port, value: Any) -> np.ndarray:
+    try:
+        accepted = port.accept(value, 0)
+    except (TaskError, TypeError, ValueError):
+        wanted = "%s%s" % (port.dtype, list(port.shape))
+        raise ValueError("`%s` takes %s, and was given %s" % (port.name, wanted, _shown(value))) from None
+    token = np.array(accepted, order="C")
+    token.setflags(write=False)
+    return token
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return "%s%s" % (value.dtype, list(value.shape))
+    return "nothing" if value is None else "%s: %.60r" % (type(value).__name__, value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a message."""
+    return ", ".join("`%s`" % n for n in names)

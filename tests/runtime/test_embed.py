@@ -1,0 +1,567 @@
+"""Programs inside of this process: what is put in comes out, whoever asks, and however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import flowc
+import numpy as np
+import pytest
+from flowc.runtime.embed import Running
+
+from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+
+TASKS = """
+import os, time
+import numpy as np
+
+def halve(image):
+    return image.astype(np.float32) / 2
+
+def total(x):
+    if x[0, 0] == 77:
+        raise ValueError("no luck with 77")
+    return x.sum(axis=0)
+
+def more(y):
+    return y + 1
+
+class Number:
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, *inputs):
+        self.n += 1
+        return np.float32(self.n)
+
+class Gate:
+    '''Waits for a file at its first firing; says that it does.'''
+
+    def __init__(self, folder):
+        self.folder, self.fired = folder, 0
+
+    def __call__(self, y):
+        self.fired += 1
+        if self.fired == 1:
+            open(os.path.join(self.folder, "began"), "w").close()
+            while not os.path.exists(os.path.join(self.folder, "open")):
+                time.sleep(0.005)
+        if y[0] < 0:
+            raise ValueError("negative")
+        return y
+"""
+TYPES = """
+type Image = uint8[4, 3]
+type Row = float32[3]
+task Halve { in image: Image   out x: float32[4, 3]   python "t.py:halve" }
+task Total { in x: float32[4, 3]   out y: Row   python "t.py:total" }
+task More  { in y: Row   out z: Row   python "t.py:more" }
+task Gate(folder: string) { in y: Row   out z: Row   python "t.py:Gate" }
+platform two { cpu core[2] }
+"""
+SERVICE = (
+    TYPES
+    + """
+app Service {
+    in image: Image   out answer: Row
+    halve: Halve   total: Total   more: More
+    image -> halve -> total -> more -> answer
+}
+mapping on two { Service.image -> core[0]  Service.halve -> core[0]  Service.total -> core[1]
+                 Service.more -> core[0]  Service.answer -> core[0] }
+"""
+)
+
+
+def image(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 70, (4, 3), np.uint8)
+
+
+def plain(given: np.ndarray) -> np.ndarray:
+    """The service as a function."""
+    found: np.ndarray = (given.astype(np.float32) / 2).sum(axis=0) + 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build whose tasks go to one processor, the next one, and back."""
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "app.flow").write_text(SERVICE)
+    (folder / "t.py").write_text(TASKS)
+    return build(folder / "app.flow", folder / "out", platform="two")
+
+
+@pytest.fixture
+def gate(write: Write, tmp_path: Path) -> tuple[Path, Callable[[], None], Callable[[], None]]:
+    """A build that holds its first token back: until when to wait for that, and how to let it go."""
+    flow = write(
+        TYPES + f'app Held {{ in y: Row  out z: Row   gate: Gate(folder = "{tmp_path}")   y -> gate -> z }}', t_py=TASKS
+    )
+
+    def until_it_began() -> None:
+        while not (tmp_path / "began").exists():
+            time.sleep(0.005)
+
+    return build(flow, tmp_path / "out"), until_it_began, (tmp_path / "open").touch
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+def test_the_only_request_is_answered(service: Path) -> None:
+    """Nothing waits for the request after it, on whatever processors the tasks are."""
+    with flowc.open(service) as running:
+        for seed in range(3):
+            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+
+
+def test_each_of_a_thousand_requests_at_random_moments_gets_its_own_answer(service: Path) -> None:
+    moments = random.Random(1)
+
+    async def request(running: Running, seed: int, after: float) -> None:
+        await asyncio.sleep(after)
+        if seed % 2:
+            answer = await running.aask(image(seed))
+        else:
+            answer = await asyncio.wrap_future(running.ask(image(seed)))
+        np.testing.assert_array_equal(answer, plain(image(seed)))
+
+    async def requests(running: Running) -> None:
+        await asyncio.gather(*(request(running, seed, moments.random() / 2) for seed in range(1000)))
+
+    with flowc.open(service) as running:
+        asyncio.run(requests(running))
+        assert running.report()["tasks"]["Service.answer"]["firings"] <= 1000
+    assert running.report()["apps"]["Service"]["frames"] == 1000
+
+
+def test_threads_ask_at_once(service: Path) -> None:
+    def asks(running: Running, thread: int) -> None:
+        for seed in range(1000 * thread, 1000 * thread + 100):
+            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+
+    with flowc.open(service) as running, ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(asks, running, thread) for thread in range(4)]:
+            done.result()
+
+
+def test_what_is_put_comes_out_in_order(service: Path) -> None:
+    with flowc.open(service) as running:
+
+        def put() -> None:
+            for seed in range(200):
+                running.put(image(seed))
+            running.end()
+
+        thread = threading.Thread(target=put)
+        thread.start()
+        results = list(running)
+        thread.join()
+    assert len(results) == 200
+    for seed, result in enumerate(results):
+        np.testing.assert_array_equal(result, plain(image(seed)))
+
+
+def test_who_puts_keeps_his_array_and_who_gets_cannot_change_it(service: Path) -> None:
+    with flowc.open(service) as running:
+        buffer, expected = image(1), plain(image(1))
+        running.put(buffer)
+        buffer[:] = 0
+        result = running.get(timeout=HANGS)
+        np.testing.assert_array_equal(result, expected)
+        with pytest.raises(ValueError, match="read-only"):
+            result[0] = 1
+
+
+def test_what_does_not_fit_is_refused_at_once(service: Path) -> None:
+    good = image(1)
+    with flowc.open(service) as running:
+        for bad, given in (
+            (good.astype(float), r"float64\[4, 3\]"),
+            (good[0], r"uint8\[3\]"),
+            ([[1, 2, 300]] * 4, "list"),
+            ([[1, 2], [3]], "list"),
+            (None, "nothing"),
+        ):
+            with pytest.raises(ValueError, match=r"`image` takes uint8\[4, 3\], and was given " + given):
+                running.put(bad)
+            with pytest.raises(ValueError, match="was given"):
+                running.ask(bad)
+        running.put(good.tolist())
+        np.testing.assert_array_equal(running.get(timeout=HANGS), plain(good))
+        for wrong in (lambda: running.put(good, good), lambda: running.put(), lambda: running.put(picture=good)):
+            with pytest.raises(TypeError, match="image"):
+                wrong()
+        with pytest.raises(TypeError, match="it gives `answer`"):
+            running.get("image")
+
+
+def test_who_puts_waits_for_room(service: Path) -> None:
+    """There is little of it: what nobody gets holds up what is put."""
+    with flowc.open(service) as running:
+        count = 0
+        with pytest.raises(TimeoutError):
+            while count < 200:
+                running.put(image(count), timeout=0.3)
+                count += 1
+        for seed in range(count):
+            np.testing.assert_array_equal(running.get(timeout=HANGS), plain(image(seed)))
+        with pytest.raises(TimeoutError):
+            running.get(timeout=0.01)
+
+
+def test_the_event_loop_goes_on_while_requests_wait_for_room(gate: Any) -> None:
+    build, _, let_go = gate
+
+    async def requests(running: Running) -> list[Any]:
+        asked = [asyncio.ensure_future(running.aask(np.full(3, n, np.float32))) for n in range(30)]
+        while not (build.parent / "began").exists():
+            await asyncio.sleep(0.005)
+        asked[29].cancel()  # it has not come in yet
+        await asyncio.sleep(0)
+        let_go()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    with flowc.open(build) as running:
+        answers = asyncio.run(requests(running))
+    assert [float(a[0]) for a in answers[:29]] == list(range(29))
+    assert isinstance(answers[29], asyncio.CancelledError)
+    assert running.report()["tasks"]["Held.gate"]["firings"] == 29
+
+
+# -- several ends ------------------------------------------------------------------------------------------------------
+def test_several_ends_are_named(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        TYPES
+        + """
+        task Add { in a: Row  in b: Row  out c: Row   python "add.py:add" }
+        app Pair { in a: Row  in b: Row  out c: Row  out d: Row   add: Add  more: More
+                   a -> add.a  b -> add.b  add -> c  add -> more -> d }
+        app Other { in y: Row  out z: Row   more: More   y -> more -> z }
+        """,
+        t_py=TASKS,
+        add_py="def add(a, b): return a + 10 * b",
+    )
+    one, two = np.ones(3, np.float32), np.full(3, 2, np.float32)
+    with flowc.open(build(flow, tmp_path / "out")) as running:
+        with pytest.raises(TypeError, match="the apps `Pair`, `Other` have open ends"):
+            running.put(one)
+        with pytest.raises(ValueError, match="there is `Pair`, `Other`"):
+            running.app("Pear")
+        pair, other = running.app("Pair"), running.app("Other")
+        answer = pair.ask(b=two, a=one).result(HANGS)
+        assert {n: a.tolist() for n, a in answer.items()} == {"c": [21] * 3, "d": [22] * 3}
+        assert other.ask(one).result(HANGS).tolist() == [2, 2, 2]
+        pair.put(a=two, b=one)
+        assert {n: a.tolist() for n, a in pair.get(timeout=HANGS).items()} == {"c": [12] * 3, "d": [13] * 3}
+        pair.put(a=two, b=one)
+        assert pair.get("d", timeout=HANGS).tolist() == [13] * 3
+        with pytest.raises(TypeError, match="`b` is missing"):
+            pair.put(a=one)
+        with pytest.raises(TypeError, match="give each by name"):
+            pair.put(one)
+        pair.end()
+        with pytest.raises(running.Closed):
+            pair.put(a=one, b=one)
+        assert other.ask(one).result(HANGS).tolist() == [2, 2, 2]  # the other one goes on
+
+
+def test_ends_with_rates_of_their_own(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        TYPES
+        + """
+        task Mean { in y: Row rate 2   in k: float32   out z: Row   python "mean.py:mean" }
+        app Uneven { in y: Row  in k: float32  out z: Row   mean: Mean   y -> mean.y  k -> mean.k  mean -> z }
+        app Late { in y: Row  out z: Row   more: More   y -> more -> delay 1 -> z }
+        """,
+        t_py=TASKS,
+        mean_py="def mean(y, k): return k * y.mean(axis=0)",
+    )
+    with flowc.open(build(flow, tmp_path / "out")) as running:
+        uneven, late = running.app("Uneven"), running.app("Late")
+        with pytest.raises(TypeError, match="tokens in one iteration are y 2, k 1, z 1"):
+            uneven.ask(y=[0, 0, 0], k=1)
+        uneven.put(y=np.zeros(3, np.float32), k=10)
+        uneven.put(y=np.full(3, 4, np.float32))
+        assert uneven.get(timeout=HANGS).tolist() == [20, 20, 20]
+        with pytest.raises(TypeError, match="a delay lies before `z`"):
+            late.ask(np.zeros(3, np.float32))
+        late.put(np.zeros(3, np.float32))
+        late.put(np.zeros(3, np.float32))
+        assert [late.get(timeout=HANGS).tolist() for _ in range(2)] == [[0, 0, 0], [1, 1, 1]]
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+def test_after_the_end(service: Path) -> None:
+    with flowc.open(service) as running:
+        running.put(image(1))
+        running.end()
+        for late in (lambda: running.put(image(1)), lambda: running.ask(image(1))):
+            with pytest.raises(running.Closed, match="app Service"):
+                late()
+        assert len(list(running)) == 1
+        assert list(running) == []
+        with pytest.raises(running.Closed):
+            running.get()
+
+
+def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
+    build, until_it_began, let_go = gate
+    with flowc.open(build) as running:
+        futures = [running.ask(np.full(3, n, np.float32)) for n in range(4)]
+        until_it_began()
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        with pytest.raises(running.Closed):
+            while True:
+                running.put(np.zeros(3, np.float32), timeout=HANGS)
+        let_go()
+        stopping.join()
+        begun = [f.exception(HANGS) is None for f in futures]
+        assert begun == sorted(begun, reverse=True) and begun[0] and not begun[-1]
+        assert [f.result().tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
+        assert all(isinstance(f.exception(), running.Closed) for f in futures[sum(begun) :])
+
+
+def test_an_exception_inside_of_with_stops_the_program(gate: Any) -> None:
+    build, until_it_began, let_go = gate
+    with pytest.raises(KeyError), flowc.open(build) as running:
+        futures = [running.ask(np.zeros(3, np.float32)) for _ in range(3)]
+        until_it_began()
+        let_go()
+        raise KeyError
+    for future in futures:  # none is left open
+        assert future.done()
+
+
+def test_leaving_with_waits_for_what_is_under_way(service: Path) -> None:
+    with flowc.open(service) as running:
+        futures = [running.ask(image(seed)) for seed in range(20)]
+        for seed in range(20):
+            running.put(image(seed))
+    assert all(f.done() for f in futures)
+    assert running.report()["apps"]["Service"]["frames"] == 40
+    assert len(list(running)) == 20
+
+
+def test_frames_limit_what_is_taken(service: Path) -> None:
+    with flowc.open(service, frames=3) as running:
+        for seed in range(3):
+            running.put(image(seed))
+        with pytest.raises(running.Closed):
+            running.put(image(3))
+        assert len(list(running)) == 3
+
+
+def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
+    """An endless source is stopped when nobody wants its results any more; without open ends a program runs to its end."""
+    tasks = 'task Count { out n: float32   python "t.py:Number" }\ntask Sink { in n: float32   python "s.py:sink" }\n'
+    flow = write(
+        tasks + "app Numbers { out n: float32   count: Count   count -> n }", t_py=TASKS, s_py="def sink(n): 0"
+    )
+    with flowc.open(build(flow, tmp_path / "out")) as running:
+        assert [float(n) for n, _ in zip(running, range(5), strict=False)] == [1, 2, 3, 4, 5]
+        with pytest.raises(TypeError, match="has no `in`"):
+            running.put(1)
+        with pytest.raises(TypeError, match="needs an `in` and an `out`"):
+            running.ask(1)
+    flow.write_text(tasks + "app Numbers { count: Count   sink: Sink   count -> sink }")
+    with (
+        flowc.open(build(flow, tmp_path / "closed"), frames=5) as running,
+        pytest.raises(TypeError, match="no app has"),
+    ):
+        running.get()
+    assert running.report()["apps"]["Numbers"]["frames"] == 5
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+def test_all_who_wait_learn_of_a_failure(gate: Any) -> None:
+    build, until_it_began, let_go = gate
+    with flowc.open(build) as running, ThreadPoolExecutor(3) as pool:
+        future = running.ask(np.full(3, -1, np.float32))
+        getting = pool.submit(running.get)
+        until_it_began()
+        with pytest.raises(TimeoutError):
+            while True:
+                running.put(np.zeros(3, np.float32), timeout=0.05)
+        putting = pool.submit(running.put, np.zeros(3, np.float32))
+        let_go()
+        for waiting in (future, getting, putting):
+            with pytest.raises(running.Failed) as seen:
+                waiting.result(HANGS)
+            error = seen.value
+            assert (error.app, error.task, error.firing) == ("Held", "Held.gate", 0)  # type: ignore[attr-defined]
+            assert "ValueError: negative" in str(error) and 'raise ValueError("negative")' in str(error)
+        for later in (lambda: running.put([1, 2, 3]), running.get, lambda: running.ask([1.0, 2, 3])):
+            with pytest.raises(running.Failed):
+                later()
+
+
+def test_a_failure_that_nobody_has_seen_is_raised_when_with_is_left(service: Path) -> None:
+    with pytest.raises(Exception, match="no luck with 77") as seen, flowc.open(service) as running:
+        running.put(np.full((4, 3), 154, np.uint8))
+    assert isinstance(seen.value, running.Failed) and seen.value.task == "Service.total"
+
+
+def test_a_program_that_cannot_start_is_not_opened(write: Write, tmp_path: Path) -> None:
+    code = "class Broken:\n    def __init__(self): raise OSError('no camera')\n    def __call__(self, y): return y\n"
+    flow = write(
+        TYPES + 'task Broken { in y: Row  out z: Row  python "b.py:Broken" }\n'
+        "app A { in y: Row  out z: Row   b: Broken   y -> b -> z }",
+        t_py=TASKS,
+        b_py=code,
+    )
+    with pytest.raises(RuntimeError, match=r"task A.b failed: cannot start: OSError: no camera"):
+        flowc.open(build(flow, tmp_path / "out"))
+
+
+def test_what_is_no_build_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(flowc.Errors) as raised:
+        flowc.open(tmp_path)
+    assert [d.code for d in raised.value.diagnostics] == ["F002"]
+
+
+# -- in one process ----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def known_modules() -> Iterator[None]:
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_programs_with_equal_names_share_nothing(tmp_path: Path, known_modules: None) -> None:
+    """Nor do they see modules of whoever uses them, nor he theirs."""
+    sys.modules["helper"] = sys.modules["runtime"] = sys.modules["main"] = ModuleType("other")
+    path = list(sys.path)
+    programs = []
+    for n, folder in enumerate((tmp_path / "a", tmp_path / "b")):
+        (folder / "parts").mkdir(parents=True)
+        (folder / "t.py").write_text(
+            "from helper import VALUE\ndef f(x):\n    from parts.late import value\n    import parts.late as again\n"
+            "    return x + VALUE + value() + 0 * again.value()\n"
+        )
+        (folder / "helper.py").write_text(f"import parts\nVALUE = {n + 1}\n")
+        (folder / "parts" / "__init__.py").write_text("")
+        (folder / "parts" / "late.py").write_text(f"from . import deep\ndef value(): return {n + 1} * deep.TEN\n")
+        (folder / "parts" / "deep.py").write_text("import helper\nTEN = 10 * helper.VALUE // helper.VALUE\n")
+        (folder / "app.flow").write_text(
+            'task F { in x: int64  out y: int64  python "t.py:f" }\n'
+            "app A { in x: int64  out y: int64   f: F   x -> f -> y }"
+        )
+        programs.append(build(folder / "app.flow", folder / "out" / "app"))
+    with flowc.open(programs[0]) as first, flowc.open(programs[1]) as second:
+        assert [int(first.ask(100).result(HANGS)), int(second.ask(100).result(HANGS))] == [111, 122]
+    assert sys.path == path and sys.modules["helper"].__name__ == "other"
+
+
+def test_opening_again_gives_a_fresh_program(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'task N { in x: float32  out y: float32  python "t.py:Number" }\n'
+        "app A { in x: float32  out y: float32   n: N   x -> n -> y }",
+        t_py=TASKS,
+    )
+    out = build(flow, tmp_path / "out")
+    interval = sys.getswitchinterval()
+    with flowc.open(out) as first:
+        assert [float(first.ask(0).result(HANGS)) for _ in range(3)] == [1, 2, 3]
+        with flowc.open(out) as second:
+            assert float(second.ask(0).result(HANGS)) == 1
+            assert type(first) is type(second)
+        assert float(first.ask(0).result(HANGS)) == 4
+        assert sys.getswitchinterval() != interval
+    third = flowc.open(out)
+    with flowc.open(out):
+        third.stop()
+        assert sys.getswitchinterval() != interval
+    assert sys.getswitchinterval() == interval
+    (tmp_path / "t.py").write_text(TASKS.replace("self.n += 1", "self.n += 5"))
+    with flowc.open(build(flow, tmp_path / "out")) as changed:
+        assert float(changed.ask(0).result(HANGS)) == 5
+
+
+def test_tasks_in_processes_of_their_own(write: Write, tmp_path: Path) -> None:
+    flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
+    with flowc.open(build(flow, tmp_path / "out", platform="two")) as running:
+        for seed in range(20):
+            np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+
+
+ALONE = """
+import sys
+sys.path[:0] = [{packages!r}, {folder!r}]
+import signal
+handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+import service
+import numpy as np
+with service.open() as running:
+    print(running.ask(np.full((4, 3), 2, np.uint8)).result(), flush=True)
+assert "flowc" not in sys.modules and "runtime" not in sys.modules and "main" not in sys.modules
+from importlib.util import find_spec
+assert find_spec("flowc") is None
+assert handlers == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+left = service.open()
+left.put(np.zeros((4, 3), np.uint8))
+"""
+
+
+def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path) -> None:
+    """In a folder with a space. An interpreter that ends leaves a program that nobody has ended."""
+    folder = tmp_path / "my builds"
+    folder.mkdir()
+    os.symlink(service, folder / "service")
+    script = ALONE.format(packages=str(Path(np.__file__).parents[1]), folder=str(folder))
+    command = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[5. 5. 5.]\n", "")
+
+
+def test_the_examples_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (flow,) = (text for language, text in blocks if language == "flow")
+    (tmp_path / "service.flow").write_text(flow)
+    (tasks,) = (text for _, text in blocks if text.startswith("# service.py"))
+    (tmp_path / "service.py").write_text(tasks)
+    store_profile(tmp_path / "service.flow")
+    scripts = [text for _, text in blocks if 'flowc.open("service.flow")' in text]
+    for script in scripts:
+        exec(script, {})
+    assert len(scripts) == 2 and capsys.readouterr().out == "1.0\n100 0.0\n"
+
+
+# -- by itself ---------------------------------------------------------------------------------------------------------
+def test_it_does_not_run_by_itself(service: Path) -> None:
+    done = run(service)
+    assert done.returncode == 2 and not done.stdout
+    assert "flowc: app Service takes `image` and gives `answer`: open it from Python" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_random_data_feeds_what_is_tested_and_measured(service: Path, write: Write) -> None:
+    done = harness(service)
+    assert done.returncode == 0, done.stderr
+    flow = write(SERVICE, t_py=TASKS)
+    profiled = flowc.profile(flow, seconds=0.2)
+    assert {e.subject for e in profiled.entries} == {
+        f"Service.{n}" for n in ("image", "halve", "total", "more", "answer")
+    }
+
+
+def test_a_text_is_built_when_it_is_opened(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flow = write(SERVICE, t_py=TASKS)
+    with flowc.open(flow, platform="two") as running:
+        np.testing.assert_array_equal(running.ask(image(3)).result(HANGS), plain(image(3)))
+    assert (tmp_path / "build" / "app" / "__init__.py").is_file()
