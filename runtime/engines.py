@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from .code import Network
@@ -156,6 +157,7 @@ def _tensor(port: Port, batch: int) -> Tuple[int, ...]:
 
 
 def _beside(name: str) -> str:
-    """The full name of a module that lies beside this package: in a package of its own, or at the top."""
+    """The full name of a module beside main.py: in the package that the build is, or of no package in a script."""
     package = str(__package__).rpartition(".")[0]
-    return "%s.%s" % (package, name) if package else name
+    full = "%s.%s" % (package, name)
+    return full if package and find_spec(full) is not None else name
