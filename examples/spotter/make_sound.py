@@ -38,7 +38,7 @@ def track(names: tuple[str, ...], rng: np.random.Generator) -> tuple[np.ndarray,
     """Words in noise, each somewhere in its place, and the samples at which they begin."""
     sound = rng.normal(0, rng.uniform(0.001, 0.01), len(names) * PLACE)
     begins = [i * PLACE + int(rng.integers(1000, PLACE - LENGTH - 4000)) for i in range(len(names))]
-    for name, begin in zip(names, begins):
+    for name, begin in zip(names, begins, strict=True):
         sound[begin : begin + LENGTH] += word(name, rng)
     return np.rint(np.clip(sound, -1, 1) * 32767).astype("<i2"), begins
 
@@ -50,7 +50,7 @@ def main() -> None:
     with wave.open(str(folder / "sound.wav"), "wb") as file:
         file.setparams((1, 2, RATE, len(sound), "NONE", ""))
         file.writeframes(sound.tobytes())
-    for name, begin in zip(SPOKEN, begins):
+    for name, begin in zip(SPOKEN, begins, strict=True):
         print("%6.2f s: %s" % (begin / RATE, name))
 
 

@@ -55,7 +55,7 @@ class Network:
     def add(self, kind: str, *weights: np.ndarray, name: str = "", **attributes) -> None:
         name = name or f"{kind.lower()}_{len(self.nodes)}"
         inputs = [self.name, *(f"{name}.{'wb'[i]}" for i in range(len(weights)))]
-        self.weights.update(zip(inputs[1:], weights))
+        self.weights.update(zip(inputs[1:], weights, strict=True))
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         self.name = name
 

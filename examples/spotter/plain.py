@@ -65,7 +65,6 @@ def listener():
                     sure = smooth(scores, sure, 0.5)
                     events(sure)
                     del mels[:STEP]
-        microphone.close()
         events.close()
 
     return listen

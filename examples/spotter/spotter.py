@@ -15,20 +15,16 @@ class Microphone:
     """Plays a file of 16,000 samples a second, `loops` times."""
 
     def __init__(self, sound, loops=1):
-        self.sound, self.loops = wave.open(sound), loops
+        with wave.open(sound) as file:
+            self.chunks = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, CHUNK)
+        self.last, self.fired = loops * len(self.chunks), 0
 
     def __call__(self):
-        data = self.sound.readframes(CHUNK)
-        if len(data) < 2 * CHUNK:
-            self.loops -= 1
-            if self.loops <= 0:
-                raise StopIteration
-            self.sound.rewind()
-            data = self.sound.readframes(CHUNK)
-        return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
-
-    def close(self):
-        self.sound.close()
+        if self.fired == self.last:
+            raise StopIteration
+        chunk = self.chunks[self.fired % len(self.chunks)]
+        self.fired += 1
+        return chunk.astype(np.float32) / np.float32(32768)
 
 
 def spectrum(x):
