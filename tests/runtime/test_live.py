@@ -209,6 +209,25 @@ def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None
     assert harness(out).returncode == 0
 
 
+def test_timestamps_and_parameters_of_a_source_that_drops_count(write: Write, tmp_path: Path) -> None:
+    device = """
+import time
+class Device:
+    def __init__(self, count):
+        self.left = count
+    def __call__(self):
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        self.timestamp = time.perf_counter_ns() - 5_000_000_000
+        return self.left
+"""
+    text = TASKS.replace('"t.py:Camera"', '"d.py:Device"') + "app A { c: Camera(count = 9) latest   k: Keep   c -> k }"
+    document = report_of(build(write(text, t_py=CODE, d_py=device), tmp_path / "out"), "--set", "A.c.count=4")
+    assert document["dropped"]["A.c"]["written"] == 4
+    assert document["apps"]["A"]["latency_ms"]["p50"] > 5000
+
+
 def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_path: Path) -> None:
     text = TASKS.replace('"t.py:Camera"', '"b.py:Bad"') + "app A { c: Camera latest   k: Keep   c -> k }"
     bad = (
