@@ -29,7 +29,8 @@ class Camera:
         if self.n == self.count:
             if self.ends:
                 raise StopIteration
-            print("waits", flush=True)
+            sys.stdout.write("waits\\n")  # as one piece: others print as well
+            sys.stdout.flush()
             while True:
                 time.sleep(0.01)
         self.n += 1
@@ -125,7 +126,7 @@ def test_a_source_that_waits_does_not_hold_up_the_end(
 
 def test_results_leave_while_the_source_waits(write: Write, tmp_path: Path) -> None:
     """Every stage is through with the last frame before another one comes."""
-    seen = "import sys\ndef show(n):\n    print('out', int(n), flush=True)\n"
+    seen = "import sys\ndef show(n):\n    sys.stdout.write('out %d\\n' % n)\n    sys.stdout.flush()\n"
     text = TASKS + (
         'task Show { in n: N   python "s.py:show" }\nplatform two { cpu core[2] }\n'
         "app A { c: Camera  d: Double  e: Double  s: Show   c -> d -> e -> s }\n"
