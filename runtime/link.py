@@ -32,12 +32,12 @@ class Place:
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
 
-    def put(self, token: Any) -> None:
-        """A new one, which the oldest makes room for."""
+    def put(self, token: Any, came: Optional[int] = None) -> None:
+        """A new one, which the oldest makes room for; it came now, unless somebody knows better."""
         with self._changed:
             self.dropped += len(self._tokens) == self._tokens.maxlen
             self.written += 1
-            self._tokens.append((token, time.perf_counter_ns()))
+            self._tokens.append((token, time.perf_counter_ns() if came is None else came))
             self._changed.notify()
 
     def close(self) -> None:
@@ -151,7 +151,8 @@ class Dropping(Code):
         number = 0
         try:
             while not self.program.ending:
-                self.place.put(self.code.fire((), number))
+                token = self.code.fire((), number)
+                self.place.put(token, self.code.arrived())
                 number += 1
         except StopIteration:
             pass

@@ -13,6 +13,7 @@ import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .code import C, Python
+from .link import Dropping
 from .process import Process
 from .program import Program
 from .reference import load_deployment
@@ -68,8 +69,9 @@ def give(program: Program, command_line: Sequence[str], variable: str) -> List[s
     if not mistakes:
         tasks = {t.name: t.code for t in program.tasks}
         for found, value in values:
-            outer = tasks[found.task]
-            code = outer.code if isinstance(outer, Process) else outer
+            code = tasks[found.task]
+            while isinstance(code, (Dropping, Process)):
+                code = code.code
             assert isinstance(code, (C, Python))
             code.give(found.name, value)
     return mistakes

@@ -19,7 +19,7 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
-@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect"])
+@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot"])
 def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
     text = str(examples / name / f"{name}.flow")
     assert flowc("check", text, cwd=tmp_path).returncode == 0
@@ -77,6 +77,48 @@ def test_detect_sees_the_same_wherever_it_runs(examples: Path, tmp_path: Path, f
         seen.add(done.stdout)
     (said,) = seen
     assert re.fullmatch(r"12 frames, [1-9]\d* things, checksum [0-9a-f]{8}\n", said)
+
+
+def test_the_spotter_hears_what_was_said(examples: Path, tmp_path: Path) -> None:
+    """On one core and on two, as the plain loop does."""
+    folder = examples / "spotter"
+    (folder / "one_core.flow").write_text('use "spotter.flow"\nplatform one { cpu core }')
+    command = [sys.executable, str(folder / "plain.py")]
+    heard = {subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True).stdout}
+    for text, platform in (("one_core", "one"), ("two_cores", "two")):
+        done = run(build(folder / f"{text}.flow", tmp_path / text, platform=platform), "--full-speed", "--quiet")
+        assert done.returncode == 0, done.stderr
+        heard.add(done.stdout)
+    (said,) = heard
+    words = re.findall(r" s: (\w+) +\(0\.\d\d\)\n", said)
+    assert words == ["up", "down", "tone", "hiss", "down", "up", "hiss", "tone", "tone", "up"]
+    assert said.endswith("10 events in 108 decisions\n")
+
+
+def test_each_frame_of_the_robot_is_logged_skipped_or_dropped(examples: Path, tmp_path: Path) -> None:
+    """With cameras ten times as fast; how many frames are dropped depends on the machine, their sum does not."""
+    flow = examples / "robot" / "fast.flow"
+    flow.write_text('use "robot.flow"')
+    fast = ["--set", "Front.camera.fps=300", "--set", "Rear.camera.fps=150"]
+    done = run(build(flow, tmp_path / "fast"), "--quiet", *fast, "--report", str(tmp_path / "report.json"))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    apps, dropped = report["apps"], report["dropped"]
+    for name, frames in (("Front", 90), ("Rear", 45)):
+        assert dropped[f"{name}.camera"] == {"written": frames, "dropped": frames - apps[name]["frames"]}
+        link = dropped[f"{name}Log.from_{name}_look"]
+        assert link["written"] == apps[name]["frames"] - apps[name]["skipped"]
+        (logged,) = re.findall(rf"{name.lower()}: (\d+) targets", done.stdout)
+        assert int(logged) == link["written"] - link["dropped"]
+        assert done.stderr.count(f"task {name}.look.verify failed") == apps[name]["skipped"]
+    (decisions,) = re.findall(r"(\d+) decisions", done.stdout)
+    assert int(decisions) == apps["Planner"]["frames"] > 0
+
+
+def test_the_robot_runs_without_flowc(examples: Path) -> None:
+    command = [sys.executable, str(examples / "robot" / "plain.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True)
+    assert re.search(r"decisions\nfront: \d+ targets, \d+ with the ball\nrear: ", done.stdout)
 
 
 def test_a_missing_network_names_the_script_that_makes_it(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class Camera:
         if self.n == self.count:
             if self.ends:
                 raise StopIteration
-            print("waits", flush=True)
+            sys.stdout.write("waits\\n")  # as one piece: others print as well
+            sys.stdout.flush()
             while True:
                 time.sleep(0.01)
         self.n += 1
@@ -125,7 +126,7 @@ def test_a_source_that_waits_does_not_hold_up_the_end(
 
 def test_results_leave_while_the_source_waits(write: Write, tmp_path: Path) -> None:
     """Every stage is through with the last frame before another one comes."""
-    seen = "import sys\ndef show(n):\n    print('out', int(n), flush=True)\n"
+    seen = "import sys\ndef show(n):\n    sys.stdout.write('out %d\\n' % n)\n    sys.stdout.flush()\n"
     text = TASKS + (
         'task Show { in n: N   python "s.py:show" }\nplatform two { cpu core[2] }\n'
         "app A { c: Camera  d: Double  e: Double  s: Show   c -> d -> e -> s }\n"
@@ -207,6 +208,25 @@ def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None
     assert document["dropped"]["A.c"] == {"written": 300, "dropped": 300 - len(seen)}
     assert document["apps"]["A"]["deadline_misses"] == 0
     assert harness(out).returncode == 0
+
+
+def test_timestamps_and_parameters_of_a_source_that_drops_count(write: Write, tmp_path: Path) -> None:
+    device = """
+import time
+class Device:
+    def __init__(self, count):
+        self.left = count
+    def __call__(self):
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        self.timestamp = time.perf_counter_ns() - 5_000_000_000
+        return self.left
+"""
+    text = TASKS.replace('"t.py:Camera"', '"d.py:Device"') + "app A { c: Camera(count = 9) latest   k: Keep   c -> k }"
+    document = report_of(build(write(text, t_py=CODE, d_py=device), tmp_path / "out"), "--set", "A.c.count=4")
+    assert document["dropped"]["A.c"]["written"] == 4
+    assert document["apps"]["A"]["latency_ms"]["p50"] > 5000
 
 
 def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_path: Path) -> None:
