@@ -280,7 +280,7 @@ class PathDeadline:
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
 
-    Without a deadline an iteration is due at the end of its period. Larger `priority` = more urgent.
+    `paths` have deadlines of their own. Larger `priority` = more urgent.
     """
 
     name: str
@@ -292,6 +292,14 @@ class Application:
     doc: str
     span: Span
     paths: tuple[PathDeadline, ...] = ()
+
+    @property
+    def due_ns(self) -> Fraction | None:
+        """When an iteration has to end, from its release; None = whenever it does.
+
+        Without a deadline that is the end of its period, unless paths have deadlines: then these are what counts.
+        """
+        return self.deadline_ns or (None if self.paths else self.period_ns)
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""
