@@ -99,7 +99,7 @@ def simulated(answers: list[Answer], runs: int) -> tuple[int, list[float]]:
             for name, worst in told.groups.items():
                 seen[name] = max(seen.get(name, 0.0), float(worst))
         for name, worst in seen.items():
-            bound = a.verdict.response_ns[name]
+            bound = a.verdict.worst.groups[name]
             assert bound is not None
             above += worst > bound
             tightness.append(float(bound) / worst)

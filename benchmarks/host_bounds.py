@@ -114,7 +114,7 @@ def main() -> None:
         text = write_app(folder, structures.write(folder, ["mobilenet"])["mobilenet"])
         found = find_mapping(text, budget=10).joint
         assert found is not None and found.program is not None and found.verdict is not None
-        bounds = {name: float(ns or 0) / 1e6 for name, ns in found.verdict.response_ns.items()}
+        bounds = {name: float(ns or 0) / 1e6 for name, ns in found.verdict.worst.groups.items()}
         build = flowc.build(text, folder / "build").directory
         for run in range(given.runs):
             report = folder / "report.json"

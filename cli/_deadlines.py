@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..driver.deadlines import Joint
+    from ..model.mapping import GroupBound
 
 
 def joint_table(joint: Joint) -> str:
@@ -32,11 +34,13 @@ def joint_table(joint: Joint) -> str:
     ran = any(g.frames for g in mapping.groups)
     rows = [["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]]
     for g in mapping.groups:
-        response = "-" if g.response_ns is None else f"{g.response_ns / 1e6:.2f}"
         word = ("schedulable" if g.schedulable else "too late") + (" if estimates hold" if g.conditional else "")
-        seen = ["-" if g.seen_ns is None else f"{g.seen_ns / 1e6:.2f}", f"{g.missed} of {g.frames}"] if ran else []
-        rows.append([g.app, word, response, f"{g.deadline_ns / 1e6:.2f}", *seen])
+        missed = "-" if g.deadline_ns is None else f"{g.missed} of {g.frames}"
+        seen = [_ms(g.seen_ns), missed] if ran else []
+        rows.append([g.app, word, _ms(g.response_ns), _ms(g.deadline_ns), *seen])
     tables.append(columns(rows, left=2))
+    if any(g.paths for g in mapping.groups):
+        tables.append(columns(list(_path_rows(mapping.groups, ran)), left=2))
     if joint.disturbed:
         assert joint.seen is not None
         tables.append(
@@ -47,6 +51,20 @@ def joint_table(joint: Joint) -> str:
     if joint.doubt:
         tables.append(f"no bounds are known for the program itself, these suppose other orders: {joint.doubt}")
     return "\n\n".join(tables)
+
+
+def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
+    yield ["path", "", "latency ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]
+    for p in (p for g in groups for p in g.paths):
+        word = "" if p.deadline_ns is None else "met" if p.met else "too late"
+        missed = "-" if p.deadline_ns is None else f"{p.missed} of {p.firings}"
+        seen = [_ms(p.seen_ns), missed] if ran else []
+        name = f"{p.source} -> {p.task.partition('.')[2]}"
+        yield [name, word, _ms(p.latency_ns), _ms(p.deadline_ns), *seen]
+
+
+def _ms(ns: int | None) -> str:
+    return "-" if ns is None else f"{ns / 1e6:.2f}"
 
 
 def _some(names: list[str], most: int = 4) -> str:
@@ -113,6 +131,17 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
                 "schedulable": g.schedulable,
                 "conditional": g.conditional,
                 **({"seen_ns": g.seen_ns, "frames": g.frames, "missed": g.missed} if g.frames else {}),
+                "paths": [
+                    {
+                        "source": p.source,
+                        "task": p.task,
+                        "latency_ns": p.latency_ns,
+                        "deadline_ns": p.deadline_ns,
+                        "met": p.met,
+                        **({"seen_ns": p.seen_ns, "firings": p.firings, "missed": p.missed} if g.frames else {}),
+                    }
+                    for p in g.paths
+                ],
             }
             for g in mapping.groups
         },

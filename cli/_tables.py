@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._common import number
 
 if TYPE_CHECKING:
-    from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop
+    from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop, PathLatency
     from ..driver.dla import OnDla
     from ..driver.networks import CutPoint, NetworkMemory
     from ..model.application import Application
@@ -65,6 +65,8 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
     if "latency" not in a.answered:
         return lines
     row("latency", _latency(app, a, unit))
+    for path in a.paths:
+        row("path", _path(a, path, unit))
     if "least_buffers" not in a.answered:
         return lines
     row("least buffers", _buffers(a, a.least_buffers, unit, "least_buffers"))
@@ -205,8 +207,15 @@ def _latency(app: Application, a: Analysis, unit: bool) -> str:
         return f"not known{_ended(a, 'latency')}"
     text = f"{_time(a.latency, unit)} from the release of an iteration to the end of {_short(a.latency_sink)}"
     if a.too_late(app) and not unit:
-        text += f"; the deadline is {_time(app.deadline_ns or app.period_ns, unit)}" + _verdict(a)
+        text += f"; the deadline is {_time(app.due_ns, unit)}" + _verdict(a)
     return text
+
+
+def _path(a: Analysis, path: PathLatency, unit: bool) -> str:
+    text = f"{_time(path.latency, unit)} from {_short(path.source)} to {_short(path.sink)}"
+    if path.deadline is None or unit:
+        return text
+    return f"{text}; the deadline is {_time(path.deadline, unit)}" + (_verdict(a) if path.too_late else "")
 
 
 def _for_period(app: Application, a: Analysis, unit: bool) -> str:

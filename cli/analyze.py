@@ -118,6 +118,16 @@ def _data(a: Analysis) -> dict[str, Any]:
         "latency": _exact(a.latency),
         "latency_at_period": _exact(a.latency_period),
         "latency_on_any_mapping": _exact(a.latency_lower),
+        "paths": [
+            {
+                "source": p.source,
+                "task": p.sink,
+                "latency": _exact(p.latency),
+                "latency_on_any_mapping": _exact(p.lower),
+                "deadline": _exact(p.deadline),
+            }
+            for p in a.paths
+        ],
         "min_buffers": _capacities(a.least_buffers),
         "period_buffers": _capacities(a.period_buffers),
         "pareto": None if a.pareto is None else [_capacities(p) for p in a.pareto],

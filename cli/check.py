@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
@@ -20,16 +21,18 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
 
     checked = driver_check(file, platform=platform)
     if as_json:
-        graphs = {a.name: a for a in checked.system.apps}
         apps = {
             name: {
                 "consistent": v.consistent.holds,
                 "deadlock_free": v.deadlock_free.holds,
                 "schedulable": v.schedulable.holds,
                 "repetition": v.repetition,
-                **windows(graphs[name]),
+                **windows(found),
+                "pace": {source: str(ns) for source, ns in v.pace.items()},
+                "paths": [{"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)} for p in found.paths],
             }
-            for name, v in checked.verdicts.items()
+            for found in checked.system.apps
+            for name, v in [(found.name, checked.verdicts[found.name])]
         }
         document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": apps}
         reports = {r.network: asdict(r) for r in _on_dla(checked)}
@@ -70,12 +73,25 @@ def _print_verdicts(checked: Checked) -> None:
         }
         for name, verdict in rows.items():
             print(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}")
-        several = [f"{n.partition('.')[2]} {q}" for n, q in verdicts.repetition.items() if q != 1]
+        several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
         if several:
             shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
             print(f"  {'iteration':<14} {shown}{', the others 1' if len(several) < len(found.tasks) else ''}")
         if found.windows:
             print(f"  {'windows':<14} {kept(found)}")
+        for source, ns in verdicts.pace.items():
+            again = f", {verdicts.repetition[source]} times in a period" if verdicts.repetition[source] > 1 else ""
+            print(f"  {'pace':<14} {_short(source)} every {_ms(ns)}{again}")
+        for path in found.paths:
+            print(f"  {'path':<14} {_short(path.source)} to {_short(path.sink)} within {_ms(path.deadline_ns)}")
+
+
+def _short(task: str) -> str:
+    return task.partition(".")[2]
+
+
+def _ms(ns: Fraction) -> str:
+    return f"{float(ns) / 1e6:.6g} ms"
 
 
 def _count(checked: Checked) -> str:

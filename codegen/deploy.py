@@ -30,9 +30,6 @@ from .kinds import Helpers, Site, kind_of
 from .kinds.c import parameter_type
 from .sources import Plan, Sources
 
-#: Paths without a deadline whose latencies a program measures, in each app.
-MOST_PATHS = 12
-
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
@@ -138,19 +135,18 @@ def deploy(
             )
             for c in app.channels
         )  # fmt: skip
-        own_deadline = app.deadline_ns or (None if app.paths else app.period_ns)
         apps.append(
             DeployedApp(
                 app.name,
                 app.doc,
                 _exact(app.period_ns),
-                _exact(own_deadline),
+                _exact(app.due_ns),
                 app.priority,
                 tasks,
                 channels,
                 tuple(
-                    DeployedPath(source, sink, offsets, _exact(due))
-                    for source, sink, offsets, due in paths(app, repetition[app.name], MOST_PATHS)
+                    DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline))
+                    for p in paths(app, repetition[app.name])
                 ),
             )
         )

@@ -11,7 +11,8 @@ from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
 
-from ..analysis.timing.system import TimedChannel
+from ..analysis.dataflow.dependence import paths
+from ..analysis.timing.system import TimedChannel, TimedPath
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.platform import Platform
@@ -56,14 +57,14 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
                     {kind: t.curve for kind, t in known.items() if t.curve is not None},
                 )
             )
-        teams.append(_team(app))
+        teams.append(_team(app, valid.repetition[app.name]))
     if faults:
         raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
     return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
 
 
-def _team(app: Application) -> Team:
+def _team(app: Application, vector: Mapping[str, int]) -> Team:
     assert app.period_ns is not None
     channels = tuple(
         TimedChannel(
@@ -75,7 +76,8 @@ def _team(app: Application) -> Team:
         )
         for c in app.channels
     )
-    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels)
+    followed = tuple(TimedPath(p.source, p.sink, p.newest, p.deadline) for p in paths(app, vector))
+    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed)
 
 
 def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ..analysis.timing.program import timed_program
-from ..analysis.timing.response_time import Term, bounds, response_times
+from ..analysis.timing.response_time import Term, bounds, worst_cases
 from ..analysis.timing.simulate import Choices, simulate
 from ..analysis.timing.system import Refused, Time, TimedSystem, utilization
 from ..codegen.deploy import missing
@@ -27,13 +27,15 @@ from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import (
     Assignment,
+    Held,
     JointProblem,
+    Team,
     Verdict,
-    meets,
+    held,
     slowed,
     timed,
     verdict,
-    with_responses,
+    with_bounds,
 )
 from ..search.registry import Search
 from .build import place, plan
@@ -160,7 +162,7 @@ def _of_program(
             return joint
         system, seen = planned
         used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-        told = replace(with_responses(joint.problem, joint.outcome.verdict, response_times(system)), utilization=used)
+        told = replace(with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used)
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
             mapping = mapping_of(joint.problem, joint.outcome, told, seed, seen)
             said = () if seen is None else _exceeding(valid, times, seen)
@@ -251,30 +253,38 @@ def reasons(joint: Joint) -> list[str]:
     lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its time"]
     for pool in verdict.engines:
         lines.append(f"`{pool}` would hold more engines than it can: cut networks less often")
-    slack: dict[str, Fraction] = {}
+    tight: list[tuple[Fraction, Team, Held]] = []
+    unbounded = False
     for team in problem.teams:
-        response, due = verdict.response_ns[team.name], team.deadline_ns or team.period_ns
-        if response is None:
+        if verdict.worst.groups[team.name] is None:
             lines.append(f"`{team.name}` has no bound: too much can come before it on some processor")
-        else:
-            slack[team.name] = response / due
-    if len(slack) < len(problem.teams):
+            unbounded = True
+            continue
+        tight += [(h.bound / h.due, team, h) for h in held(team, verdict.worst) if h.bound is not None and h.due]
+    if unbounded:
         lines += _with_less_to_do(joint, busiest)
-    if slack:
-        tightest = max(slack, key=lambda name: slack[name])
-        team = next(t for t in problem.teams if t.name == tightest)
-        response, due = verdict.response_ns[tightest], team.deadline_ns or team.period_ns
-        assert response is not None
-        said = f"`{tightest}` is the tightest: {float(response) / 1e6:.2f} ms of {float(due) / 1e6:.2f} ms"
-        lines.append(said)
-        lines += _taken_apart(joint, tightest)
-        if response > due:
-            rival = "" if _alone(joint, tightest) > due else f", or a higher priority than {team.priority}"
-            lines.append(f"a deadline of {float(response) / 1e6:.2f} ms would be met{rival}")
+    if tight:
+        share, team, what = max(tight, key=lambda t: t[0])
+        assert what.bound is not None
+        lines.append(f"{_called(team, what)} is the tightest: {_ms(what.bound)} of {_ms(what.due)}")
+        lines += _taken_apart(joint, team, what)
+        if share > 1:
+            hopeless = what.due is not None and _alone(joint, team, what) > what.due
+            rival = "" if hopeless else f", or a higher priority than {team.priority}"
+            lines.append(f"a deadline of {_ms(what.bound)} would be met{rival}")
     lines += [
         f"`{name}` rests on estimated times, which count {float(MARGIN - 1):.0%} more" for name in verdict.conditional
     ]
     return lines
+
+
+def _ms(ns: Fraction | None) -> str:
+    return f"{float(ns or 0) / 1e6:.2f} ms"
+
+
+def _called(team: Team, what: Held) -> str:
+    """An app, or one of its paths."""
+    return f"`{team.name}`" if what.path is None else f"`{what.path.source} -> {what.path.sink}`"
 
 
 def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
@@ -282,12 +292,11 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     assert joint.outcome.assignment is not None
     for factor in (2, 4, 8):
         seldom = slowed(joint.problem, factor)
-        responses = response_times(timed(seldom, joint.outcome.assignment))
-        known = {name: ns for name, ns in responses.items() if ns is not None}
-        if len(known) == len(responses):
-            late = {t.name: known[t.name] for t in seldom.teams if not meets(t, known[t.name])}
+        worst = worst_cases(timed(seldom, joint.outcome.assignment))
+        if None not in worst.groups.values():
+            late = {_called(t, h): h.bound for t in seldom.teams for h in held(t, worst) if not h.met}
             if late:
-                said = " and ".join(f"`{name}` {float(ns) / 1e6:.2f} ms" for name, ns in late.items())
+                said = " and ".join(f"{name} {_ms(ns)}" for name, ns in late.items())
                 yield f"with {factor} times the periods, {said} would be needed: such deadlines and periods would help"
             else:
                 yield f"with {factor} times the periods, every deadline would be met"
@@ -296,14 +305,15 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(joint: Joint, group: str) -> Fraction:
-    """The response time of a group if there was no other one."""
+def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
+    """The bound of a group, or of one of its paths, if there was no other group."""
     assert joint.system is not None
-    own = tuple(g for g in joint.system.groups if g.name == group)
-    workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {group})
-    if len(workers) < len([w for w in joint.system.workers if any(p.group == group for p in w.sequence)]):
+    own = tuple(g for g in joint.system.groups if g.name == team.name)
+    workers = tuple(w for w in joint.system.workers if {p.group for p in w.sequence} == {team.name})
+    if len(workers) < len([w for w in joint.system.workers if any(p.group == team.name for p in w.sequence)]):
         workers = ()  # it shares an order with others: the order that it would have
-    return response_times(replace(joint.system, groups=own, workers=workers))[group] or Fraction(0)
+    worst = worst_cases(replace(joint.system, groups=own, workers=workers))
+    return next(h.bound for h in held(team, worst) if h.path == what.path) or Fraction(0)
 
 
 #: What the terms of a bound say of those who make it longer.
@@ -316,25 +326,27 @@ _WORDS = {
 }
 
 
-def _taken_apart(joint: Joint, group: str) -> Iterator[str]:
-    """The terms of a group's bound: its own path, and what others add to it."""
-    system = joint.system
+def _taken_apart(joint: Joint, team: Team, what: Held) -> Iterator[str]:
+    """The terms of a bound: its own path, and what others add to it."""
+    system, group = joint.system, team.name
     assert system is not None
+    bound = bounds(system).groups[group]
+    terms = bound.terms if what.path is None else bound.paths[team.paths.index(what.path)].terms
     home = {t.name: g.name for g in system.groups for t in g.tasks}
     own: dict[str, Fraction] = {}
     others: dict[tuple[str, str], list[Term]] = {}
-    for term in bounds(system).groups[group].terms:
+    for term in terms:
         if term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
             others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
     said = ", ".join(f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items())
     yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
-    for (name, what), terms in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
+    for (name, does), theirs in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
         parts = ", ".join(
-            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}" for t in terms if t.times > 0
+            f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}" for t in theirs if t.times > 0
         )
-        yield f"  `{name}` {what}: {float(sum(t.total for t in terms)) / 1e6:.2f} ms ({parts})"
+        yield f"  `{name}` {does}: {float(sum(t.total for t in theirs)) / 1e6:.2f} ms ({parts})"
 
 
 def simulated(joint: Joint) -> Chart | None:

@@ -296,7 +296,7 @@ class PathDeadline:
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
 
-    Without a deadline an iteration is due at the end of its period. Larger `priority` = more urgent.
+    `paths` have deadlines of their own. Larger `priority` = more urgent.
     """
 
     name: str
@@ -315,6 +315,14 @@ class Application:
         ports = {(t.name, p.name): p for t in self.tasks for p in t.inputs if p.window}
         ends = {c.name: (c.destination, c.destination_port) for c in self.channels}
         return {name: ports[end] for name, end in ends.items() if end in ports}
+
+    @property
+    def due_ns(self) -> Fraction | None:
+        """When an iteration has to end, from its release; None = whenever it does.
+
+        Without a deadline that is the end of its period, unless paths have deadlines: then these are what counts.
+        """
+        return self.deadline_ns or (None if self.paths else self.period_ns)
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""

@@ -151,21 +151,41 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
+class PathBound:
+    """The worst case of a path: a bound on its latency (None = none is known), and its deadline, if it has one.
+
+    `met`: the deadline is proved. Where the program ran at its own pace, `seen_ns` is the longest latency of so many
+    `firings` of the task at its end, of which so many were `missed`.
+    """
+
+    source: str
+    task: str
+    latency_ns: _WholeNs | None
+    deadline_ns: _WholeNs | None
+    met: bool
+    seen_ns: _WholeNs | None = None
+    firings: _WholeNs = 0
+    missed: _WholeNs = 0
+
+
+@dataclass(frozen=True, slots=True)
 class GroupBound:
     """The worst case of an app under a mapping: a bound on its response time (None = none is known) and its deadline.
 
-    `conditional`: it rests on times that were estimated. Where the program ran at its own pace, `seen_ns` is the
-    longest response of its `frames`, of which so many were `missed`.
+    Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved. `conditional`: that
+    rests on times that were estimated. Where the program ran at its own pace, `seen_ns` is the longest response of its
+    `frames`, of which so many were `missed`.
     """
 
     app: str
     response_ns: _WholeNs | None
-    deadline_ns: _WholeNs
+    deadline_ns: _WholeNs | None
     schedulable: bool
     conditional: bool
     seen_ns: _WholeNs | None = None
     frames: _WholeNs = 0
     missed: _WholeNs = 0
+    paths: tuple[PathBound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

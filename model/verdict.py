@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +16,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class AppVerdicts:
-    """What a graph can do. `repetition` is empty unless consistent: firings of each task in one iteration."""
+    """What a graph can do. `repetition` is empty unless consistent: firings of each task in one iteration.
+
+    `pace` is the time in ns from one release of a source to the next; empty without a period.
+    """
 
     consistent: Verdict
     deadlock_free: Verdict
     schedulable: Verdict
     repetition: dict[str, int]
+    pace: dict[str, Fraction] = field(default_factory=dict)
 
     @property
     def impossible(self) -> bool:

@@ -17,6 +17,7 @@ from ..model.mapping import Mapping
 from ..model.types import TensorType
 from ..networks.onnx.cuts import Chain, read_chain, size
 from ..networks.onnx.split import Stage, split
+from .stages import ending_at
 
 #: Neighbors on each side of the pinned cut, and how much of the work lies between two of them.
 NEIGHBORS, STEP = 3, 0.08
@@ -91,7 +92,8 @@ def _wired(app: Application, task: Task, front: Task, back: Task) -> Application
     name = f"{front.name}.{CUT}->{back.name}.{CUT}"
     channels.append(Channel(name, front.name, CUT, back.name, CUT, 0, (), task.span))
     at = app.tasks.index(task)
-    return replace(app, tasks=(*app.tasks[:at], front, back, *app.tasks[at + 1 :]), channels=tuple(channels))
+    tasks = (*app.tasks[:at], front, back, *app.tasks[at + 1 :])
+    return replace(app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, back))
 
 
 def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]) -> Application:

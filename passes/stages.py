@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ..model.application import Application, Channel, Port, Task, Tensor
+from ..model.application import Application, Channel, PathDeadline, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin
 from ..model.types import TensorType
@@ -165,7 +165,12 @@ def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Applic
             )
     position = app.tasks.index(task)
     tasks = (*app.tasks[:position], *chain.tasks, *app.tasks[position + 1 :])
-    return replace(app, tasks=tasks, channels=tuple(channels))
+    return replace(app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, chain.tasks[-1]))
+
+
+def ending_at(app: Application, task: Task, last: Task) -> tuple[PathDeadline, ...]:
+    """The deadlines of the app's paths, where the `last` stage ends what the `task` ended."""
+    return tuple(replace(p, sink=last.name) if p.sink == task.name else p for p in app.paths)
 
 
 class _Chain:

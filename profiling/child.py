@@ -207,6 +207,9 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
             "longest_ns": {a.name: a.longest_latency for a in program.apps if a.frames},
             "frames": {a.name: a.frames for a in program.apps},
             "misses": {a.name: a.misses for a in program.apps},
+            "paths": {
+                a.name: [(p.longest if p.count else None, p.count, p.misses) for p in a.paths] for a in program.apps
+            },
             "busy": busy,
             "delayed": delayed[0] if delayed else 0.0,
         }

@@ -36,9 +36,10 @@ class MeasurementFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a run showed, in ns: mean times of firings by task; by app the mean time between frames, the mean and the
-    longest time from start to end of a frame, how many frames there were and how many missed their deadline; the busy
-    share by processor; `delayed`, the share of its time in which the program could have computed but had no core,
-    because others had it. `waits` are sources that mostly wait, and do not say that they are live.
+    longest time from start to end of a frame, how many frames there were and how many missed their deadline, and for
+    each of its `paths` the longest latency, how many there were and how many missed their deadline; the busy share by
+    processor; `delayed`, the share of its time in which the program could have computed but had no core, because others
+    had it. `waits` are sources that mostly wait, and do not say that they are live.
 
     A strict or paced run has all firings by task in `samples`, in order. A strict run also tells the share of its time
     in which a task held the interpreter.
@@ -53,6 +54,7 @@ class Seen:
     longest_ns: dict[str, int] = field(default_factory=dict)
     frames: dict[str, int] = field(default_factory=dict)
     misses: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, list[tuple[int | None, int, int]]] = field(default_factory=dict)
     delayed: float = 0.0
     waits: list[str] = field(default_factory=list)
 

@@ -6,7 +6,7 @@ that people wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,6 +18,7 @@ from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
 from . import looped
 from .buffers import Buffers, least_capacities, trade_off
+from .dependence import Path, paths, spans
 from .graph import Graph, bounded, graph_of
 from .latency import latency
 from .liveness import Execution
@@ -73,6 +74,25 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class PathLatency:
+    """From the release of the newest data of `source` that a firing of `sink` depends on, to its end; times in ns.
+
+    `latency` is the longest at the period that latencies are for, and on no mapping it is below `lower`; None: unknown.
+    """
+
+    source: str
+    sink: str
+    latency: Fraction | None
+    lower: Fraction | None
+    deadline: Fraction | None
+
+    @property
+    def too_late(self) -> bool:
+        """Is the deadline shorter than what the path takes on any mapping?"""
+        return self.deadline is not None and self.lower is not None and self.lower > self.deadline
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """Everything that was asked about one app. Times in ns; None = not asked, or not found.
 
@@ -82,9 +102,9 @@ class Analysis:
     `period` is the least period of an iteration, with one firing of a task at a time; where it is not proved it is the
     best schedule found, and `period_lower` is below it. `critical_cycle` explains the bound. No mapping is faster than
     `mapping_lower`: it may fire some tasks on several processors at once. `latency` holds at `latency_period`: the
-    app's period if it has one, else the least; on no mapping is it below `latency_lower`. `least_buffers` keep the
-    graph alive, `period_buffers` keep that period. `mean_period` is the period with measured mean times instead of
-    worst cases.
+    app's period if it has one, else the least; on no mapping is it below `latency_lower`. `paths` are those with
+    deadlines, and those from sources to sinks where they tell more. `least_buffers` keep the graph alive,
+    `period_buffers` keep that period. `mean_period` is the period with measured mean times instead of worst cases.
     """
 
     verdicts: AppVerdicts
@@ -98,6 +118,7 @@ class Analysis:
     latency_sink: str = ""
     latency_period: Fraction | None = None
     latency_lower: Fraction | None = None
+    paths: tuple[PathLatency, ...] = ()
     least_buffers: Capacities | None = None
     period_buffers: Capacities | None = None
     pareto: tuple[Capacities, ...] | None = None
@@ -114,12 +135,12 @@ class Analysis:
 
     def too_late(self, app: Application) -> bool:
         """Is the deadline of an app shorter than an iteration takes on any mapping with these times?"""
-        due = app.deadline_ns or app.period_ns
-        return due is not None and self.latency_lower is not None and self.latency_lower > due
+        return app.due_ns is not None and self.latency_lower is not None and self.latency_lower > app.due_ns
 
     def impossible(self, app: Application) -> bool:
-        """Do the times that the text gives forbid the period or the deadline on every mapping?"""
-        return self.times.source == "wcet" and (self.too_slow(app) or self.too_late(app))
+        """Do the times that the text gives forbid the period or a deadline on every mapping?"""
+        late = self.too_late(app) or any(p.too_late for p in self.paths)
+        return self.times.source == "wcet" and (self.too_slow(app) or late)
 
     def and_answer(self, answer: Answer, cut: Why | None = None, **found: Any) -> Analysis:
         """With an answer more."""
@@ -201,7 +222,10 @@ def _answers(
     asked = app.period_ns if timed else answer.period
     kept = asked is not None and answer.period is not None and asked >= answer.period
     free = _freest(app, verdicts, times, search.graph, overlap)
-    answer = _with_latency(answer, search.graph, free, asked if kept else None, timed, seconds)
+    wanted = paths(app, verdicts.repetition)
+    answer = _with_latency(answer, search.graph, free, asked if kept else None, wanted, timed, seconds)
+    if not timed and answer.paths:
+        answer = _unpaced(answer, app, times)
     yield answer
     least, cut, schedule, compact = search.least()
     answer = answer.and_answer("least_buffers", cut, least_buffers=least, schedule=schedule, looped_schedule=compact)
@@ -230,28 +254,52 @@ def _better(least: Capacities | None, search: _Search, period: Fraction) -> tupl
 
 
 def _with_latency(
-    answer: Analysis, graph: Graph, free: Graph, period: Fraction | None, spaced: bool, seconds: float
+    answer: Analysis,
+    graph: Graph,
+    free: Graph,
+    period: Fraction | None,
+    wanted: Sequence[Path],
+    spaced: bool,
+    seconds: float,
 ) -> Analysis:
     """Without a period there is none: that of the graph is not known, or the one asked for is too short."""
     if period is None:
         return answer.and_answer("latency", answer.cut.get("period"))
+
+    def spent(graph: Graph) -> tuple[str, Fraction, list[Fraction | None]]:
+        found = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
+        taken = [None if x is None else graph.ns(x) for x in found.paths]
+        return graph.names[found.sink], graph.ns(found.longest), taken
+
     try:
-        spent = latency(graph, period * graph.per_ns, spaced=spaced, seconds=seconds)
+        sink, longest, taken = spent(graph)
     except Unfinished as ended:
         return answer.and_answer("latency", ended.why)
-    least: Fraction | None = graph.ns(spent.longest)
+    least: Fraction | None = longest
+    lower = taken
     if free is not graph:
         try:
-            least = free.ns(latency(free, period * free.per_ns, spaced=spaced, seconds=seconds).longest)
+            _, least, lower = spent(free)
         except Unfinished:
-            least = None
+            least, lower = None, [None] * len(wanted)
     return answer.and_answer(
         "latency",
-        latency=graph.ns(spent.longest),
-        latency_sink=graph.names[spent.sink],
+        latency=longest,
+        latency_sink=sink,
         latency_period=period,
         latency_lower=least,
+        paths=tuple(
+            PathLatency(p.source, p.sink, time, low, p.deadline)
+            for p, time, low in zip(wanted, taken, lower, strict=True)
+        ),
     )
+
+
+def _unpaced(answer: Analysis, app: Application, times: AppTimes) -> Analysis:
+    """Where nothing paces an app, a mapping may be slower, and its paths shorter for it: only their firings count."""
+    least = {**times.ns, **times.least_ns}
+    known = {p.source: spans(app, answer.verdicts.repetition, p.source, least) for p in answer.paths}
+    return replace(answer, paths=tuple(replace(p, lower=max(known[p.source][p.sink])) for p in answer.paths))
 
 
 def _hops(graph: Graph, period: Period) -> tuple[Hop, ...]:

@@ -6,12 +6,13 @@ as it can be known without a mapping.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic, Note, Severity
 from ...model.verdict import AppVerdicts, Verdict
+from .dependence import MOST_FIRINGS, Path, arrivals, paths, spans
 from .graph import Graph, Part, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, TooManySteps, Wait, deadlock, fewest_tokens
@@ -46,7 +47,12 @@ def check(
     else:
         schedulable, late = _schedulable(app, balance, given or {})
         faults += late
-    return AppVerdicts(consistent, live, schedulable, balance.vector), faults
+    return AppVerdicts(consistent, live, schedulable, balance.vector, _pace(app, balance)), faults
+
+
+def _pace(app: Application, balance: Repetition) -> dict[str, Fraction]:
+    period = app.period_ns
+    return {} if period is None else {t.name: period / balance.vector[t.name] for t in app.tasks if not t.inputs}
 
 
 def _short(task: str) -> str:
@@ -170,10 +176,10 @@ def _tokens(count: int, kind: str) -> str:
 def _schedulable(
     app: Application, balance: Repetition, given: Mapping[str, tuple[Fraction, ...]]
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
-    if app.period_ns is None:
-        return Verdict(True, "no period is asked for; buffers are bounded"), ()
-    work: dict[str, Fraction] = {}
     times = {t.name: given.get(t.name, t.wcet_ns) for t in app.tasks}
+    if app.period_ns is None:
+        return _unpaced(app, balance, times)
+    work: dict[str, Fraction] = {}
     for name, ns in times.items():
         if ns:
             work[name] = sum(ns, Fraction(0)) / len(ns) * balance.vector[name]
@@ -188,16 +194,17 @@ def _schedulable(
     # What nobody knows takes no time here: what is impossible then is impossible.
     least = graph_of(app, balance.vector, {name: ns or (Fraction(0),) for name, ns in times.items()})
     free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
-    last = max((_last_release(app, least.firings[t]) for t in sources_and_sinks(least)[0]), default=Fraction(0))
     total = sum(work.values(), Fraction(0))
-    # As if all work of an iteration came with its last release: the iteration before is done by then.
-    one_is_enough = total <= app.period_ns and last + total <= (app.deadline_ns or app.period_ns)
+    sources = [least.names[t] for t in sources_and_sinks(least)[0]]
+    apart = any(balance.vector[name] > 1 for name in sources)
+    one_is_enough = total <= app.period_ns and _in_time(
+        app, balance, _one_after_the_other(app, balance, times, sources)
+    )
     if not one_is_enough:
-        late = _cycle_too_slow(app, free) if work else None
-        if late is None and (work or last):
-            late = _deadline_too_short(app, free)
-        if late is not None:
-            return Verdict(False, late.message), (late,)
+        slow = _cycle_too_slow(app, free) if work else None
+        late = (slow,) if slow is not None else _too_late(app, balance, free) if work or apart or app.paths else ()
+        if late:
+            return Verdict(False, late[0].message), late
     if len(work) < len(app.tasks):
         return Verdict(None, "times are not known: give `wcet`, or map and measure"), ()
     if one_is_enough:
@@ -205,30 +212,115 @@ def _schedulable(
     return Verdict(None, f"{_ms(total)} of work in {_ms(app.period_ns)}: it depends on the mapping"), ()
 
 
-def _last_release(app: Application, firings: int) -> Fraction:
-    """When the last firing of a source is released, from the start of an iteration."""
-    assert app.period_ns is not None
-    return app.period_ns * (firings - 1) / firings
+def _unpaced(
+    app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]]
+) -> tuple[Verdict, tuple[Diagnostic, ...]]:
+    """Without a period only the times of the firings on a path can forbid its deadline."""
+    late = []
+    for path in _with_deadlines(app, balance):
+        longest = max(spans(app, balance.vector, path.source, times)[path.sink])
+        late += _path_too_late(app, path, longest)
+    if late:
+        return Verdict(False, late[0].message), tuple(late)
+    if app.paths:
+        return Verdict(None, "no period is asked for: the latencies of paths depend on the mapping"), ()
+    return Verdict(True, "no period is asked for; buffers are bounded"), ()
 
 
-def _deadline_too_short(app: Application, graph: Graph) -> Diagnostic | None:
-    """The longest path from a release to the end of the last sink takes longer than the deadline on any mapping."""
+def _with_deadlines(app: Application, balance: Repetition) -> list[Path]:
+    return [p for p in paths(app, balance.vector) if p.deadline is not None] if app.paths else []
+
+
+def _one_after_the_other(
+    app: Application, balance: Repetition, times: Mapping[str, tuple[Fraction, ...]], sources: Collection[str]
+) -> dict[str, list[Fraction]]:
+    """When one processor that does all work ends each firing at the latest, from the release of the iteration.
+
+    It fires whatever has its data first, and its work fits into a period. Where firings are not looked at one by one,
+    all work comes with the last release: the iteration before is done by then. So it is where that is all there is to
+    know, where they wait for a batch, and where phases take different times: bounds of mappings do not know which phase
+    comes when.
+    """
     assert app.period_ns is not None
-    due = app.deadline_ns or app.period_ns
+    vector = balance.vector
+    many = sum(vector.values()) > MOST_FIRINGS
+    grouped = any(t.network is not None and t.network.batch > 1 for t in app.tasks)
+    plain = not app.paths and all(vector[name] == 1 for name in sources)
+    if many or grouped or plain or any(len(set(ns)) > 1 for ns in times.values()):
+        last = max((app.period_ns * (vector[name] - 1) / vector[name] for name in sources), default=Fraction(0))
+        total = sum((sum(ns, Fraction(0)) / len(ns) * vector[name] for name, ns in times.items() if ns), Fraction(0))
+        return {t.name: [last + total] * (1 if many else vector[t.name]) for t in app.tasks}
+    from .order import iteration_order
+
+    order = iteration_order(app, vector, due=arrivals(app, vector)).firings
+
+    ends: dict[str, list[Fraction]] = {t.name: [Fraction(0)] * vector[t.name] for t in app.tasks}
+    now = Fraction(0)
+    for _ in range(2):  # the second time it begins with what is left of the iteration before, and so on for ever
+        fired = dict.fromkeys(vector, 0)
+        for name, count in order:
+            for k in range(fired[name], fired[name] + count):
+                released = app.period_ns * k / vector[name] if name in sources else now
+                now = max(now, released) + (times[name][0] if times[name] else 0)
+                ends[name][k] = max(now, ends[name][k])
+            fired[name] += count
+        now -= app.period_ns
+    return ends
+
+
+def _in_time(app: Application, balance: Repetition, ends: Mapping[str, list[Fraction]]) -> bool:
+    """Do iterations and paths keep their deadlines, if firings end at these times?"""
+    assert app.period_ns is not None
+    if app.due_ns is not None and any(end > app.due_ns for own in ends.values() for end in own):
+        return False
+    followed = _with_deadlines(app, balance)
+    for path in followed:
+        firings = balance.vector[path.source]
+        releases = [app.period_ns * k / firings for k in range(firings)]
+        if path.deadline is not None and max(path.latencies(ends[path.sink], app.period_ns, releases)) > path.deadline:
+            return False
+    return bool(followed) == bool(app.paths)  # of very long iterations they are not known
+
+
+def _too_late(app: Application, balance: Repetition, graph: Graph) -> tuple[Diagnostic, ...]:
+    """Deadlines that no mapping keeps: what leads from a release to the end of a sink or a path takes longer."""
+    assert app.period_ns is not None
+    wanted = _with_deadlines(app, balance)
     try:
-        found = latency(graph, app.period_ns * graph.per_ns, spaced=True, seconds=PROOF_SECONDS)
+        found = latency(graph, app.period_ns * graph.per_ns, spaced=True, paths=wanted, seconds=PROOF_SECONDS)
     except Unfinished:
-        return None
-    if graph.ns(found.longest) <= due:
-        return None
+        return ()
+    late = _iteration_too_late(app, graph.names[found.sink], graph.ns(found.longest))
+    for path, longest in zip(wanted, found.paths, strict=True):
+        late += _path_too_late(app, path, graph.ns(longest)) if longest is not None else []
+    return tuple(late)
+
+
+def _iteration_too_late(app: Application, sink: str, longest: Fraction) -> list[Diagnostic]:
+    if app.due_ns is None or longest <= app.due_ns:
+        return []
     message = (
-        f"on any mapping `{_short(graph.names[found.sink])}` may end {_ms(graph.ns(found.longest))} after the release "
-        f"of an iteration: the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(due)}"
+        f"on any mapping `{_short(sink)}` may end {_ms(longest)} after the release "
+        f"of an iteration: the {'period' if app.deadline_ns is None else 'deadline'} is {_ms(app.due_ns)}"
     )
-    help_text = f"ask for a deadline of {_ms(graph.ns(found.longest))} or more"
+    help_text = f"ask for a deadline of {_ms(longest)} or more"
     # Who says no deadline may mean a pipeline: it runs, though no iteration ends within its period.
     severity: Severity = "warning" if app.deadline_ns is None else "error"
-    return Diagnostic("F216", message, app.span, help=help_text, severity=severity)
+    return [Diagnostic("F216", message, app.span, help=help_text, severity=severity)]
+
+
+def _path_too_late(app: Application, path: Path, longest: Fraction) -> list[Diagnostic]:
+    if path.deadline is None or longest <= path.deadline:
+        return []
+    source, sink = _short(path.source), _short(path.sink)
+    message = (
+        f"on any mapping `{sink}` may end {_ms(longest)} after its newest data from `{source}` were released: "
+        f"the deadline is {_ms(path.deadline)}"
+    )
+    # Of several deadlines for one path the shortest one counts.
+    places = [p.span for p in app.paths if (p.source, p.sink, p.deadline_ns) == (path.source, path.sink, path.deadline)]
+    help_text = f"ask for {_ms(longest)} or more from `{source}` to `{sink}`, or for less work on the way"
+    return [Diagnostic("F216", message, places[0], help=help_text)]
 
 
 def _cycle_too_slow(app: Application, graph: Graph) -> Diagnostic | None:

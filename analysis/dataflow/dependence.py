@@ -6,16 +6,67 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from typing import Protocol
 
-from ...model.application import Application, Channel, Task
+from ...model.application import Application
 
-#: A source, a task, `newest` of the task, and the deadline in ns.
-Path = tuple[str, str, tuple[int, ...], Fraction | None]
 #: Firings of one iteration up to which dependences are worked out.
 MOST_FIRINGS = 20_000
+#: Ways from a source to a sink that are paths without a deadline, in each app.
+MOST_PATHS = 12
+
+
+class Arrow(Protocol):
+    """A channel as far as it matters here: rates per firing (cyclic when they differ), `delay` initial tokens."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def destination(self) -> str: ...
+
+    @property
+    def produced(self) -> tuple[int, ...]: ...
+
+    @property
+    def consumed(self) -> tuple[int, ...]: ...
+
+    @property
+    def delay(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrow:
+    source: str
+    destination: str
+    produced: tuple[int, ...]
+    consumed: tuple[int, ...]
+    delay: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns, if it has one."""
+
+    source: str
+    sink: str
+    newest: tuple[int, ...]
+    deadline: Fraction | None
+
+    def latencies(self, ends: Sequence[Fraction], period: Fraction, begins: Sequence[Fraction]) -> list[Fraction]:
+        """How long each firing of the sink takes, from its newest data to its end.
+
+        `ends` of its firings and `begins` of those of the source count from the release of an iteration.
+        """
+        found = []
+        for end, firing in zip(ends, self.newest, strict=True):
+            iteration, k = divmod(firing, len(begins))
+            found.append(end - iteration * period - begins[k])
+        return found
 
 
 def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str, tuple[int, ...]]:
@@ -24,86 +75,139 @@ def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str
     Firings are counted from the first one of the same iteration, so that negative ones belong to earlier iterations
     (behind delays). Of every input a firing depends on all tokens up to the last one that it has taken. Empty where an
     iteration has more than MOST_FIRINGS firings.
+    """
+    reached = _reached(_arrows(app), vector, source)
+    return {name: tuple(n for n, _ in firings) for name, firings in reached.items()}
+
+
+def spans(
+    app: Application, vector: Mapping[str, int], source: str, times: Mapping[str, Sequence[Fraction]]
+) -> dict[str, tuple[Fraction, ...]]:
+    """For every task that data of `source` reach: the least time from the start of that newest firing to its own end.
+
+    It is the time of the firings that the data go through, one after the other. `times` are those of a firing, by
+    phase or one for all.
+    """
+    reached = _reached(_arrows(app), vector, source, times)
+    return {name: tuple(time for _, time in firings) for name, firings in reached.items()}
+
+
+def _arrows(app: Application) -> list[_Arrow]:
+    tasks = {t.name: t for t in app.tasks}
+    return [
+        _Arrow(
+            c.source,
+            c.destination,
+            tasks[c.source].port(c.source_port).rates,
+            tasks[c.destination].port(c.destination_port).rates,
+            c.delay,
+        )
+        for c in app.channels
+    ]
+
+
+def _reached(
+    arrows: Iterable[Arrow],
+    vector: Mapping[str, int],
+    source: str,
+    times: Mapping[str, Sequence[Fraction]] | None = None,
+) -> dict[str, list[tuple[int, Fraction]]]:
+    """For the firings of each task that the source reaches: its newest firing, and the time from its start.
 
     An edge from firing f of A to firing j of B exists where B's j-th firing reads a token of f; what is looked for is
     the longest path in this graph, whose weights repeat with each iteration; cycles lead into the past, so that it
-    ends.
+    ends. Of paths from the same firing the one that takes longest counts.
     """
     if sum(vector.values()) > MOST_FIRINGS:
         return {}
-    tasks = {t.name: t for t in app.tasks}
-    found: dict[str, list[int | None]] = {source: list(range(vector[source]))}
-    leading: dict[str, list[tuple[Channel, list[int]]]] = {name: [] for name in tasks}
-    for channel in app.channels:
-        leading[channel.source].append((channel, _writers(channel, tasks, vector)))
+
+    def time(task: str, firing: int) -> Fraction:
+        own = times[task] if times is not None else ()
+        return own[firing % len(own)] if own else Fraction(0)
+
+    found: dict[str, list[tuple[int, Fraction] | None]] = {
+        source: [(k, time(source, k)) for k in range(vector[source])]
+    }
+    leading: dict[str, list[tuple[str, list[int]]]] = {name: [] for name in vector}
+    for arrow in arrows:
+        leading[arrow.source].append((arrow.destination, _writers(arrow, vector)))
     waiting = [source]
     while waiting:
         name = waiting.pop(0)
         own = found[name]
-        for channel, writers in leading[name]:
-            if channel.destination == source:
+        for destination, writers in leading[name]:
+            if destination == source:
                 continue
-            theirs = found.setdefault(channel.destination, [None] * vector[channel.destination])
+            theirs = found.setdefault(destination, [None] * vector[destination])
             changed = False
             for j, writer in enumerate(writers):
                 iteration, f = divmod(writer, vector[name])
                 before = own[f]
                 if before is None:
                     continue
-                now = before + iteration * vector[source]
+                now = before[0] + iteration * vector[source], before[1] + time(destination, j)
                 then = theirs[j]
                 if then is None or now > then:
                     theirs[j], changed = now, True
-            if changed and channel.destination not in waiting:
-                waiting.append(channel.destination)
-    return {n: tuple(x for x in f if x is not None) for n, f in found.items() if n != source and None not in f}
+            if changed and destination not in waiting:
+                waiting.append(destination)
+    return {n: [x for x in f if x is not None] for n, f in found.items() if n != source and None not in f}
 
 
 def arrivals(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[Fraction, ...]]:
     """When the newest data of every firing arrive, in iterations, where firings of sources are spread evenly."""
+    return arrivals_over(_arrows(app), vector, [t.name for t in app.tasks if not t.inputs])
+
+
+def arrivals_over(
+    arrows: Sequence[Arrow], vector: Mapping[str, int], sources: Iterable[str]
+) -> dict[str, tuple[Fraction, ...]]:
+    """The same for other graphs."""
     found: dict[str, list[Fraction]] = {}
-    for source in (t.name for t in app.tasks if not t.inputs):
-        own = tuple(range(vector[source]))
-        for name, behind in ((source, own), *newest(app, vector, source).items()):
-            times = [Fraction(n, vector[source]) for n in behind]
+    for source in sources:
+        own = [(k, Fraction(0)) for k in range(vector[source])]
+        for name, behind in ((source, own), *_reached(arrows, vector, source).items()):
+            times = [Fraction(n, vector[source]) for n, _ in behind]
             found[name] = [max(a, b) for a, b in zip(found.get(name, times), times, strict=True)]
     return {name: tuple(times) for name, times in found.items()}
 
 
-def _writers(channel: Channel, tasks: Mapping[str, Task], vector: Mapping[str, int]) -> list[int]:
+def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
     """For every firing of the reader: the firing of the writer that makes the last token it has taken by then."""
-    reads = tasks[channel.destination].port(channel.destination_port).rates
-    writes = tasks[channel.source].port(channel.source_port).rates
-    firings = vector[channel.source]
+    reads, writes = arrow.consumed, arrow.produced
+    firings = vector[arrow.source]
     made = list(accumulate(writes[k % len(writes)] for k in range(firings)))
     whole = made[-1]
     owner = [k for k in range(firings) for _ in range(writes[k % len(writes)])]
     taken = 0
     found = []
-    for j in range(vector[channel.destination]):
+    for j in range(vector[arrow.destination]):
         taken += reads[j % len(reads)]
-        iteration, token = divmod(taken - 1 - channel.delay, whole)
+        iteration, token = divmod(taken - 1 - arrow.delay, whole)
         found.append(iteration * firings + owner[token])
     return found
 
 
-def paths(app: Application, vector: Mapping[str, int], most: int) -> list[Path]:
-    """Paths worth a latency of their own: (source, task, `newest` of the task, deadline).
+def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
+    """Paths worth a latency of their own.
 
-    Those with a deadline, and those from a source to a sink as long as there are at most so many; none where an app
+    Those with a deadline, and those from a source to a sink as long as there are at most MOST_PATHS; none where an app
     has one source and one sink that fire once in an iteration, whose latency is that of the frame.
     """
-    wanted: dict[tuple[str, str], Fraction | None] = {(p.source, p.sink): p.deadline_ns for p in app.paths}
+    wanted: dict[tuple[str, str], Fraction | None] = {}
+    for p in app.paths:
+        known = wanted.get((p.source, p.sink))
+        wanted[p.source, p.sink] = p.deadline_ns if known is None else min(known, p.deadline_ns)
     sources = [t for t in app.tasks if not t.inputs and not (t.link is not None and t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
     plain = len(sources) == len(sinks) == 1 and vector[sources[0].name] == vector[sinks[0].name] == 1
-    if not plain and len(sources) * len(sinks) <= most:
+    if not plain and len(sources) * len(sinks) <= MOST_PATHS:
         for source in sources:
             for sink in sinks:
                 wanted.setdefault((source.name, sink.name), None)
     reached = {name: newest(app, vector, name) for name, _ in wanted}
-    return [
-        (source, sink, reached[source][sink], deadline)
+    return tuple(
+        Path(source, sink, reached[source][sink], deadline)
         for (source, sink), deadline in wanted.items()
         if sink in reached[source]
-    ]
+    )

@@ -1,4 +1,4 @@
-"""How long one iteration takes from its release to its end, when iterations follow each other at a steady period.
+"""How long iterations and paths take from release to end, when iterations follow each other at a steady period.
 
 The graph is unfolded to one node per firing of an iteration. A firing starts as late as the longest path into it says,
 where an arc that reaches back `h` iterations counts `h` periods less (max-plus algebra: Baccelli et al.,
@@ -9,24 +9,32 @@ keep, no path grows without end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import lcm
 from time import monotonic
+from typing import TYPE_CHECKING
 
+from .dependence import Path
 from .graph import Graph, condensed
+
+if TYPE_CHECKING:
+    from .cycle_ratio import Arcs
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
     """`longest` in the graph's unit of time, from the release of an iteration to the end of its last `sink`.
 
-    No iteration takes longer, and one takes as long.
+    `paths` are the longest latencies of the paths that were asked for, from the release of the newest data; None where
+    delays hold data for too many iterations. No iteration takes longer, and one takes as long; so do paths.
     """
 
     longest: Fraction
     sink: int
+    paths: tuple[Fraction | None, ...]
 
 
 def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
@@ -40,32 +48,79 @@ def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
     return sources, sinks
 
 
-def latency(graph: Graph, period: Fraction, *, spaced: bool, seconds: float | None = None) -> Latency:
-    """The worst latency of an iteration at this period, which the graph must be able to keep.
+def latency(
+    graph: Graph, period: Fraction, *, spaced: bool, paths: Sequence[Path] = (), seconds: float | None = None
+) -> Latency:
+    """The worst latency of an iteration and of paths at this period, which the graph must be able to keep.
 
-    Sources are released at the start of each iteration, their firings evenly over the period when `spaced`.
+    Sources are released at the start of each iteration, their firings evenly over the period when `spaced`. If not,
+    nothing but data paces the firings of a source, and paths count from their starts.
     Raises OutOfTime after `seconds`, or TooLarge.
     """
     from .cycle_ratio import longest_paths, numbers
-    from .expansion import Expander
+    from .expansion import MOST_ARCS, Expander
 
     deadline = None if seconds is None else monotonic() + seconds
     tasks = range(len(graph.names))
+    index = {name: t for t, name in enumerate(graph.names)}
     expansion = Expander(graph, tasks, range(len(graph.edges)), deadline).expand(dict(enumerate(graph.cycles)))
     first = list(accumulate(graph.firings, initial=0))
+    nodes = first[-1]
     sources, sinks = sources_and_sinks(graph)
     apart = [period / graph.firings[t] if spaced else Fraction(0) for t in sources]
     scale = lcm(period.denominator, *(x.denominator for x in apart))
-    released = [0] * first[-1]
+    # The first iteration to which a firing has data; from an iteration on, the starts of those before do not count.
+    begun = [[max(0, -(n // graph.firings[index[p.source]])) for n in p.newest] for p in paths]
+    arcs = expansion.arcs.reversed()
+    layers = min(1 + max((n for own in begun for n in own), default=0), 1 + MOST_ARCS // max(len(arcs.source), nodes))
+    released = [-layer * int(period * scale) for layer in range(layers) for _ in range(nodes)]
     for t, gap in zip(sources, apart, strict=True):
-        released[first[t] : first[t + 1]] = [int(gap * scale) * k for k in range(graph.firings[t])]
-    starts = longest_paths(expansion.arcs.reversed(), scale, int(period * scale), numbers(released), deadline)
-    ends = []
-    for t in sinks:
-        times = graph.times[t] * graph.cycles[t]
-        last = max(
-            start + spent * scale for start, spent in zip(starts[first[t] : first[t + 1]].tolist(), times, strict=True)
+        for layer in range(layers):
+            own = layer * nodes + first[t]
+            released[own : own + graph.firings[t]] = [int(gap * scale) * k for k in range(graph.firings[t])]
+    starts = longest_paths(_layered(arcs, layers), scale, int(period * scale), numbers(released), deadline)
+
+    def begins(task: int, layer: int = 0) -> list[int]:
+        found: list[int] = starts[layer * nodes + first[task] : layer * nodes + first[task + 1]].tolist()
+        return found
+
+    def ends(task: int, layer: int = 0) -> list[int]:
+        spent = graph.times[task] * graph.cycles[task]
+        return [start + time * scale for start, time in zip(begins(task, layer), spent, strict=True)]
+
+    longest, sink = max(((max(ends(t)), t) for t in sinks), key=lambda e: e[0])
+    taken: list[Fraction | None] = []
+    for path, since in zip(paths, begun, strict=True):
+        if max(since) >= layers:
+            taken.append(None)
+            continue
+        source, last = index[path.source], index[path.sink]
+        by_layer = {layer: ends(last, layer) for layer in set(since)}
+        counted = released[first[source] : first[source + 1]] if spaced else begins(source)
+        whole = path.latencies(
+            [Fraction(by_layer[layer][j], scale) for j, layer in enumerate(since)],
+            period,
+            [Fraction(x, scale) for x in counted],
         )
-        ends.append((last, t))
-    longest, sink = max(ends, key=lambda e: e[0])
-    return Latency(Fraction(longest, scale), sink)
+        taken.append(max(whole))
+    return Latency(Fraction(longest, scale), sink, tuple(taken))
+
+
+def _layered(arcs: Arcs, layers: int) -> Arcs:
+    """The arcs from firings to those that they wait for, once per layer.
+
+    A path begins in layer n at a firing of the n-th iteration or a later one. An arc back over h iterations leads h
+    layers down, at most to layer 0; what ends above it has ended in the first iteration, so many periods earlier.
+    """
+    import numpy as np
+
+    from .cycle_ratio import by_source
+
+    if layers == 1:
+        return arcs
+    layer = np.arange(layers).repeat(len(arcs.source))
+    source, destination, edge = (np.tile(column, layers) for column in (arcs.source, arcs.destination, arcs.edge))
+    length, height = np.tile(arcs.length, layers), np.tile(arcs.height, layers)
+    below = np.maximum(layer - height, 0).astype(np.intp)
+    nodes = arcs.nodes
+    return by_source(layers * nodes, source + layer * nodes, destination + below * nodes, length, height, edge)

@@ -96,6 +96,23 @@ class Solver:
         ]
         return Fraction(max(ends, default=0), self.net.unit)
 
+    def latencies(self, group: int) -> tuple[Fraction | None, ...]:
+        """Bounds of the paths of a group in ns."""
+        cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
+        if cluster in self.reasons:
+            return (None,) * len(self.net.paths[group])
+        return tuple(
+            Fraction(max(self.ends[j] - released for j, released in path), self.net.unit)
+            for path in self.net.paths[group]
+        )
+
+    def _beyond(self, group: int, times: Fraction) -> bool:
+        """Is a bound of a group longer than so many times its deadline?"""
+        made = self.net.system.groups[group]
+        held = [(self.response(group), made.due)]
+        held += zip(self.latencies(group), (p.deadline for p in made.paths), strict=True)
+        return any((bound or 0) > times * due for bound, due in held if due is not None)
+
     def solve(self) -> None:
         """Iterate until nothing changes."""
         clusters = self.net.clusters
@@ -136,8 +153,7 @@ class Solver:
         """Is a group of the cluster so late already that nobody wants to know how late?"""
         if self.patience is None:
             return False
-        groups = self.net.clusters[number].groups
-        return any((self.response(g) or 0) > self.patience * self.net.system.groups[g].due for g in groups)
+        return any(self._beyond(g, self.patience) for g in self.net.clusters[number].groups)
 
     def _look(self, number: int, passes: int) -> bool:
         """One more pass over a cluster; True when something changed. A cluster without bound gets its reason."""
@@ -162,13 +178,10 @@ class Solver:
         return changed
 
     def _late(self, cluster: Cluster) -> bool:
-        """Does a round reach into the next one, or a group miss its deadline?"""
-        net, unit = self.net, self.net.unit
-        due = {g: net.system.groups[g].due * unit for g in cluster.groups}
+        """Does a round reach into the next one, or a group miss a deadline?"""
         end = cluster.round - cluster.jitter
-        return any(
-            self.ends[j] > end or (net.jobs[j].sink and self.ends[j] - net.jobs[j].base > due[net.jobs[j].group])
-            for j in cluster.order
+        return any(self.ends[j] > end for j in cluster.order) or any(
+            self._beyond(g, Fraction(1)) for g in cluster.groups
         )
 
     def _touching(self, cluster: Cluster) -> list[int]:

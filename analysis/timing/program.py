@@ -26,6 +26,7 @@ from .system import (
     Slowdown,
     Time,
     TimedChannel,
+    TimedPath,
     TimedProcessor,
     TimedSystem,
     TimedTask,
@@ -90,6 +91,10 @@ def _group(
         None if app.deadline_ns is None else Fraction(app.deadline_ns),
         app.priority,
         offset=0,
+        paths=tuple(
+            TimedPath(p.source, p.sink, p.newest, None if p.deadline_ns is None else Fraction(p.deadline_ns))
+            for p in app.paths
+        ),
     )
 
 

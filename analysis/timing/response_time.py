@@ -17,13 +17,13 @@ distributed hard real-time systems", 1994; Henia et al., "System level performan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
 from .fixed_point import Note, Solver
-from .system import TimedSystem
+from .system import TimedPath, TimedSystem
 from .unfolding import Job, Unfolded, unfold
 from .whole_paths import path_shares
 
@@ -70,6 +70,15 @@ class TaskBound:
 
 
 @dataclass(frozen=True, slots=True)
+class PathBound:
+    """`latency` is None when there is no bound. `terms` are as for groups, from the release of the newest data on."""
+
+    path: TimedPath
+    latency: Fraction | None
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupBound:
     """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows lead to the end.
 
@@ -80,15 +89,17 @@ class GroupBound:
 
     group: str
     response: Fraction | None
-    deadline: Fraction
+    deadline: Fraction | None
     reason: str
     path: tuple[str, ...]
     terms: tuple[Term, ...]
+    paths: tuple[PathBound, ...]
 
     @property
     def schedulable(self) -> bool:
-        """Is the deadline kept in every case?"""
-        return self.response is not None and self.response <= self.deadline
+        """Are all deadlines kept in every case?"""
+        held = [(self.response, self.deadline), *((p.latency, p.path.deadline) for p in self.paths)]
+        return self.response is not None and all(due is None or (b is not None and b <= due) for b, due in held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +110,28 @@ class Bounds:
     tasks: dict[str, TaskBound]
 
 
-def response_times(system: TimedSystem, *, patience: Fraction | None = None) -> dict[str, Fraction | None]:
-    """The bound of every group in ns, from its release to the end of its last sink; None = unbounded.
+@dataclass(frozen=True, slots=True)
+class WorstCases:
+    """Bounds in ns, None = unbounded: of `groups` from the release of an iteration to the end of its last sink, and
+    of the `paths` of each group, in its order, from the release of the newest data to the end of what depends on them.
+    """
 
-    For searches: the numbers only. With `patience`, a group whose bound exceeds so many of its deadlines is not
+    groups: dict[str, Fraction | None]
+    paths: dict[str, tuple[Fraction | None, ...]]
+
+
+def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:
+    """The bounds of all groups and paths.
+
+    For searches: the numbers only. With `patience`, a group of which a bound exceeds so many of its deadlines is not
     followed any further. Then the values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
     solution = Solver(unfold(system), patience)
     solution.solve()
-    return {g.name: solution.response(i) for i, g in enumerate(system.groups)}
+    return WorstCases(
+        {g.name: solution.response(i) for i, g in enumerate(system.groups)},
+        {g.name: solution.latencies(i) for i, g in enumerate(system.groups)},
+    )
 
 
 def bounds(system: TimedSystem) -> Bounds:
@@ -122,8 +146,13 @@ def bounds(system: TimedSystem) -> Bounds:
             group = system.groups[g]
             response = solution.response(g)
             path, terms = told.path(g) if told else ((), ())
+            due = None if group.due is None else Fraction(group.due)
+            paths = tuple(
+                PathBound(p, latency, told.latency(g, n) if told else ())
+                for n, (p, latency) in enumerate(zip(group.paths, solution.latencies(g), strict=True))
+            )
             groups[group.name] = GroupBound(
-                group.name, response, Fraction(group.due), solution.reasons.get(number, ""), path, terms
+                group.name, response, due, solution.reasons.get(number, ""), path, terms, paths
             )
             if told:
                 tasks.update((b.task, b) for b in told.tasks(g))
@@ -149,10 +178,29 @@ class _Story:
         """From the last end backwards: what each window began with, and what all of them are made of."""
         jobs, ends = self.net.jobs, self.solution.ends
         sinks = [j for j in self._jobs(group) if jobs[j].sink]
+        return self._way(max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None))
+
+    def latency(self, group: int, path: int) -> tuple[Term, ...]:
+        """What the longest latency of a path is made of: what leads to that end, without the time before its data."""
+        jobs, ends = self.net.jobs, self.solution.ends
+        last, released = max(self.net.paths[group][path], key=lambda x: ends[x[0]] - x[1])
+        before = self._ns(released - jobs[last].base)
+        found = []
+        for term in self._way(last)[1]:
+            spared = max(Fraction(0), min(before, term.total)) if term.kind == "release" else Fraction(0)
+            before -= spared
+            if term.total > spared or not spared:
+                found.append(replace(term, each=(term.total - spared) / max(1, term.times), total=term.total - spared))
+        if before:
+            found.insert(0, Term("release", self.net.system.groups[group].paths[path].source, 1, -before, -before))
+        return tuple(found)
+
+    def _way(self, here: int | None) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+        """From the end of a job backwards."""
+        ends = self.solution.ends
         found: list[str] = []
         terms: list[Term] = []
         whole = False
-        here = max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None)
         seen: set[int] = set()
         while here is not None and here not in seen:
             seen.add(here)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -60,13 +60,15 @@ class Observed:
     """Largest responses seen, in ns: of groups from the release, of tasks from when they had data, room and release
     (firings of phases that need none of these aside).
 
-    `ends` is the latest end of a task's firings after the release of their iteration. `activations` are, if kept, the
-    times at which each task was activated. `slices` is empty unless asked for.
+    `ends` is the latest end of a task's firings after the release of their iteration, `paths` the longest latency of
+    each path by source and sink. `activations` are, if kept, the times at which each task was activated. `slices` is
+    empty unless asked for.
     """
 
     groups: dict[str, Time]
     tasks: dict[str, Time]
     ends: dict[str, Time]
+    paths: dict[tuple[str, str], Time]
     activations: dict[str, list[Time]]
     slices: tuple[Slice, ...]
 
@@ -86,15 +88,16 @@ class _Channel:
 
 
 class _Task:
-    """A task while it runs: its channels and how often it has fired."""
+    """A task while it runs: its channels, the paths that end with it, and how often it has fired."""
 
-    __slots__ = ("bcet", "fired", "group", "inputs", "outputs", "sink", "source", "task")
+    __slots__ = ("bcet", "fired", "group", "inputs", "outputs", "paths", "sink", "source", "task")
 
     def __init__(self, group: _Group, task: TimedTask) -> None:
         self.group, self.task = group, task
         self.bcet = task.bcet or (0,) * len(task.wcet)
         self.inputs: list[_Channel] = []
         self.outputs: list[_Channel] = []
+        self.paths = [p for p in group.group.paths if p.sink == task.name]
         self.source = self.sink = False
         self.fired = 0
 
@@ -185,7 +188,7 @@ class _Simulation:
             ]
             for i, a in enumerate(system.processors)
         ]
-        self.seen = Observed({}, {}, {}, {}, ())
+        self.seen = Observed({}, {}, {}, {}, {}, ())
         self.slices: list[Slice] = []
 
     def _releases(self, group: Group, horizon: Time) -> list[Time]:
@@ -234,7 +237,7 @@ class _Simulation:
             self._advance(min(following), speeds)
         if any(g.left for g in self.groups.values()):
             raise ValueError("deadlock: " + ", ".join(n for n, g in self.groups.items() if g.left))
-        return Observed(self.seen.groups, self.seen.tasks, self.seen.ends, self.seen.activations, tuple(self.slices))
+        return replace(self.seen, slices=tuple(self.slices))
 
     def _settle(self) -> None:
         """Let every worker go on that can, and every processor choose, until nothing happens at this time."""
@@ -411,6 +414,14 @@ class _Simulation:
         if w.activated is not None:
             seen.tasks[name] = max(seen.tasks.get(name, 0), self.now - w.activated)
         seen.ends[name] = max(seen.ends.get(name, since), since)
+        for path in task.paths:
+            source = self.tasks[group.group.name, path.source]
+            firing = (task.fired - 1) % task.task.firings
+            data = w.iteration * source.task.firings + path.newest[firing]
+            if data >= 0:
+                latency = self.now - source.release(*divmod(data, source.task.firings))
+                ends = path.source, name
+                seen.paths[ends] = max(seen.paths.get(ends, latency), latency)
         if self.keep and w.activated is not None:
             seen.activations.setdefault(name, []).append(w.activated)
         if task.sink:

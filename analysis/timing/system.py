@@ -27,6 +27,7 @@ from math import gcd, lcm
 from typing import Literal
 
 from ...model.workload import WorkloadCurve, is_curve
+from ..dataflow.dependence import arrivals_over
 from ..dataflow.order import depths, work_ahead
 
 Time = int | Fraction
@@ -80,12 +81,27 @@ class TimedChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPath:
+    """From the release of the newest firing of `source` that a firing of `sink` depends on, to the end of that firing.
+
+    `newest` is that firing for each firing of `sink` in an iteration, counted from the first one of the source in the
+    same iteration; negative ones are of earlier iterations. `deadline` is held against it, None is none.
+    """
+
+    source: str
+    sink: str
+    newest: tuple[int, ...]
+    deadline: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
     Groups with offsets share a clock; None is an offset that nobody knows. All sources are released together. The
-    response time counts from that release to the end of the last sink; `deadline` is held against it,
-    None is the period, and it may be longer. Larger `priority` = more urgent.
+    response time counts from that release to the end of the last sink; `deadline` is held against it, and it may be
+    longer than the period. None is the period, or none at all where `paths` have deadlines. Larger `priority` = more
+    urgent.
     """
 
     name: str
@@ -96,10 +112,13 @@ class Group:
     priority: int = 0
     jitter: Time = 0
     offset: Time | None = None
+    paths: tuple[TimedPath, ...] = ()
 
     @property
-    def due(self) -> Time:
-        """The deadline; the period when none was given."""
+    def due(self) -> Time | None:
+        """When an iteration has to end, from its release; None = whenever it does."""
+        if self.deadline is None and any(p.deadline is not None for p in self.paths):
+            return None
         return self.period if self.deadline is None else self.deadline
 
 
@@ -236,6 +255,14 @@ def _group_faults(group: Group, processors: dict[str, TimedProcessor]) -> list[s
         if made != taken or not made:
             found.append(f"{name} makes {made} tokens per iteration and takes {taken}")
     paced = _reached([(c.source, c.destination) for c in group.channels], sources(group))
+    for path in group.paths:
+        name = f"the path from `{path.source}` to `{path.sink}`"
+        if path.source not in sources(group) or path.sink not in tasks:
+            found.append(f"{name} has no source or no end")
+        elif len(path.newest) != tasks[path.sink].firings or max(path.newest) >= tasks[path.source].firings:
+            found.append(f"{name} does not say which data its firings depend on")
+        elif path.deadline is not None and path.deadline <= 0:
+            found.append(f"the deadline of {name} is {path.deadline}, not above 0")
     free = [t.name for t in group.tasks if t.name not in paced]
     if free:
         found.append(f"no source paces {', '.join(free)} of `{group.name}`: a cycle that nothing feeds")
@@ -374,27 +401,38 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
     """The firings of one iteration in a sequence that one processor could execute. Raises Refused on a deadlock.
 
     Of the tasks that can fire, the one with the longest way to go (by worst-case times), as often as it can: what the
-    end of an iteration waits for is not kept waiting by what it does not wait for.
+    end of an iteration waits for is not kept waiting by what it does not wait for. Where a source is released several
+    times in an iteration, firing by firing, as data come: nothing waits for a release without need.
     """
     dependencies = needs(group)
     arrows = [(c.source, c.destination) for c in group.channels]
-    ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
     depth = depths((t.name for t in group.tasks), arrows)
-    tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
+    firings = {t.name: t.firings for t in group.tasks}
+    in_parts = [name for name in sources(group) if firings[name] > 1]
     done: set[tuple[str, int]] = set()
     sequence: list[tuple[str, int]] = []
-    fired = {t.name: 0 for t in tasks}
+    fired = dict.fromkeys(firings, 0)
 
     def ready(task: TimedTask) -> bool:
         here = task.name, fired[task.name]
         return here[1] < task.firings and all(n.lag or (n.task, n.firing) in done for n in dependencies[here])
 
-    while task := next((t for t in tasks if ready(t)), None):
-        while ready(task):
-            here = task.name, fired[task.name]
-            done.add(here)
-            sequence.append(here)
-            fired[task.name] += 1
+    def fire(task: TimedTask) -> None:
+        here = task.name, fired[task.name]
+        done.add(here)
+        sequence.append(here)
+        fired[task.name] += 1
+
+    if in_parts:
+        came = arrivals_over(group.channels, firings, sorted(sources(group)))
+        while waiting := [t for t in group.tasks if ready(t)]:
+            fire(min(waiting, key=lambda t: (came[t.name][fired[t.name]] if t.name in came else 0, -depth[t.name])))
+    else:
+        ahead = work_ahead({t.name: t.cost * t.firings for t in group.tasks}, arrows)
+        tasks = sorted(group.tasks, key=lambda t: (-ahead[t.name], depth[t.name]))
+        while task := next((t for t in tasks if ready(t)), None):
+            while ready(task):
+                fire(task)
     stuck = [t.name for t in group.tasks if fired[t.name] < t.firings]
     if stuck:
         raise Refused([f"`{group.name}` cannot complete an iteration: {', '.join(stuck)} wait for each other"])

@@ -11,14 +11,14 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, product
 from math import lcm
 
 from .busy_window import Curved
-from .system import Refused, TimedSystem, faults, needs, sinks, sources, workers_of
+from .system import Refused, TimedPath, TimedSystem, faults, needs, sinks, sources, workers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,11 @@ class Drag:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor."""
+    """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor.
+
+    `paths` are by group: of each path the jobs that it ends with, and the earliest that their data can have been
+    released, from the start of the job's round.
+    """
 
     system: TimedSystem
     unit: int
@@ -145,6 +149,7 @@ class Unfolded:
     fifo: tuple[bool, ...]
     on: tuple[tuple[int, ...], ...]
     drags: tuple[tuple[Drag, ...], ...]
+    paths: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
 
 
 @dataclass(slots=True)
@@ -208,7 +213,7 @@ class _Unfolding:
         for g in self.groups:
             period = Fraction(g.period)
             parts.update((period / t.firings).denominator for t in g.tasks)
-            parts.update(Fraction(x).denominator for x in (g.jitter, g.due, g.offset or 0))
+            parts.update(Fraction(x).denominator for x in (g.jitter, g.offset or 0))
             parts.update(x.denominator for t in g.tasks for x in (*t.wcet, *t.bcet))
         return lcm(*parts)
 
@@ -228,7 +233,20 @@ class _Unfolding:
         on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
         drags = tuple(tuple(self._drags(p, on)) for p in where.values())
-        return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags)
+        late = {g: c.jitter for c in clusters for g in c.groups}
+        paths = tuple(
+            tuple(tuple(self._path(g, p, jobs, late[g])) for p in group.paths) for g, group in enumerate(self.groups)
+        )
+        return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags, paths)
+
+    def _path(self, g: int, path: TimedPath, jobs: Sequence[Job], late: int) -> Iterator[tuple[int, int]]:
+        """Where times count from a release that may be `late`, those of iterations before may be so much longer ago."""
+        sink = self.tasks[g][path.sink]
+        firings = self.groups[g].tasks[self.tasks[g][path.source]].firings
+        for j, job in enumerate(jobs):
+            if (job.group, job.task) == (g, sink):
+                behind = path.newest[job.firing]
+                yield j, job.base + behind * self.period[g] // firings - (late if behind < 0 else 0)
 
     def _clusters(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that share workers, with their lanes, the most urgent first."""

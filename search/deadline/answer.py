@@ -9,10 +9,10 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from ...model.mapping import Effort, GroupBound, Mapping, NetworkPlan, Placement, StagePlan
+from ...model.mapping import Effort, GroupBound, Mapping, NetworkPlan, PathBound, Placement, StagePlan
 from ...profiling.measure import Seen
 from .auto import Outcome
-from .problem import Assignment, JointProblem, Verdict
+from .problem import Assignment, JointProblem, Team, Verdict, held
 
 
 def mapping_of(
@@ -24,19 +24,7 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    groups = tuple(
-        GroupBound(
-            t.name,
-            None if verdict.response_ns[t.name] is None else ceil(Fraction(verdict.response_ns[t.name] or 0)),
-            ceil(t.deadline_ns or t.period_ns),
-            t.name not in verdict.late,
-            t.name in verdict.conditional,
-            None if seen is None else seen.longest_ns.get(t.name),
-            0 if seen is None else seen.frames.get(t.name, 0),
-            0 if seen is None else seen.misses.get(t.name, 0),
-        )
-        for t in problem.teams
-    )
+    groups = tuple(_bound(t, verdict, seen) for t in problem.teams)
     return replace(
         empty,
         placements=tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True)),
@@ -46,6 +34,32 @@ def mapping_of(
         groups=groups,
         bound=None if outcome.bound is None else float(outcome.bound),
     )
+
+
+def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
+    whole, *paths = held(team, verdict.worst)
+    name = team.name
+    latencies = [] if seen is None else seen.paths.get(name, [])
+    return GroupBound(
+        name,
+        _up(whole.bound),
+        _up(whole.due),
+        name not in verdict.late,
+        name in verdict.conditional,
+        None if seen is None else seen.longest_ns.get(name),
+        0 if seen is None else seen.frames.get(name, 0),
+        0 if seen is None else seen.misses.get(name, 0),
+        tuple(
+            PathBound(h.path.source, h.path.sink, _up(h.bound), _up(h.due), h.met, *(latencies[n] if latencies else ()))
+            for n, h in enumerate(paths)
+            if h.path is not None
+        ),
+    )
+
+
+def _up(ns: Fraction | None) -> int | None:
+    """In whole ns, never less."""
+    return None if ns is None else ceil(ns)
 
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
 from .place import Placed, Placer
-from .problem import Assignment, JointProblem, Verdict, slowed, verdict
+from .problem import Assignment, JointProblem, Verdict, held, slowed, verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,21 +58,17 @@ class Best:
 def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
     """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
 
-    Where iterations run into each other, bounds grow beyond all measure. The response at half the rate says how far it
-    is from being met; where there is none either, a group counts 10.
+    Where iterations run into each other, bounds grow beyond all measure. The bounds at half the rate say how far it
+    is from being met; where there is none either, a group counts 10. Of what is due of a group, what is latest counts.
     """
     total = 10.0 * len(found.engines)
-    responses = found.response_ns
+    worst = found.worst
     if found.maximum <= 1 and found.late:
-        responses = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).response_ns
+        worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
         total += 0.01 * len(found.late)
     for team in problem.teams:
-        response = responses[team.name]
-        due = team.deadline_ns or team.period_ns
-        if response is None:
-            total += 10.0
-        elif response > due:
-            total += float(response / due - 1)
+        late = [float(h.bound / h.due - 1) if h.bound and h.due else 10.0 for h in held(team, worst) if not h.met]
+        total += max(late, default=0.0)
     return total
 
 
@@ -158,7 +154,7 @@ def entire_ga(
 
 
 def _loosened(problem: JointProblem) -> JointProblem:
-    return replace(problem, teams=tuple(replace(t, deadline_ns=4 * t.period_ns) for t in problem.teams))
+    return replace(problem, teams=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.teams))
 
 
 def baseline(
@@ -181,7 +177,7 @@ def baseline(
         problem,
         items=(),
         teams=tuple(
-            replace(t, channels=tuple(c for c in t.channels if c.source in named and c.destination in named))
+            replace(t, channels=tuple(c for c in t.channels if c.source in named and c.destination in named), paths=())
             for t in problem.teams
             if any(n.group == t.name for n in problem.nets)
         ),

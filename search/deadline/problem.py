@@ -15,8 +15,16 @@ from functools import cached_property
 from itertools import pairwise
 
 from ...analysis.timing.program import SCHEDULER
-from ...analysis.timing.response_time import response_times
-from ...analysis.timing.system import Group, Slowdown, TimedChannel, TimedProcessor, TimedSystem, TimedTask
+from ...analysis.timing.response_time import WorstCases, worst_cases
+from ...analysis.timing.system import (
+    Group,
+    Slowdown,
+    TimedChannel,
+    TimedPath,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+)
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
 from ...targets.engines import crowded
@@ -96,9 +104,10 @@ class Net:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A group: an app with its period, deadline (None = the period) and priority (larger = more urgent).
+    """A group: an app with its period, deadline and priority (larger = more urgent).
 
-    `channels` connect names of items and nets (rates are those of the channel, see TimedChannel).
+    Without a deadline it is due at the end of its period, or at no time where paths have deadlines. `channels` and
+    `paths` connect names of items and nets (rates are those of the channel, see TimedChannel).
     """
 
     name: str
@@ -106,6 +115,14 @@ class Team:
     deadline_ns: Fraction | None
     priority: int
     channels: tuple[TimedChannel, ...]
+    paths: tuple[TimedPath, ...] = ()
+
+    @property
+    def due_ns(self) -> Fraction | None:
+        """When an iteration has to end, from its release; None = whenever it does."""
+        if self.deadline_ns is None and any(p.deadline is not None for p in self.paths):
+            return None
+        return self.deadline_ns or self.period_ns
 
 
 @dataclass(frozen=True)
@@ -186,13 +203,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an assignment means. `response_ns[group]` is None where no bound exists; `engines` limits that are broken.
+    """What an assignment means. `worst` has the bounds of groups and their paths; `engines` limits that are broken.
 
-    `conditional` groups rest on estimated times.
+    `late` are groups of which a deadline is not proved; `conditional` groups rest on estimated times.
     """
 
     utilization: Mapping[str, Fraction]
-    response_ns: Mapping[str, Fraction | None]
+    worst: WorstCases
     late: tuple[str, ...]
     engines: tuple[str, ...]
     conditional: tuple[str, ...]
@@ -253,9 +270,10 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
             TimedChannel(ends[c.source][1], ends[c.destination][0], c.produced, c.consumed, c.delay)
             for c in team.channels
         ]
+        paths = tuple(replace(p, sink=ends[p.sink][1]) for p in team.paths)
         groups.append(
             Group(team.name, team.period_ns, tuple(tasks[team.name]), (*own, *links[team.name]), team.deadline_ns,
-                  team.priority, offset=0)
+                  team.priority, offset=0, paths=paths)
         )  # fmt: skip
     processors = tuple(
         TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
@@ -267,41 +285,60 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 
 
 def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:
-    """Utilizations, limits, and the bound on every group's response time. Raises Refused for what has no bound.
+    """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what has no bound.
 
-    With `patience`, as searches have it, response times of groups that are late by more than that factor are rough
-    (`response_times`), and where a processor is overloaded nobody has any. Without it each group has its own.
+    With `patience`, as searches have it, bounds of groups that are late by more than that factor are rough
+    (`worst_cases`), and where a processor is overloaded nobody has any. Without it each group has its own.
     """
     used = utilizations(problem, assignment)
-    responses: Mapping[str, Fraction | None]
     if patience is not None and max(used.values()) > 1:
-        responses = {t.name: None for t in problem.teams}
+        nothing = {t.name: (None,) * len(t.paths) for t in problem.teams}
+        worst = WorstCases(dict.fromkeys(nothing), dict(nothing))
     else:
-        responses = response_times(timed(problem, assignment), patience=patience)
+        worst = worst_cases(timed(problem, assignment), patience=patience)
     guessed = {i.group for i in problem.items if i.estimated}
     guessed |= {
         n.group
         for n, c in zip(problem.nets, assignment.choice, strict=True)
         if any(s.estimated for s in n.candidates[c].steps)
     }
-    told = Verdict(used, {}, (), broken_limits(problem, assignment), tuple(sorted(guessed)))
-    return with_responses(problem, told, responses)
+    told = Verdict(used, worst, (), broken_limits(problem, assignment), tuple(sorted(guessed)))
+    return with_bounds(problem, told, worst)
 
 
-def with_responses(problem: JointProblem, told: Verdict, responses: Mapping[str, Fraction | None]) -> Verdict:
-    """The verdict with these response times."""
-    late = tuple(t.name for t in problem.teams if not meets(t, responses[t.name]))
-    return replace(told, response_ns=responses, late=late)
+def with_bounds(problem: JointProblem, told: Verdict, worst: WorstCases) -> Verdict:
+    """The verdict with these bounds."""
+    late = tuple(t.name for t in problem.teams if not all(h.met for h in held(t, worst)))
+    return replace(told, worst=worst, late=late)
 
 
 def slowed(problem: JointProblem, factor: int) -> JointProblem:
     """The same groups so many times as seldom, under the same deadlines: bounds exist more often then."""
-    teams = (
-        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.deadline_ns or t.period_ns) for t in problem.teams
-    )
+    teams = (replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.teams)
     return replace(problem, teams=tuple(teams))
 
 
-def meets(team: Team, response: Fraction | None) -> bool:
-    """Does a group with this response time meet its deadline?"""
-    return response is not None and response <= (team.deadline_ns or team.period_ns)
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held against a deadline: the bound of a group, or of one of its paths. `due` is None where there is none.
+
+    Iterations need a bound even so: without one, there is none for anything.
+    """
+
+    bound: Fraction | None
+    due: Fraction | None
+    path: TimedPath | None = None
+
+    @property
+    def met(self) -> bool:
+        """Is it proved that the deadline is kept?"""
+        return self.bound is not None and (self.due is None or self.bound <= self.due)
+
+
+def held(team: Team, worst: WorstCases) -> tuple[Held, ...]:
+    """The bound of a group, and those of its paths, each with its deadline."""
+    paths = zip(team.paths, worst.paths[team.name], strict=True)
+    return (
+        Held(worst.groups[team.name], team.due_ns),
+        *(Held(bound, None if p.deadline is None else Fraction(p.deadline), p) for p, bound in paths),
+    )

@@ -432,3 +432,37 @@ def test_a_graph_that_is_too_large_is_given_with_its_bounds(write: Write) -> Non
     assert "latency         not known; the graph is too large to look further" in shown.stdout
     cut = json.loads(analyze(text, "--seconds", "1", "--json").stdout)["apps"]["Big"]["cut"]
     assert (cut["period"], cut["latency"]) == ("size", "size")
+
+
+def test_latencies_of_paths(write: Write) -> None:
+    """From the newest data that a decision depends on; an iteration of 160 ms is not what anybody waits for."""
+    text = """
+        task Mic { out x: float32 rate 512  wcet 1 ms }
+        task Frame { in x: float32 rate 160  out y: float32  wcet 1 ms }
+        task Spot { in y: float32 rate 8  wcet 2 ms }
+        app A { deadline DUE from mic to spot   mic: Mic every 32 ms  frame: Frame  spot: Spot   mic -> frame -> spot }
+    """
+    kept = analyze(write(text.replace("DUE", "40 ms")), "--json")
+    found = json.loads(kept.stdout)["apps"]["A"]
+    assert kept.exit_code == 0 and (found["latency"], found["latency_at_period"]) == ("135000000", "160000000")
+    assert found["paths"] == [
+        {
+            "source": "A.mic",
+            "task": "A.spot",
+            "latency": "7000000",
+            "latency_on_any_mapping": "7000000",
+            "deadline": "40000000",
+        }
+    ]
+    late = analyze(write(text.replace("DUE", "6 ms")))
+    assert late.exit_code == 1
+    assert "path            7 ms from mic to spot; the deadline is 6 ms, which no mapping can keep" in late.stdout
+
+
+def test_a_path_without_a_period_counts_from_the_start_of_its_source(write: Write) -> None:
+    """As fast as data allow, the fifth firing of `a` starts at 4 ms, after the others; its own way takes 3 ms."""
+    text = "task A { out x  wcet 1 ms }  task B { in x rate 5  wcet 2 ms }"
+    app = "app P { deadline 2500 us from a to b   a: A  b: B   a -> b }"
+    answer = analyze(write(f"{text}\n{app}"), "--json")
+    (path,) = json.loads(answer.stdout)["apps"]["P"]["paths"]
+    assert (path["latency"], path["latency_on_any_mapping"], answer.exit_code) == ("3000000", "3000000", 1)

@@ -90,7 +90,14 @@ def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -
         "ok": True,
         "diagnostics": [],
         "apps": {
-            "A": {"consistent": True, "deadlock_free": True, "schedulable": True, "repetition": {"A.c": 2, "A.s": 1}}
+            "A": {
+                "consistent": True,
+                "deadlock_free": True,
+                "schedulable": True,
+                "repetition": {"A.c": 2, "A.s": 1},
+                "pace": {},
+                "paths": [],
+            }
         },
     }
     report = json.loads(call("run", str(flow), "--frames", "3", "--json", cwd=tmp_path).stdout)

@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from flowc.analysis.dataflow.check import check
+from flowc.analysis.dataflow.dependence import paths
+from flowc.analysis.dataflow.repetition import repetition
 from flowc.cli import app
 from flowc.driver import networks
 from flowc.passes.stages import with_stages
@@ -219,6 +221,16 @@ def test_stages_of_instances_with_similar_names_keep_apart(small: Write, tmp_pat
     assert [line for line in ended.stdout.splitlines() if line.startswith("sum")] == [
         "sum 8.0 8.0", "sum 16.0 16.0", "sum 24.0 24.0",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("adapt", ["", " adapt"])
+def test_a_path_to_a_network_ends_where_its_last_stage_ends(small: Write, adapt: str) -> None:
+    flow = small(f'A.net[0] -> cpu[0] until "h" | cpu[0]{adapt}')
+    text = flow.read_text().replace("app A {", "app A { deadline 1 s from source to net[0]")
+    flow.write_text(text)
+    (app,) = flowc.check(flow).require().system.apps
+    assert [(p.source, p.sink) for p in app.paths] == [("A.source", "A.net[0].stage2")]
+    assert paths(app, repetition(app).vector)[0].deadline == 10**9
 
 
 @pytest.mark.parametrize(

@@ -279,12 +279,15 @@ def tick_by_tick(system: TimedSystem, horizon: int) -> dict[str, int]:
 
 @dataclass
 class Soundness:
-    """What simulations of random systems showed: bounds exceeded (in words), groups, bound / largest response seen."""
+    """What simulations of random systems showed: bounds exceeded (in words), groups, and bound / largest seen of
+    responses and of latencies of paths.
+    """
 
     exceeded: list[str]
     systems: int
     unbounded: int
     ratios: list[float]
+    latencies: list[float]
 
 
 def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
@@ -294,7 +297,7 @@ def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
 
     Thousands of them: `python tests/referees/slow.py FIRST LAST [bursty]`.
     """
-    found = Soundness([], 0, 0, [])
+    found = Soundness([], 0, 0, [], [])
     for seed in seeds:
         rng = random.Random(seed)
         system = systems.random_system(rng)
@@ -312,6 +315,12 @@ def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
                 found.ratios.append(float(group.response / seen.groups[name]))
                 if seen.groups[name] > group.response:
                     found.exceeded.append(f"seed {seed}: {name} took {seen.groups[name]}, not {group.response}")
+        for path in (p for g in told.groups.values() for p in g.paths):
+            latency = seen.paths.get((path.path.source, path.path.sink), 0)
+            if path.latency is not None and latency > path.latency:
+                found.exceeded.append(f"seed {seed}: {path.path} took {latency}, not {path.latency}")
+            if path.latency and latency:
+                found.latencies.append(float(path.latency / latency))
         for name, task in told.tasks.items():
             for what, bound, worst in (("end", task.end, seen.ends), ("response", task.response, seen.tasks)):
                 if worst.get(name, 0) > bound:
@@ -324,7 +333,8 @@ def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
 if __name__ == "__main__":
     first, last = map(int, sys.argv[1:3])
     total = soundness(*range(first, last), bursty="bursty" in sys.argv)
-    ratios = sorted(total.ratios)
     print(*total.exceeded, sep="\n")
-    print(f"{total.systems} systems, {len(ratios)} groups with a bound, {total.unbounded} without")
-    print(f"bound / seen: median {ratios[len(ratios) // 2]:.3f}, 90 % below {ratios[len(ratios) * 9 // 10]:.3f}")
+    print(f"{total.systems} systems, {len(total.ratios)} groups with a bound, {total.unbounded} without")
+    for what, ratios in (("responses", sorted(total.ratios)), ("paths", sorted(total.latencies))):
+        print(f"{what}: bound / seen: median {ratios[len(ratios) // 2]:.3f}, ", end="")
+        print(f"90 % below {ratios[len(ratios) * 9 // 10]:.3f}")

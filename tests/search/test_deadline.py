@@ -14,17 +14,21 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
-from flowc.analysis.timing.system import TimedChannel, utilization
+from flowc.analysis.timing.system import TimedChannel, TimedPath, utilization
 from flowc.cli import app
 from flowc.driver import store
+from flowc.driver.build import place, plan
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.deadlines import Joint, reasons
 from flowc.driver.map import find_mapping
+from flowc.driver.measure import run_deployed
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
+from flowc.profiling.measure import Seen
 from flowc.search.deadline import candidates
+from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import SEARCHES, Outcome, search
 from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.exact import solve
@@ -99,7 +103,12 @@ def problems(draw: st.DrawFn, cores: int = 2) -> JointProblem:
                 for r in rows
             )
             nets.append(Net(row[1], name, candidates))
-        teams.append(Team(name, period, None, g, tuple(_around(c, f"{name}.net", firings) for c in chain(row))))
+        channels = tuple(_around(c, f"{name}.net", firings) for c in chain(row))
+        paths: tuple[TimedPath, ...] = ()
+        if len(row) > 1 and draw(st.booleans()):
+            due = draw(st.none() | st.integers(5, 60).map(lambda ms: ms * MS))
+            paths = (TimedPath(row[0], row[-1], (0,) * (firings if row[-1].endswith(".net") else 1), due),)
+        teams.append(Team(name, period, None, g, channels, paths))
     return JointProblem(
         board(cores, 2, draw(st.sampled_from([None, 2, 3]))), tuple(teams), tuple(items), tuple(nets), {}
     )
@@ -213,8 +222,8 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(name:
     teams = tuple(Team(k, Fraction(100 * MS), None, 0, ()) for k in ("gpu", "dla"))
     problem = JointProblem(platform, teams, tuple(Item(f"{k}.t", k, {k: 10 * MS}) for k in ("gpu", "dla")), (), {})
     places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
-    apart = verdict(replace(problem, platform=replace(platform, contention=())), places).response_ns
-    together = verdict(problem, places).response_ns
+    apart = verdict(replace(problem, platform=replace(platform, contention=())), places).worst.groups
+    together = verdict(problem, places).worst.groups
     factors = {c.victim: c.factor for c in platform.contention}
     assert all(apart[k] == 10 * MS and together[k] > 10 * MS for k in factors)
     # No longer than if the other one was busy all the time.
@@ -373,7 +382,7 @@ def test_bounds_are_about_the_program_that_is_built(
     ]  # fmt: skip
     left, right = (sum(sum(t.wcet) for t in g.tasks) for g in found.program.groups)
     assert (left, right) == (18 * MS, 14 * MS)
-    assert found.verdict.response_ns == {"Left": left, "Right": left + right}
+    assert found.verdict.worst.groups == {"Left": left, "Right": left + right}
     assert all(c.capacity is not None for g in found.program.groups for c in g.channels)
     (bound,) = (g for g in found.mapping.groups if g.app == "Right")
     assert bound.response_ns == math.ceil(left + right)
@@ -390,7 +399,7 @@ def test_an_overloaded_processor_makes_nobody_else_late() -> None:
     items = (Item("A.x", "A", {"cpu": 12 * MS}), Item("B.x", "B", {"cpu": 4 * MS}))
     problem = JointProblem(board(2), teams, items, (), {})
     told = verdict(problem, Assignment((), (), ("arm[0]", "arm[1]")))
-    assert told.response_ns == {"A": None, "B": 4 * MS} and told.late == ("A",)
+    assert told.worst.groups == {"A": None, "B": 4 * MS} and told.late == ("A",)
 
 
 @pytest.mark.parametrize(("ms", "spared"), [(1, True), (20, False)])
@@ -526,3 +535,91 @@ def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
     both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
     found = search(both, name="auto", seed=0, budget=60)
     assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+SPOT = """
+task Mic {{ out x: float32 rate 512  wcet 1 ms }}
+task Frame {{ in x: float32 rate 160  out y: float32  wcet 1 ms }}
+task Net {{ in y: float32 rate 8  out p: float32  wcet 1 ms }}
+task Log {{ in p: float32  wcet 1 ms }}
+task Long {{ wcet 9 ms }}
+app Spot {{
+    deadline {due} from mic to log   priority {priority}
+    mic: Mic every 32 ms  frame: Frame  net: Net  log: Log   mic -> frame -> net -> log
+}}
+app Rival {{ period 40 ms  priority 2  long: Long }}
+platform one {{ cpu core scheduler fixed_priority }}
+platform two {{ cpu core[2] scheduler fixed_priority }}
+"""
+
+
+def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) -> None:
+    """An iteration takes 135 ms of its 160, and has no deadline of its own."""
+    flow = write(SPOT.format(due="40 ms", priority=1))
+    status, out, _ = call("map", flow, "--platform", "one", "--budget", "2s", "--explain")
+    assert status == 0 and "`Spot.mic -> Spot.log` is the tightest: 16.00 ms of 40.00 ms" in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["Spot", "schedulable", "144.00", "-"] in rows
+    assert ["Spot.mic", "->", "log", "met", "16.00", "40.00"] in rows
+    flow = write(SPOT.format(due="12 ms", priority=1))
+    status, out, _ = call("map", flow, "--platform", "one", "--budget", "2s", "--explain")
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 1 and ["Spot", "too", "late", "144.00", "-"] in rows
+    assert ["Spot.mic", "->", "log", "too", "late", "16.00", "12.00"] in rows
+    assert "`Spot.mic -> Spot.log` is the tightest: 16.00 ms of 12.00 ms" in out
+    assert "  its own path takes 7.00 ms: log 1.00, mic 1.00, frame 4.00, net 1.00" in out
+    assert "  `Rival` preempts it: 9.00 ms (1 x long 9.00)" in out
+    assert "a deadline of 16.00 ms would be met, or a higher priority than 1" in out
+    # What would help helps: the priority, or a processor of its own.
+    assert call("map", write(SPOT.format(due="7 ms", priority=3)), "--platform", "one", "--budget", "2s")[0] == 0
+    flow = write(SPOT.format(due="7 ms", priority=1))
+    status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
+    (path,) = json.loads(out)["groups"]["Spot"]["paths"]
+    assert status == 0 and path == {
+        "source": "Spot.mic", "task": "Spot.log", "latency_ns": 7 * MS, "deadline_ns": 7 * MS, "met": True,
+    }  # fmt: skip
+
+
+def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
+    """Paths keep their order; those that no firing ended show nothing."""
+    paths = tuple(TimedPath("A.a", name, (0,), due) for name, due in (("A.b", 30 * MS), ("A.c", None)))
+    team = Team("A", Fraction(40 * MS), None, 0, (TimedChannel("A.a", "A.b"), TimedChannel("A.a", "A.c")), paths)
+    items = tuple(Item(f"A.{t}", "A", {"cpu": MS}) for t in "abc")
+    problem = JointProblem(board(1), (team,), items, (), {})
+    found = Assignment((), (), ("arm[0]",) * 3)
+    outcome = Outcome("auto", found, verdict(problem, found), None, False, False, 0, 0.0)
+    seen = Seen({}, {}, {}, {}, {}, longest_ns={"A": 5}, frames={"A": 3}, paths={"A": [(4, 3, 1), (None, 0, 0)]})
+    (group,) = mapping_of(problem, outcome, outcome.verdict, 0, seen).groups
+    assert group.deadline_ns is None and group.schedulable
+    assert [(p.latency_ns, p.deadline_ns, p.seen_ns, p.firings, p.missed) for p in group.paths] == [
+        (group.paths[0].latency_ns, 30 * MS, 4, 3, 1), (group.paths[1].latency_ns, None, None, 0, 0),
+    ]  # fmt: skip
+    assert {p.latency_ns for p in group.paths} == {2 * MS, 3 * MS}
+    assert Mapping.from_json(mapping_of(problem, outcome, outcome.verdict, 0, seen).to_json({}))[0].groups == (group,)
+
+
+def test_a_path_to_a_network_ends_with_its_last_stage() -> None:
+    candidates = (Candidate("dla-gpu", (Step("dla", (2 * MS,), "l"), Step("gpu", (3 * MS,), None))),)
+    team = Team("A", Fraction(40 * MS), None, 0, chain(["A.a", "A.net"]), (TimedPath("A.a", "A.net", (0,), 5 * MS),))
+    items = (Item("A.a", "A", {"cpu": MS}),)
+    problem = JointProblem(board(1), (team,), items, (Net("A.net", "A", candidates),), {})
+    told = verdict(problem, Assignment((0,), (("nvdla[0]", "volta"),), ("arm[0]",)))
+    assert told.worst.paths == {"A": (6 * MS,)} and told.late == ("A",) and not told.feasible
+
+
+def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> None:
+    """On a board that is this machine, with what the program itself has measured."""
+    code = "def mic(): return 1\ndef log(x): pass\n"
+    text = """
+        task Mic { out x: int64 rate 2  python "t.py:mic" }
+        task Log { in x: int64  python "t.py:log" }
+        app A { deadline 1000 s from mic to log  mic: Mic every 20 ms  log: Log  mic -> log }
+    """
+    flow = write(text, t_py=code.replace("return 1", "return [1, 2]"))
+    store_profile(flow)
+    valid = flowc.check(flow).require()
+    times = times_of(valid.system, valid.platform, None)
+    seen = run_deployed(valid.system, plan(valid, times, place(valid, times)), 0.3)
+    ((longest, firings, missed),) = seen.paths["A"]
+    assert longest is not None and longest > 0 and firings > 0 and missed == 0

@@ -15,9 +15,11 @@ from flowc.analysis.timing.system import (
     Slowdown,
     Time,
     TimedChannel,
+    TimedPath,
     TimedProcessor,
     TimedSystem,
     TimedTask,
+    sources,
     utilization,
 )
 from flowc.model.workload import workload
@@ -56,7 +58,61 @@ def random_system(rng: random.Random, *, most_groups: int = 4, most_tasks: int =
             for _ in range(rng.randint(1, 2))
         ]
         system = replace(system, slowdowns=tuple(slow))
-    return system if cpu == "static_order" else _clocked(system)
+    return with_paths(system if cpu == "static_order" else _clocked(system))
+
+
+def with_paths(system: TimedSystem) -> TimedSystem:
+    """The system with paths from sources to tasks that their data reach, some with deadlines."""
+    rng = random.Random(repr(system))
+    groups = []
+    for g in system.groups:
+        ways = [
+            TimedPath(source, sink, behind, rng.choice((None, None, rng.randint(1, 2 * int(g.period)))))
+            for source in sorted(sources(g))
+            for sink, behind in data_behind(g, source).items()
+        ]
+        groups.append(replace(g, paths=tuple(rng.sample(ways, min(4, len(ways))))))
+    return replace(system, groups=tuple(groups))
+
+
+def data_behind(group: Group, source: str, iterations: int = 24) -> dict[str, tuple[int, ...]]:
+    """The newest firing of the source behind each firing of the tasks: tokens carry what they were made of.
+
+    After some iterations the numbers repeat; tasks that no data reach by then are left out.
+    """
+    firings = {t.name: t.firings for t in group.tasks}
+    ins: dict[str, list[int]] = {name: [] for name in firings}
+    outs: dict[str, list[int]] = {name: [] for name in firings}
+    waiting: list[list[int | None]] = []
+    for i, c in enumerate(group.channels):
+        outs[c.source].append(i)
+        ins[c.destination].append(i)
+        waiting.append([None] * c.delay)
+    marks: dict[str, list[int | None]] = {name: [] for name in firings}
+    moved = True
+    while moved:
+        moved = False
+        for name, n in firings.items():
+            k = len(marks[name])
+            wanted = {i: group.channels[i].consumed[k % n % len(group.channels[i].consumed)] for i in ins[name]}
+            if k == iterations * n or any(len(waiting[i]) < count for i, count in wanted.items()):
+                continue
+            read: list[int | None] = marks[name][-1:]
+            for i, count in wanted.items():
+                read += waiting[i][:count]
+                del waiting[i][:count]
+            mark = k if name == source else max((x for x in read if x is not None), default=None)
+            marks[name].append(mark)
+            for i in outs[name]:
+                produced = group.channels[i].produced
+                waiting[i] += [mark] * produced[k % n % len(produced)]
+            moved = True
+    found = {}
+    for name, n in firings.items():
+        last = marks[name][(iterations - 1) * n :]
+        if name != source and len(last) == n and None not in marks[name][-2 * n :]:
+            found[name] = tuple((x or 0) - (iterations - 1) * firings[source] for x in last)
+    return found
 
 
 def _clocked(system: TimedSystem) -> TimedSystem:
@@ -163,12 +219,15 @@ class Seen:
     groups: dict[str, Time]
     tasks: dict[str, Time]
     ends: dict[str, Time]
+    paths: dict[tuple[str, str], Time]
 
     def add(self, observed: Observed) -> None:
         """Take the larger ones."""
         for mine, other in ((self.groups, observed.groups), (self.tasks, observed.tasks), (self.ends, observed.ends)):
             for name, value in other.items():
                 mine[name] = max(mine.get(name, value), value)
+        for way, value in observed.paths.items():
+            self.paths[way] = max(self.paths.get(way, value), value)
 
 
 def hunt(system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str, Sequence[int]] | None = None) -> Seen:
@@ -178,7 +237,7 @@ def hunt(system: TimedSystem, rng: random.Random, runs: int, times: Mapping[str,
     activations on that processor coincides with one of the task's, with all lateness at once and all ties lost.
     Groups that share a clock keep their offsets. Execution times that are given begin anywhere.
     """
-    seen = Seen({}, {}, {})
+    seen = Seen({}, {}, {}, {})
     horizon = 8 * max(g.period + g.jitter for g in system.groups)
     home = _together(system)
     zero = {g.name: 0 for g in system.groups}

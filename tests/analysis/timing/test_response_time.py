@@ -12,7 +12,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.static_order import schedule
 from flowc.analysis.timing.busy_window import EventStream
 from flowc.analysis.timing.fixed_point import Solver
-from flowc.analysis.timing.response_time import bounds, response_times
+from flowc.analysis.timing.response_time import bounds, worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
     Group,
@@ -58,6 +58,10 @@ def group(name: str, period: Time, *tasks: TimedTask, arrows: str = "", **more: 
 
 def system(*groups: Group, processors: tuple[TimedProcessor, ...] = (CPU, CPU2, GPU)) -> TimedSystem:
     return TimedSystem(groups, processors)
+
+
+def response_times(made: TimedSystem, patience: Fraction | None = None) -> dict[str, Fraction | None]:
+    return worst_cases(made, patience=patience).groups
 
 
 def seen(made: TimedSystem, horizon: Time = 1000, **choices: object) -> dict[str, Time]:
