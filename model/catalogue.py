@@ -38,7 +38,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F212": ("arrays do not fit together", "Arrays of instances are connected element by element, or element by index."),
     "F213": ("deadlock is not decided", "One iteration of a cycle has too many firings to execute it. This is a warning."),
     "F214": ("a chain goes on after a fan-out", "`a -> b, c` ends a chain: it would not be clear who continues."),
-    "F216": ("a deadline cannot be kept on any mapping", "Firings of a source are released evenly over the period, and what is on one path follows each other. Together they take longer than the deadline, which is the period where none is given."),
+    "F216": ("a deadline cannot be kept on any mapping", "Firings of a source are released evenly over the period, and what is on one path follows each other. Together they take longer than the deadline, which is the period where none is given; that of a path counts from the release of its newest data."),
     "F215": ("an app is empty, or there is none", "Something to run is an app with at least one instance."),
     # -- task code -----------------------------------------------------------------------------------------------------
     "F301": ("a file does not exist", "Paths are relative to the .flow file they stand in."),

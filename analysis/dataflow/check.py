@@ -253,7 +253,6 @@ def _one_after_the_other(
     from .order import iteration_order
 
     order = iteration_order(app, vector, due=arrivals(app, vector)).firings
-
     ends: dict[str, list[Fraction]] = {t.name: [Fraction(0)] * vector[t.name] for t in app.tasks}
     now = Fraction(0)
     for _ in range(2):  # the second time it begins with what is left of the iteration before, and so on for ever

@@ -233,20 +233,27 @@ class _Unfolding:
         on = tuple(tuple(i for i, x in enumerate(made) if x.processor == p) for p in where.values())
         fifo = tuple(p.scheduler == "fifo" for p in self.system.processors)
         drags = tuple(tuple(self._drags(p, on)) for p in where.values())
-        late = {g: c.jitter for c in clusters for g in c.groups}
-        paths = tuple(
-            tuple(tuple(self._path(g, p, jobs, late[g])) for p in group.paths) for g, group in enumerate(self.groups)
-        )
+        paths = self._paths(jobs, clusters)
         return Unfolded(self.system, self.unit, jobs, made, tuple(clusters), fifo, on, drags, paths)
 
-    def _path(self, g: int, path: TimedPath, jobs: Sequence[Job], late: int) -> Iterator[tuple[int, int]]:
-        """Where times count from a release that may be `late`, those of iterations before may be so much longer ago."""
-        sink = self.tasks[g][path.sink]
-        firings = self.groups[g].tasks[self.tasks[g][path.source]].firings
+    def _paths(
+        self, jobs: Sequence[Job], clusters: Sequence[Cluster]
+    ) -> tuple[tuple[tuple[tuple[int, int], ...], ...], ...]:
+        """Where times count from a release that may be late, those of iterations before may be so much longer ago."""
+        late = {g: c.jitter for c in clusters for g in c.groups}
+        of_task: dict[tuple[int, int], list[int]] = {}
         for j, job in enumerate(jobs):
-            if (job.group, job.task) == (g, sink):
-                behind = path.newest[job.firing]
-                yield j, job.base + behind * self.period[g] // firings - (late if behind < 0 else 0)
+            of_task.setdefault((job.group, job.task), []).append(j)
+
+        def released(g: int, path: TimedPath, job: Job) -> int:
+            behind = path.newest[job.firing]
+            firings = self.groups[g].tasks[self.tasks[g][path.source]].firings
+            return job.base + behind * self.period[g] // firings - (late[g] if behind < 0 else 0)
+
+        return tuple(
+            tuple(tuple((j, released(g, p, jobs[j])) for j in of_task[g, self.tasks[g][p.sink]]) for p in group.paths)
+            for g, group in enumerate(self.groups)
+        )
 
     def _clusters(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that share workers, with their lanes, the most urgent first."""
