@@ -26,7 +26,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from paired import Others, Spread, alternate, machine, ratio, rounds, table, verdict
 
-SIZE, CHANNELS, LAYERS = 56, 64, 6
+SIZE, CHANNELS, LAYERS = 56, 64, 7
 PAUSE = 0.3
 MOST_MS = 20.0
 PYTHON = '''"""What is done before and behind the network."""

@@ -49,6 +49,19 @@ def test_a_comma_fans_out(tmp_path: Path) -> None:
     assert channels(app) == ["s.o->k.i", "s.o->t.a", "s.o->t.b", "t.o->l.i"]
 
 
+def test_open_ends_are_tasks_of_one_token_each(tmp_path: Path) -> None:
+    app = load(
+        tmp_path, "app A { in x: float32[2]  in latest: int8   out o: float32  p: Pipe   x -> p -> delay 1 -> o }"
+    )
+    assert channels(app) == ["p.o->o.o", "x.x->p.i"]
+    ends = {
+        t.name: (t.border, t.live, [(p.name, str(p.type), p.rates) for p in (*t.inputs, *t.outputs)]) for t in app.tasks
+    }
+    assert ends["A.x"] == ("in", True, [("x", "float32[2]", (1,))])
+    assert ends["A.latest"][0] == "in" and ends["A.p"][0] is None
+    assert ends["A.o"] == ("out", False, [("o", "float32", (1,))])
+
+
 def test_composites_nest_and_get_readable_names(tmp_path: Path) -> None:
     text = """
     graph Inner { in x  out y   p: Pipe   x -> p -> y }
