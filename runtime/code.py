@@ -32,14 +32,9 @@ class Code(abc.ABC):
         """Of a source, after a firing: when its data came, in ns of time.perf_counter_ns; None: just now."""
         return None
 
-    def caller(self, phase: int) -> Callable[..., Any]:
-        """After `open`: a function of the inputs that does what `fire` does in that phase."""
-        fire = self.fire
-
-        def call(*inputs: np.ndarray) -> Any:
-            return fire(inputs, phase)
-
-        return call
+    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
+        """After `open`: a faster function of the inputs for the firings of that phase; None: there is none."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - most code has nothing to release
         """Release what `open` took."""
@@ -72,7 +67,7 @@ class Python(Code):
     def arrived(self) -> Optional[int]:
         return getattr(self._object, "timestamp", None)
 
-    def caller(self, phase: int) -> Callable[..., Any]:
+    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         if self._rest:
             fire, rest = self._fire, self._rest
 
@@ -193,7 +188,7 @@ class C(Code):
             raise TaskError("%s returned %d" % (self.name, status))
         return tuple(outputs)
 
-    def caller(self, phase: int) -> Callable[..., Any]:
+    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         if len(self._inputs) > 1 or len(self._outputs) > 1:
             return super().caller(phase)
         function, state, params, zeros = self._function, self._state, self._params, np.zeros
@@ -269,7 +264,7 @@ class Network(Code):
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         return tuple(self._session.run(self._wanted, dict(zip(self._names, inputs))))
 
-    def caller(self, phase: int) -> Callable[..., Any]:
+    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         names, wanted = self._names, self._wanted
         if len(names) > 1 or len(wanted) > 1:
             return super().caller(phase)

@@ -47,8 +47,9 @@ class Rounds:
         }  # fmt: skip
         for k, task in enumerate(tasks):
             names["task%d" % k] = task
-            for phase in range(task.phases):
-                names["call%d_%d" % (k, phase)] = signed(task.code.caller(phase), task.name)
+            names["fire%d" % k] = task.code.fire
+            for phase, call in enumerate(plan.callers(task)):
+                names["call%d_%d" % (k, phase)] = signed(call, task.name)
             names["accept%d" % k] = _acceptance(task)
             for i, port in enumerate(task.outputs):
                 names["dtype%d_%d" % (k, i)] = port.dtype
@@ -147,6 +148,7 @@ class _Plan:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.firings: List[_Firing] = []
+        self._callers: Dict[Task, List[Callable[..., Any]]] = {}
         for number, entry in enumerate(worker.order):
             for j in range(entry.times):
                 self.firings.append(_Firing(len(self.firings), number, entry, entry.first + j))
@@ -180,6 +182,13 @@ class _Plan:
             for channel in channels:
                 if count and isinstance(channel, LocalChannel):
                     state[channel].append(((firing.position, i, 0), 0, count, not port.stacked))
+
+    def callers(self, task: Task) -> List[Callable[..., Any]]:
+        """A function for each phase of a task, where its code has such; else none."""
+        if task not in self._callers:
+            made = [task.code.caller(phase) for phase in range(task.phases)]
+            self._callers[task] = [call for call in made if call is not None]
+        return self._callers[task]
 
     def done(self) -> List[List[int]]:
         """For every position: how often each task has fired before it in the round."""
@@ -350,7 +359,11 @@ class _Source:
         if self._recorded:
             lines += ["i%d = %s" % (i, text) for i, text in enumerate(inputs)]
             inputs = ["i%d" % i for i in range(len(inputs))]
-        lines += self._call(firing, "call%d_%d(%s)" % (j, firing.phase, ", ".join(inputs)))
+        if self._plan.callers(task):
+            call = "call%d_%d(%s)" % (j, firing.phase, ", ".join(inputs))
+        else:
+            call = "fire%d((%s), f%d + %d)" % (j, "".join("%s, " % text for text in inputs), j, firing.offset)
+        lines += self._call(firing, call)
         if self._recorded:
             outputs = [_name((position, i, 0)) for i in range(len(task.outputs))]
             given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
