@@ -128,7 +128,7 @@ class Flattener:
         key = ports[0].key
         while before := next((e.source for e in self._edges if e.destination == key), None):  # out of graphs
             key = before
-        return key
+        return key if any(t.name == key[0] for t in self._tasks) else None  # nobody feeds that output of a graph
 
     def reads(self, key: Key) -> None:
         """Another app reads that output."""

@@ -279,3 +279,15 @@ def test_words_of_advice_are_words_of_the_grammar() -> None:
     assert advised - {"python", "cuda"} <= keywords()
     barred = {"use", "const", "type", "task", "network", "app", "platform", "mapping"}  # these open declarations
     assert keywords() - barred - advised == {"variant", "for", "by"}
+
+
+def test_a_link_from_a_graph_whose_output_nobody_feeds(tmp_path: Path) -> None:
+    """What a fuzzer found: no task stands behind it."""
+    path = tmp_path / "l.flow"
+    path.write_text(
+        "task Source { out x: float32 }\ntask Sink { in x: float32 }\n"
+        "graph Camera { out x: float32   source: Source }\n"
+        "app A { camera: Camera   sink: Sink   camera -> sink }\n"
+        "app B { sink: Sink   A.camera -> latest -> sink }\n"
+    )
+    assert [d.code for d in flowc.check(path).diagnostics] == ["F202", "F208", "F219"]
