@@ -19,6 +19,8 @@ class Code(abc.ABC):
     """What a task does when it fires. `open` is called once before the first firing, `close` once at the end."""
 
     batch = 1
+    #: May it be closed while a firing that waits has not returned? Not where that would free what the firing uses.
+    closes_inside = True
 
     @abc.abstractmethod
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
@@ -125,6 +127,8 @@ class C(Code):
     The call runs without the GIL. State comes from `NAME_init` when the library has it, otherwise it is zeroed
     memory of the declared size.
     """
+
+    closes_inside = False
 
     def __init__(
         self,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of somebody who waits whether waiting still makes sense.
 LOOK = 0.05
+#: Seconds in which a source that goes on by itself may see that the program ends.
+PATIENCE = 0.15
 
 
 class Place:
@@ -164,4 +166,7 @@ class Dropping(Code):
         return self._arrived
 
     def close(self) -> None:
-        self.code.close()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+        if self.code.closes_inside or self._thread is None or not self._thread.is_alive():
+            self.code.close()

@@ -259,7 +259,7 @@ class Program:
         self.ending = True
         stuck = [inside[0] for w in self.workers if w.is_alive() for inside in [w.firing] if inside is not None]
         # A source that waits for data is closed all the same, by this thread: nobody can tell when it will return.
-        self._close([t for t in self.tasks if t.is_source or t not in stuck])
+        self._close([t for t in self.tasks if t not in stuck or (t.is_source and t.code.closes_inside)])
         if any(w.is_alive() for w in self.workers):
             return
         try:
