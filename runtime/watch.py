@@ -140,7 +140,7 @@ class Watch:
         """Tell when an app with a period is no longer in time, and when it is again; looks once a second."""
         now = time.monotonic()
         for app in self._program.apps:
-            late, frames, behind, since = self._pace.get(app.name, (0, 0, False, now - PACE))
+            late, frames, behind, since = self._pace.setdefault(app.name, (0, 0, False, now))
             if now - since < PACE or app.period is None or self._program.full_speed:
                 continue
             missed, done = app.late() - late, app.frames - frames
