@@ -252,9 +252,11 @@ def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, 
         waiting = ()
     rest = tuple(s for s in steps if s.task not in live and s not in waiting)
     moved = {a.name for a in system.apps if _waits(a)}
-    stages = dict.fromkeys(s.stage if s.app in moved else 0 for s in rest)
+    stages: dict[int, list[Step]] = {}
+    for step in rest:
+        stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
     parts = [tuple(s for s in steps if s.task == name) for name in live]
-    parts += [waiting, *(tuple(s for s in rest if (s.stage if s.app in moved else 0) == n) for n in stages)]
+    parts += [waiting, *(tuple(stage) for stage in stages.values())]
     return [part for part in parts if part]
 
 

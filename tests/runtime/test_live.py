@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from builds import HANGS, ROOT, Write, build, harness, run
+from builds import HANGS, Write, build, harness, in_its_own_time, run
 
 CODE = """
 import os, sys, time
@@ -160,11 +160,7 @@ class Device:
         return self.n
 """
     out = build(write(text, t_py=CODE, d_py=device), tmp_path / "out")
-    script = ROOT / "tests/support/virtual.py"
-    command = [sys.executable, str(script), str(out), "--frames", "100", "--report", str(tmp_path / "r.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
-    assert done.returncode == 0, done.stderr
-    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
+    app = in_its_own_time(out, "--frames", "100")["apps"]["A"]
     assert (app["frames"], app["deadline_misses"], app["overruns"]) == (100, 0, 0)
     assert app["fps"] == pytest.approx(1 / 0.0204, abs=0.01)
     assert app["latency_ms"]["p50"] == app["latency_ms"]["max"] == 7
@@ -303,11 +299,7 @@ def test_paths_are_measured_from_the_newest_data(write: Write, tmp_path: Path) -
     )
     code = CODE + "\nclass Keep2:\n    def __call__(self, m):\n        time.sleep(0.001)\n"
     out = build(write(text, t_py=code, f_py=pairs), tmp_path / "out")
-    script = ROOT / "tests/support/virtual.py"
-    command = [sys.executable, str(script), str(out), "--frames", "10", "--report", str(tmp_path / "r.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
-    assert done.returncode == 0, done.stderr
-    app = json.loads((tmp_path / "r.json").read_text())["apps"]["A"]
+    app = in_its_own_time(out, "--frames", "10")["apps"]["A"]
     pair, sink = app["paths"]
     assert (pair["firings"], pair["latency_ms"]["p50"], pair["latency_ms"]["max"], pair["deadline_misses"]) == (
         20,

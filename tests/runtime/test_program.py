@@ -10,13 +10,12 @@ import sys
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import flowc
 import pytest
 from flowc.driver import store
 
-from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+from builds import HANGS, Write, build, harness, in_its_own_time, run, store_profile
 
 TYPES = "type N = int64\n"
 COUNT = """
@@ -70,16 +69,6 @@ task Keep { in n: N   python "t.py:Keep" }
 def seen(text: str) -> list[int]:
     line = next(line for line in text.splitlines() if line.startswith("seen "))
     return list(json.loads(line[5:]))
-
-
-def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
-    """Run it where only sleeping takes time; the report."""
-    script, report = ROOT / "tests/support/virtual.py", out / "r.json"
-    command = [sys.executable, str(script), str(out), *arguments, "--report", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(report.read_text())
-    return {**document, "said": done.stdout}
 
 
 def test_a_pipeline_over_processors_keeps_order(write: Write, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import flowc
 import pytest
@@ -95,3 +97,13 @@ def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], fl
 
     monkeypatch.setattr(measure, "run_build", pretended)
     monkeypatch.setattr(measuring, "run_build", pretended)
+
+
+def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
+    """Run it where only sleeping takes time; the report."""
+    script, report = ROOT / "tests/support/virtual.py", out / "r.json"
+    command = [sys.executable, str(script), str(out), *arguments, "--report", str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(report.read_text())
+    return {**document, "said": done.stdout}
