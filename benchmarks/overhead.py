@@ -10,16 +10,20 @@ the same functions.
     1 MB, stream            a source on one processor, a sink on the other: time per token, both working at once
     50 tasks, one core      a chain on one processor: time per firing
     50 tasks, alternating   the same chain, every channel between two processors: time per firing
+    50 tasks in C           the first chain with empty functions in C
 
 Tokens are passed by reference, which is the point: a megabyte must cost no more than a byte.
 
-Peers: `queue.Queue` between two threads for the hops and, for everything, plain calls of the same functions in a loop.
+Peers: `queue.Queue` between two threads for the hops and, for everything, plain calls of the same functions in a loop;
+those in C are called through ctypes, with the addresses of arrays that are there already.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import queue
+import subprocess
 import sys
 import tempfile
 import threading
@@ -59,6 +63,12 @@ def sink(x):
 '''
 
 
+C = """int source(void *state, float *y, const source_params *p) { *y = 1; return 0; }
+int same(void *state, const float *x, float *y, const same_params *p) { *y = *x; return 0; }
+int sink(void *state, const float *x, const sink_params *p) { return 0; }
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A text, and how many iterations its program runs; `units` hops or firings in each."""
@@ -95,16 +105,16 @@ mapping on host {{ Hop.source -> cpu[0]   Hop.sink -> cpu[1] }}
     return Graph(text, 40_000, 1)
 
 
-def chain(processors: int, iterations: int) -> Graph:
+def chain(processors: int, iterations: int, code: str = 'python "tasks.py:') -> Graph:
     """A chain of TASKS tasks, dealt out to processors."""
     names = [f"t{i}" for i in range(TASKS)]
     kinds = ["Source", *["Same"] * (TASKS - 2), "Sink"]
     instances = "\n".join(f"    {name}: {kind}" for name, kind in zip(names, kinds, strict=True))
     pins = "\n".join(f"    Chain.{name} -> cpu[{i % processors}]" for i, name in enumerate(names))
     text = f"""type Token = float32[1]
-task Source {{ out y: Token   python "tasks.py:source" }}
-task Same {{ in x: Token   out y: Token   python "tasks.py:same" }}
-task Sink {{ in x: Token   python "tasks.py:sink" }}
+task Source {{ out y: Token   {code}source" }}
+task Same {{ in x: Token   out y: Token   {code}same" }}
+task Sink {{ in x: Token   {code}sink" }}
 app Chain {{
 {instances}
     {" -> ".join(names)}
@@ -121,8 +131,9 @@ GRAPHS = {
     "1 MB, stream": stream(),
     f"{TASKS} tasks, one core": chain(1, 3_000),
     f"{TASKS} tasks, alternating": chain(2, 1_500),
+    f"{TASKS} tasks in C": chain(1, 20_000, 'c "tasks.c:'),
 }
-AIMS = {"1 MB, there and back": 60.0, "1 MB, stream": 60.0, f"{TASKS} tasks, one core": 15.0}
+AIMS = {"1 MB, there and back": 60.0, "1 MB, stream": 60.0, f"{TASKS} tasks, one core": 2.0, f"{TASKS} tasks in C": 1.0}
 
 
 # -- the generated programs --------------------------------------------------------------------------------------------
@@ -204,6 +215,26 @@ def calls() -> float:
     return 1e6 * (time.perf_counter() - begin) / (count * TASKS)
 
 
+def calls_of_c() -> float:
+    """The same number of functions in C."""
+    count = 20_000
+    with tempfile.TemporaryDirectory() as folder:
+        typed = "".join(f"typedef void {name}_params;\n" for name in ("source", "same", "sink"))
+        (Path(folder) / "tasks.c").write_text(typed + C)
+        library = f"{folder}/tasks.so"
+        subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", library, f"{folder}/tasks.c"], check=True)
+        function = ctypes.CDLL(library).same
+    function.argtypes = [ctypes.c_void_p] * 4
+    x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    there, back = x.ctypes.data, y.ctypes.data
+    begin = time.perf_counter()
+    for _ in range(count):
+        for _ in range(TASKS):
+            if function(None, there, back, None):
+                raise SystemExit("it failed")
+    return 1e6 * (time.perf_counter() - begin) / (count * TASKS)
+
+
 def same(x: np.ndarray) -> np.ndarray:
     """What the tasks do."""
     return x
@@ -217,6 +248,7 @@ PEERS: dict[str, Callable[[], float]] = {
     "queue.Queue, there and back": queue_there_and_back,
     "queue.Queue, stream": queue_stream,
     "plain calls": calls,
+    "calls of C": calls_of_c,
 }
 #: Who stands beside whom.
 BESIDE = (
@@ -225,6 +257,7 @@ BESIDE = (
     ("1 MB, there and back", "plain calls"),
     (f"{TASKS} tasks, one core", "plain calls"),
     (f"{TASKS} tasks, alternating", "plain calls"),
+    (f"{TASKS} tasks in C", "calls of C"),
 )
 
 
@@ -241,6 +274,7 @@ def main() -> None:
         raise SystemExit("this benchmark needs two cores")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        (folder / "tasks.c").write_text(C)
         (folder / "tasks.py").write_text(PYTHON.format(size=MEGABYTE))
         sides = {graph: program(build(folder, graph, GRAPHS[graph]), GRAPHS[graph]) for graph in GRAPHS}
         sides.update({p: peer(p) for p in PEERS})

@@ -72,7 +72,8 @@ def emit(deployed: Deployed) -> Plan:
     for kind in KINDS:
         plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)
     if deployed.c_tasks:
-        units = []
+        plan[FIRINGS] = (RUNTIME / "firings.c").read_bytes()
+        units = [" ".join(_shell(word) for word in compile_command(FIRINGS))]
         for source, tasks in sorted(deployed.c_tasks.items()):
             stem = source.rsplit(".", 1)[0]
             plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
@@ -143,10 +144,16 @@ def digest(plan: Plan) -> str:
 STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
 
 
+#: What fires C tasks one after another, beside their own sources.
+FIRINGS = "runtime/firings.c"
+
+
 def compile_command(source: str) -> list[str]:
     """The compiler call for one C source of a build, with paths relative to the build."""
     stem = source.rsplit(".", 1)[0]
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", *STRICT_C, "-include", f"{stem}.flow.h"]
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
+    if source != FIRINGS:
+        flags += [*STRICT_C, "-include", f"{stem}.flow.h"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
 
 

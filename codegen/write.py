@@ -21,7 +21,7 @@ from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes
 from ..model.json_reader import parse_object
-from .emit import compile_command, digest
+from .emit import FIRINGS, compile_command, digest
 from .sources import Plan
 
 MANIFEST = ".flowc-manifest.json"
@@ -161,8 +161,8 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
 def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
     """Compile each C source; a failure shows the compiler's words under the place in the .flow."""
     objects = []
-    for source, tasks in sorted(c_tasks.items()):
-        code = tasks[0].implementation_on("cpu")
+    codes = {source: tasks[0].implementation_on("cpu") for source, tasks in sorted(c_tasks.items())}
+    for source, code in [*codes.items(), *[(FIRINGS, code) for code in list(codes.values())[:1]]]:
         assert code is not None
         command = [
             *os.environ.get("CC", "cc").split(),
@@ -176,9 +176,12 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             message = f"there is no C compiler `{command[0]}`"
             raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
         if done.returncode:
-            said = done.stderr.strip().replace(source, code.file)
-            message = f"`{code.file}` does not compile"
+            file = code.file if source != FIRINGS else source
+            said = done.stderr.strip().replace(source, file)
+            message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
+            if source == FIRINGS:
+                help_text = "it is flowc's own: look at the variables CC and CFLAGS"
             raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
         objects.append(source.rsplit(".", 1)[0] + ".so")
     return objects

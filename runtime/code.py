@@ -189,17 +189,24 @@ class C(Code):
         outputs = [np.zeros(p.block_shape(firing), p.dtype) for p in self._outputs]
         status = self._function(self._state, *[address(a) for a in contiguous + outputs], self._params)
         if status:
-            raise TaskError("%s returned %d" % (self.name, status))
+            raise self.failed(status)
         return tuple(outputs)
 
+    def failed(self, status: int) -> TaskError:
+        """What it means that the function returned that."""
+        return TaskError("%s returned %d" % (self.name, status))
+
+    def parts(self) -> Tuple[int, int, int]:
+        """After `open`: the addresses of the function, the state and the parameters (0: none)."""
+        function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        state = self._state.value if self._state is not None else 0
+        return function, state or 0, ctypes.addressof(self._values) if self._parameters else 0
+
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
-        if len(self._inputs) > 1 or len(self._outputs) > 1:
+        if len(self._inputs) > 1 or len(self._outputs) > 1 or not (self._inputs or self._outputs):
             return super().caller(phase)
         function, state, params, zeros = self._function, self._state, self._params, np.zeros
-        shapes = [(p.block_shape(phase), p.dtype) for p in self._outputs]
-
-        def failed(status: int) -> TaskError:
-            return TaskError("%s returned %d" % (self.name, status))
+        shapes, failed = [(p.block_shape(phase), p.dtype) for p in self._outputs], self.failed
 
         if not shapes:
 

@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Set, Tuple
 
 from .board import CLOSING, IDLE, STARTING
+from .chain import in_chain
 from .graph import Failure, Task
 from .process import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
 from .watch import ASLEEP
@@ -197,6 +198,7 @@ class _Keeper:
                 break
         frames = list(takewhile(lambda line: line.startswith("  File "), lines))
         names = {t.name.encode("ascii", "backslashreplace").decode()[:500]: t for t in self._tasks}
+        names.update((in_chain(i), self._tasks[line[0] - 1]) for i, line in enumerate(self._board.lines) if line[0])
         for i, frame in enumerate(frames):  # the innermost one first
             task = names.get(frame.rpartition(" in ")[2])
             if task is not None:

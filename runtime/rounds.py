@@ -1,7 +1,7 @@
 """Straight rounds: what a worker does once its static order leaves nothing to decide.
 
 In: a worker whose order belongs to one app. Out: a function that runs round after round, written for this order: which
-tokens a firing takes, from which blocks and in how many pieces, is worked out once (`_Plan`), so that a channel inside
+tokens a firing takes, from which blocks and in how many pieces, is worked out once (`Plan`), so that a channel inside
 the worker is a few variables. Channels to other workers stay what they are. What a firing is checked for, what is told
 of it and how it fails is as in worker.py, which runs the first rounds, and the last ones from wherever the stream ends.
 """
@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 import numpy as np
 
+from .chain import Chain, Sums, can_follow
 from .channel import EndOfStream, LocalChannel, Stopped
+from .code import C, address
 from .device import OnDevice
 from .graph import NO_SOURCE, Failure, Fire, Task, describe, details_of, signed
+from .plan import MOST_WARM, Block, Firing, Plan, Segment, name_of
 from .tokens import TaskError, freeze, split_outputs
 
 if TYPE_CHECKING:
@@ -24,20 +27,14 @@ if TYPE_CHECKING:
 
 #: Statistics are kept in variables, and handed over after so many ns.
 TELL = 20_000_000
-#: Firings of a round up to which it is written out, and rounds until channels have to look the same at their ends.
-MOST_FIRINGS, MOST_WARM = 1500, 64
-
-#: A block of tokens: where in the round it is made (-1: initial tokens), by which output, and how many rounds ago.
-Block = Tuple[int, int, int]
-#: What is left of a block on a channel: from which token on, how many there are, and whether it is one token, no stack.
-Segment = Tuple[Block, int, int, bool]
-State = Dict[LocalChannel, List[Segment]]
+#: Firings of a round up to which it is written out.
+MOST_FIRINGS = 1500
 
 
 class Rounds:
     """The rounds of a worker. Call `enter` between two rounds; it returns where they stopped, or None: not yet."""
 
-    def __init__(self, worker: Worker, plan: _Plan) -> None:
+    def __init__(self, worker: Worker, plan: Plan) -> None:
         self._worker, self._plan = worker, plan
         tasks = plan.tasks
         names: Dict[str, Any] = {
@@ -62,7 +59,12 @@ class Rounds:
                 names["over%d" % k] = channel.window.over
         # No name and no value of a text is in the source. It counts as a file of ours, which tracebacks leave out.
         file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
-        exec(compile(_Source(plan).text(), file, "exec"), names)
+        source = _Source(plan)
+        for k, chain in enumerate(source.chains):
+            names["chain%d" % k], names["why%d" % k] = chain.caller(), chain.why
+            names["at%d" % k] = chain.addresses
+        names.update(address=address, empty=np.empty, contiguous=np.ascontiguousarray, take=source.sums.take)
+        exec(compile(source.text(), file, "exec"), names)
         self._rounds: Callable[[Dict[str, Any]], int] = names["rounds"]
 
     def enter(self) -> Optional[int]:
@@ -113,139 +115,8 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
             return None
         if any(p.dtype == object for p in task.inputs + task.outputs) or task.per_iteration % task.phases:
             return None
-    plan = _Plan(worker)
+    plan = Plan(worker)
     return Rounds(worker, plan) if plan.warm <= MOST_WARM else None
-
-
-# -- what happens in a round -------------------------------------------------------------------------------------------
-class _Firing:
-    """One firing of a round; `offset` is its number in the iteration, `takes` what it gets through each input."""
-
-    def __init__(self, position: int, number: int, entry: Fire, offset: int) -> None:
-        self.position, self.number, self.entry, self.task, self.offset = position, number, entry, entry.task, offset
-        self.takes: List[Optional[List[Segment]]] = []
-
-    @property
-    def phase(self) -> int:
-        return self.offset % self.task.phases
-
-    @property
-    def opens(self) -> bool:
-        """Is it the first one of its entry?"""
-        return self.offset == self.entry.first
-
-    @property
-    def closes_iteration(self) -> bool:
-        return self.offset + 1 == self.task.per_iteration
-
-
-class _Plan:
-    """The firings of a round and what lies on local channels between any two of them, when all stages are at work.
-
-    `warm`: from which round on channels look the same at the end of each round.
-    """
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.firings: List[_Firing] = []
-        self._callers: Dict[Task, List[Callable[..., Any]]] = {}
-        for number, entry in enumerate(worker.order):
-            for j in range(entry.times):
-                self.firings.append(_Firing(len(self.firings), number, entry, entry.first + j))
-        self.tasks = list(dict.fromkeys(f.task for f in self.firings))
-        channels = [c for t in self.tasks for c in t.feeders + [c for readers in t.readers for c in readers] if c]
-        self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
-        self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
-        deepest = max(entry.stage for entry in worker.order)
-        state: State = {c: [((-1, 0, 0), 0, c.delay, False)] if c.delay else [] for c in self.local}
-        self.warm = 0
-        while self.warm <= MOST_WARM:
-            before, state = state, {c: list(s) for c, s in state.items()}
-            for firing in self.firings:
-                if firing.entry.stage <= self.warm:
-                    self._fire(firing, state)
-            state = {c: [_older(segment) for segment in s] for c, s in state.items()}
-            if self.warm >= deepest and state == before:
-                break
-            self.warm += 1
-        self.start = state
-
-    def _fire(self, firing: _Firing, state: State) -> None:
-        """Note what it takes, and what it leaves on the channels."""
-        task = firing.task
-        firing.takes = [
-            _take(state[c], p.rate(firing.offset)) if isinstance(c, LocalChannel) else None
-            for p, c in zip(task.inputs, task.feeders)
-        ]
-        for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
-            count = port.rate(firing.offset)
-            for channel in channels:
-                if count and isinstance(channel, LocalChannel):
-                    state[channel].append(((firing.position, i, 0), 0, count, not port.stacked))
-
-    def callers(self, task: Task) -> List[Callable[..., Any]]:
-        """A function for each phase of a task, where its code has such; else none."""
-        if task not in self._callers:
-            made = [task.code.caller(phase) for phase in range(task.phases)]
-            self._callers[task] = [call for call in made if call is not None]
-        return self._callers[task]
-
-    def done(self) -> List[List[int]]:
-        """For every position: how often each task has fired before it in the round."""
-        counts = [0] * len(self.tasks)
-        found = [list(counts)]
-        for firing in self.firings:
-            counts[self.tasks.index(firing.task)] += 1
-            found.append(list(counts))
-        return found
-
-    def read(self) -> Optional[Dict[str, Any]]:
-        """The blocks that lie on the channels, by variable; None where they do not look as they should."""
-        found: Dict[str, Any] = {}
-        for channel, segments in self.start.items():
-            pieces = channel.pieces()
-            if len(pieces) != len(segments):
-                return None
-            for (array, start), (block, first, count, single) in zip(pieces, segments):
-                if (start < 0) != single or (start >= 0 and (start, len(array) - start) != (first, count)):
-                    return None
-                if found.setdefault(_name(block), array) is not array:
-                    return None
-        return found
-
-    def write(self, position: int, blocks: Dict[str, Any]) -> None:
-        """Put on the channels what lies there before that firing."""
-        state = {c: list(s) for c, s in self.start.items()}
-        for firing in self.firings[:position]:
-            self._fire(firing, state)
-        for channel, segments in state.items():
-            pieces = [(blocks[_name(block)], -1 if single else start) for block, start, _, single in segments]
-            channel.replace(pieces, sum(count for _, _, count, _ in segments))
-
-
-def _take(segments: List[Segment], count: int) -> List[Segment]:
-    """The front of a channel, which is shortened."""
-    taken: List[Segment] = []
-    while count:
-        block, start, there, single = segments[0]
-        now = min(there, count)
-        taken.append((block, start, now, single))
-        count -= now
-        if now == there:
-            segments.pop(0)
-        else:
-            segments[0] = (block, start + now, there - now, single)
-    return taken
-
-
-def _older(segment: Segment) -> Segment:
-    (position, output, age), start, count, single = segment
-    return (position, output, age + 1), start, count, single
-
-
-def _name(block: Block) -> str:
-    position, output, age = block
-    return "x%s_%d_%d" % ("i" if position < 0 else position, output, age)
 
 
 # -- the same as Python ------------------------------------------------------------------------------------------------
@@ -256,7 +127,7 @@ class _Source:
     far, also to somebody who gives up waiting for a firing.
     """
 
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._number = {task: k for k, task in enumerate(plan.tasks)}
         self._remote = {channel: k for k, channel in enumerate(plan.remote)}
@@ -273,31 +144,54 @@ class _Source:
         self._last = self._last_uses()
         #: Does the code before the next firing know when that begins?
         self._timed = False
+        self.sums = Sums(len(plan.tasks))
+        # Who records wants to see every token, so that none is the chain's own.
+        last = {} if self._recorded else self._last
+        self.chains = [Chain(plan, firings, last, self.sums) for firings in self._chained()]
+
+    def _chained(self) -> List[List[Firing]]:
+        """Firings between which nothing has to be said or waited for."""
+        found: List[List[Firing]] = [[]]
+        for firing in self._plan.firings:
+            task, position = firing.task, firing.position
+            begins = position in (self._starters[:1] if self._alone else self._starters) or task.releases
+            ends = position in (self._enders[-1:] if self._alone else self._enders) or task.paths
+            fits = can_follow(task) and not self._waits(firing)
+            if begins or not fits:
+                found.append([])
+            if fits:
+                found[-1].append(firing)
+            if ends:
+                found.append([])
+        return [firings for firings in found if len(firings) > 1]
 
     def _last_uses(self) -> Dict[str, int]:
         """Who reads a block last in the round, or makes it for nobody; what stays for the next round is not there."""
         last: Dict[str, int] = {}
         for firing in self._plan.firings:
             for i in range(len(firing.task.outputs)):
-                last[_name((firing.position, i, 0))] = firing.position
+                last[name_of((firing.position, i, 0))] = firing.position
             for segment in [s for take in firing.takes for s in take or ()]:
-                last[_name(segment[0])] = firing.position
+                last[name_of(segment[0])] = firing.position
         for segments in self._plan.start.values():
             for (position, output, age), *_ in segments:
-                last.pop(_name((position, output, age - 1)), None)
+                last.pop(name_of((position, output, age - 1)), None)
         return last
 
     def text(self) -> str:
         """The function `rounds`."""
         tasks = range(len(self._plan.tasks))
-        sums = ", ".join("b%d, q%d, c%d" % (k, k, k) for k in tasks)
-        kept = sorted({_name(s[0]) for segments in self._plan.start.values() for s in segments})
+        sums = ", ".join("b%d, q%d, c%d, m%d" % (k, k, k, k) for k in tasks)
+        kept = sorted({name_of(s[0]) for segments in self._plan.start.values() for s in segments})
         text = ["def rounds(blocks):", "    n = worker.round; k = 0", "    t = since = clock()", "    latencies = []"]
         text += ["    late = latencies.append"] if self._alone else []
         text += ['    %s = blocks["%s"]' % (name, name) for name in kept]
         count = self._plan.done()[-1]
         text += ["    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count[j]) for j in tasks]
         text += ["    def tell():", "        nonlocal since, t, %s" % sums, "        done = DONE[k]"]
+        for j in sorted({self._number[f.task] for chain in self.chains for f in chain.firings}):
+            text += ["        busy, squares, longest = take(%d)" % j]
+            text += ["        b%d += busy; q%d += squares; m%d = max(m%d, longest)" % (j, j, j, j)]
         for j in tasks:
             text += ["        d = n * %d + done[%d]" % (count[j], j)]
             text += ["        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d" % ((j,) * 8)]
@@ -314,8 +208,13 @@ class _Source:
                     "            f%d = %s" % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
                 ]
         self._timed = False
+        chains = {chain.first: (k, chain) for k, chain in enumerate(self.chains)}
+        inside = {firing for chain in self.chains for firing in chain.firings}
         for firing in self._plan.firings:
-            text += ["            " + line for line in self._firing(firing)]
+            if firing.position in chains:
+                text += ["            " + line for line in self._chain(*chains[firing.position])]
+            elif firing not in inside:
+                text += ["            " + line for line in self._firing(firing)]
         text += ["            " + line for line in self._ageing()]
         text += ["            line[0] = 0", "            n += 1; k = 0"]
         text += ["            if clock() - since > TELL: tell()"]
@@ -330,12 +229,12 @@ class _Source:
         lines = []
         for position, output, age in sorted(kept, key=lambda b: -b[2]):
             young = (position, output, age - 1)
-            lines.append("%s = %s" % (_name((position, output, age)), _name(young)))
+            lines.append("%s = %s" % (name_of((position, output, age)), name_of(young)))
             if young not in kept:
-                lines.append("%s = None" % _name(young))
+                lines.append("%s = None" % name_of(young))
         return lines
 
-    def _firing(self, firing: _Firing) -> List[str]:
+    def _firing(self, firing: Firing) -> List[str]:
         task, position = firing.task, firing.position
         j = self._number[task]
         lines = ["k = %d" % position]
@@ -345,17 +244,7 @@ class _Source:
             self._tokens(task, i, firing.offset, take) if take is not None else "a%d" % i
             for i, take in enumerate(firing.takes)
         ]
-        waits = self._waits(firing)
-        lines += waits
-        if waits or not self._timed:
-            lines += ["t = clock()"]
-        release = "release" if self._paced and task.is_source else "t"
-        if self._alone and self._starters and position == self._starters[0]:
-            lines += ["begin = %s" % release]
-        elif not self._alone and position in self._starters and not task.live:
-            lines += ["app.started(n - %d, %s)" % (firing.entry.stage, release)]
-        if task.releases and not task.live:
-            lines += [self._released(firing, release)]
+        lines += self._begun(firing, self._waits(firing))
         if self._recorded:
             lines += ["i%d = %s" % (i, text) for i, text in enumerate(inputs)]
             inputs = ["i%d" % i for i in range(len(inputs))]
@@ -365,19 +254,80 @@ class _Source:
             call = "fire%d((%s), f%d + %d)" % (j, "".join("%s, " % text for text in inputs), j, firing.offset)
         lines += self._call(firing, call)
         if self._recorded:
-            outputs = [_name((position, i, 0)) for i in range(len(task.outputs))]
-            given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
-            lines += ["program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given]
-        lines += ["task%d.paths[%d].ended(f%d + %d, t)" % (j, i, j, firing.offset) for i in range(len(task.paths))]
-        lines += self._hand_on(firing)
-        if position in self._enders:
-            if self._alone:
-                lines += ["late(t - begin)"] if position == self._enders[-1] else []
-            else:
-                lines += ["app.ended(n - %d, t)" % firing.entry.stage]
+            lines += [self._record(firing, inputs)]
+        return lines + self._measured(firing) + self._hand_on(firing) + self._ended(firing)
+
+    def _begun(self, firing: Firing, waits: List[str]) -> List[str]:
+        """What it waits for, when it begins, and what begins with it."""
+        task, position, lines = firing.task, firing.position, list(waits)
+        if waits or not self._timed:
+            lines += ["t = clock()"]
+        release = "release" if self._paced and task.is_source else "t"
+        if self._alone and self._starters and position == self._starters[0]:
+            lines += ["begin = %s" % release]
+        elif not self._alone and position in self._starters and not task.live:
+            lines += ["app.started(n - %d, %s)" % (firing.entry.stage, release)]
+        if task.releases and not task.live:
+            lines += [self._released(firing, release)]
         return lines
 
-    def _waits(self, firing: _Firing) -> List[str]:
+    def _record(self, firing: Firing, inputs: Sequence[str]) -> str:
+        """Tell what it read and made."""
+        j, outputs = (
+            self._number[firing.task],
+            [name_of((firing.position, i, 0)) for i in range(len(firing.task.outputs))],
+        )
+        given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
+        return "program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given
+
+    def _measured(self, firing: Firing) -> List[str]:
+        """Paths that end with it."""
+        j, paths = self._number[firing.task], firing.task.paths
+        return ["task%d.paths[%d].ended(f%d + %d, t)" % (j, i, j, firing.offset) for i in range(len(paths))]
+
+    def _ended(self, firing: Firing) -> List[str]:
+        """Frames that end with it."""
+        if firing.position not in self._enders:
+            return []
+        if not self._alone:
+            return ["app.ended(n - %d, t)" % firing.entry.stage]
+        return ["late(t - begin)"] if firing.position == self._enders[-1] else []
+
+    def _chain(self, number: int, chain: Chain) -> List[str]:
+        """Several firings in C by one call."""
+        first, last = chain.firings[0], chain.firings[-1]
+        lines = ["k = %d" % first.position, "if program.stopping: raise Stopped", *self._begun(first, [])]
+        copies: List[str] = []
+        for base in chain.bases:
+            given, name = (number, base.number), name_of(base.block)
+            position, output, _ = base.block
+            firing = self._plan.firings[position]
+            if base.made:
+                port = firing.task.outputs[output]
+                shape = (name, port.block_shape(firing.offset), self._number[firing.task], output)
+                lines += ["%s = empty(%r, dtype%d_%d)" % shape, "at%d[%d] = address(%s)" % (*given, name)]
+            elif position >= 0 and type(firing.task.code) is C:
+                lines += ["at%d[%d] = address(%s)" % (*given, name)]
+            else:
+                # What others make need not lie in one piece; the copy lives until the chain is over.
+                copies += ["h%d" % base.number]
+                lines += ["%s = contiguous(%s); at%d[%d] = address(%s)" % (copies[-1], name, *given, copies[-1])]
+        lines += ["d = chain%d(n)" % number, "if d < %d:" % len(chain.firings)]
+        lines += ["    k = %d + d" % first.position, "    raise why%d(d)" % number]
+        lines += ["t = clock()"]
+        lines += ["%s.setflags(False)" % name_of(base.block) for base in chain.bases if base.made]
+        for firing in chain.firings if self._recorded else ():
+            takes = enumerate(firing.takes)
+            inputs = [self._tokens(firing.task, i, firing.offset, take) for i, take in takes if take is not None]
+            lines += [self._record(firing, inputs)]
+        self._timed = True
+        shared = {name_of(base.block) for base in chain.bases}
+        gone = [x for x in shared if first.position <= self._last.get(x, -1) <= last.position]
+        gone += copies
+        lines += self._measured(last) + (["%s = None" % " = ".join(gone)] if gone else [])
+        return lines + self._ended(last)
+
+    def _waits(self, firing: Firing) -> List[str]:
         """For its release, for tokens and for room: what may take long, and may find that the stream has ended."""
         task, lines = firing.task, []
         if task.is_source and self._paced and not task.live:
@@ -393,10 +343,10 @@ class _Source:
                     lines += ["claim%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))]
         return ["line[0] = 0", "worker.at(n - %d)" % firing.entry.stage, *lines] if lines else []
 
-    def _call(self, firing: _Firing, call: str) -> List[str]:
+    def _call(self, firing: Firing, call: str) -> List[str]:
         """The call of the task's code, with what it returns checked and made read-only, and its time."""
         task, j, offset = firing.task, self._number[firing.task], firing.offset
-        outputs = [_name((firing.position, i, 0)) for i in range(len(task.outputs))]
+        outputs = [name_of((firing.position, i, 0)) for i in range(len(task.outputs))]
         lines = ["line[1] = f%d + %d; line[2] = t; line[0] = %d" % (j, offset, task.number)]
         accept = "accept%d(%s, f%d + %d)" % (j, "%s", j, offset)
         if task.live:
@@ -429,7 +379,7 @@ class _Source:
         self._timed = True
         return lines
 
-    def _released(self, firing: _Firing, time: str) -> str:
+    def _released(self, firing: Firing, time: str) -> str:
         """Keep when a source was released, for the paths that begin there."""
         j = self._number[firing.task]
         return "task%d.releases[(f%d + %d) %% %d] = %s" % (j, j, firing.offset, len(firing.task.releases), time)
@@ -438,13 +388,13 @@ class _Source:
         shape = task.outputs[i].block_shape(offset)
         return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (x, x, j, i, x, shape)
 
-    def _hand_on(self, firing: _Firing) -> List[str]:
+    def _hand_on(self, firing: Firing) -> List[str]:
         """Tokens and room for other workers, and what nobody needs any more."""
         task, lines = firing.task, []
         for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
             for channel in channels:
                 if channel in self._remote:
-                    name = _name((firing.position, i, 0))
+                    name = name_of((firing.position, i, 0))
                     given = (self._remote[channel], name, port.rate(firing.offset), port.stacked)
                     lines += ["commit%d(%s, %d, %s)" % given]
         for i, (port, feeder) in enumerate(zip(task.inputs, task.feeders)):
@@ -459,11 +409,11 @@ class _Source:
         assert isinstance(channel, LocalChannel)
         if not task.inputs[i].stacked:
             ((block, start, _, single),) = take
-            return _name(block) if single else "%s[%d, ...]" % (_name(block), start)
+            return name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
         if not take and channel.window is None:
             return "empty%d" % self._local[channel]
         pieces = [
-            "%s[None]" % _name(block) if single else self._slice(block, start, count)
+            "%s[None]" % name_of(block) if single else self._slice(block, start, count)
             for block, start, count, single in take
         ]
         if channel.window is not None:
@@ -474,7 +424,7 @@ class _Source:
         position, output, _ = block
         firing = self._plan.firings[position]
         whole = (start, count) == (0, firing.task.outputs[output].rate(firing.offset))
-        return _name(block) if whole else "%s[%d:%d]" % (_name(block), start, start + count)
+        return name_of(block) if whole else "%s[%d:%d]" % (name_of(block), start, start + count)
 
 
 def _join(pieces: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,0 +1,153 @@
+"""What happens in a round: which tokens a firing takes, from which blocks and in how many pieces.
+
+In: a worker. Out: its `Plan`, for rounds that are written out (rounds.py, chain.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from .channel import LocalChannel
+from .graph import Fire, Task
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
+#: Rounds until channels have to look the same at their ends.
+MOST_WARM = 64
+
+#: A block of tokens: where in the round it is made (-1: initial tokens), by which output, and how many rounds ago.
+Block = Tuple[int, int, int]
+#: What is left of a block on a channel: from which token on, how many there are, and whether it is one token, no stack.
+Segment = Tuple[Block, int, int, bool]
+State = Dict[LocalChannel, List[Segment]]
+
+
+class Firing:
+    """One firing of a round; `offset` is its number in the iteration, `takes` what it gets through each input."""
+
+    def __init__(self, position: int, number: int, entry: Fire, offset: int) -> None:
+        self.position, self.number, self.entry, self.task, self.offset = position, number, entry, entry.task, offset
+        self.takes: List[Optional[List[Segment]]] = []
+
+    @property
+    def phase(self) -> int:
+        return self.offset % self.task.phases
+
+    @property
+    def opens(self) -> bool:
+        """Is it the first one of its entry?"""
+        return self.offset == self.entry.first
+
+    @property
+    def closes_iteration(self) -> bool:
+        return self.offset + 1 == self.task.per_iteration
+
+
+class Plan:
+    """The firings of a round and what lies on local channels between any two of them, when all stages are at work.
+
+    `warm`: from which round on channels look the same at the end of each round.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.firings: List[Firing] = []
+        self._callers: Dict[Task, List[Callable[..., Any]]] = {}
+        for number, entry in enumerate(worker.order):
+            for j in range(entry.times):
+                self.firings.append(Firing(len(self.firings), number, entry, entry.first + j))
+        self.tasks = list(dict.fromkeys(f.task for f in self.firings))
+        channels = [c for t in self.tasks for c in t.feeders + [c for readers in t.readers for c in readers] if c]
+        self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
+        self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
+        deepest = max(entry.stage for entry in worker.order)
+        state: State = {c: [((-1, 0, 0), 0, c.delay, False)] if c.delay else [] for c in self.local}
+        self.warm = 0
+        while self.warm <= MOST_WARM:
+            before, state = state, {c: list(s) for c, s in state.items()}
+            for firing in self.firings:
+                if firing.entry.stage <= self.warm:
+                    self._fire(firing, state)
+            state = {c: [_older(segment) for segment in s] for c, s in state.items()}
+            if self.warm >= deepest and state == before:
+                break
+            self.warm += 1
+        self.start = state
+
+    def _fire(self, firing: Firing, state: State) -> None:
+        """Note what it takes, and what it leaves on the channels."""
+        task = firing.task
+        firing.takes = [
+            _take(state[c], p.rate(firing.offset)) if isinstance(c, LocalChannel) else None
+            for p, c in zip(task.inputs, task.feeders)
+        ]
+        for i, (port, channels) in enumerate(zip(task.outputs, task.readers)):
+            count = port.rate(firing.offset)
+            for channel in channels:
+                if count and isinstance(channel, LocalChannel):
+                    state[channel].append(((firing.position, i, 0), 0, count, not port.stacked))
+
+    def callers(self, task: Task) -> List[Callable[..., Any]]:
+        """A function for each phase of a task, where its code has such; else none."""
+        if task not in self._callers:
+            made = [task.code.caller(phase) for phase in range(task.phases)]
+            self._callers[task] = [call for call in made if call is not None]
+        return self._callers[task]
+
+    def done(self) -> List[List[int]]:
+        """For every position: how often each task has fired before it in the round."""
+        counts = [0] * len(self.tasks)
+        found = [list(counts)]
+        for firing in self.firings:
+            counts[self.tasks.index(firing.task)] += 1
+            found.append(list(counts))
+        return found
+
+    def read(self) -> Optional[Dict[str, Any]]:
+        """The blocks that lie on the channels, by variable; None where they do not look as they should."""
+        found: Dict[str, Any] = {}
+        for channel, segments in self.start.items():
+            pieces = channel.pieces()
+            if len(pieces) != len(segments):
+                return None
+            for (array, start), (block, first, count, single) in zip(pieces, segments):
+                if (start < 0) != single or (start >= 0 and (start, len(array) - start) != (first, count)):
+                    return None
+                if found.setdefault(name_of(block), array) is not array:
+                    return None
+        return found
+
+    def write(self, position: int, blocks: Dict[str, Any]) -> None:
+        """Put on the channels what lies there before that firing."""
+        state = {c: list(s) for c, s in self.start.items()}
+        for firing in self.firings[:position]:
+            self._fire(firing, state)
+        for channel, segments in state.items():
+            pieces = [(blocks[name_of(block)], -1 if single else start) for block, start, _, single in segments]
+            channel.replace(pieces, sum(count for _, _, count, _ in segments))
+
+
+def _take(segments: List[Segment], count: int) -> List[Segment]:
+    """The front of a channel, which is shortened."""
+    taken: List[Segment] = []
+    while count:
+        block, start, there, single = segments[0]
+        now = min(there, count)
+        taken.append((block, start, now, single))
+        count -= now
+        if now == there:
+            segments.pop(0)
+        else:
+            segments[0] = (block, start + now, there - now, single)
+    return taken
+
+
+def _older(segment: Segment) -> Segment:
+    (position, output, age), start, count, single = segment
+    return (position, output, age + 1), start, count, single
+
+
+def name_of(block: Block) -> str:
+    position, output, age = block
+    return "x%s_%d_%d" % ("i" if position < 0 else position, output, age)

@@ -1,0 +1,242 @@
+"""Chains of tasks in C give what their firings give one by one, and fail, stop and crash by name."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import flowc
+import numpy as np
+import pytest
+from flowc.analysis.dataflow.repetition import repetition
+from flowc.codegen.emit import FIRINGS, RUNTIME, compile_command
+from flowc.model import application
+from flowc.runtime import rounds
+from flowc.runtime.chain import Chain
+from flowc.runtime.code import C, Code
+from flowc.runtime.graph import Fire, Task
+from flowc.runtime.program import Program
+from flowc.runtime.tokens import Port
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphs import consistent, iterates
+from mixed import Mixed, from_graph, played
+
+#: Arguments of the functions: inputs and outputs.
+MOST = 7
+#: What support/mixed.py does in Python. The rates of a phase stand in a text: "1 2,0 3," are those of two ports.
+C_CODE = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+typedef struct { int64_t n, seen; } state;
+typedef struct { int64_t number, fails_at, waits; const char *rates; } params;
+
+static int mix(void *memory, void **ports, int inputs, int outputs, const params *p)
+{
+    state *s = memory;
+    const char *text = p->rates;
+    if (s->n == p->fails_at)
+        return 7;
+    if (p->waits)
+        usleep(p->waits);
+    for (int i = 0; i < inputs + outputs; i++) {
+        int64_t rates[16], count = 0, *port = ports[i];
+        for (; *text != ','; text++)
+            if (*text != ' ')
+                rates[count++] = strtol(text, (char **)&text, 10), text--;
+        text++;
+        for (int64_t k = 0; k < rates[s->n % count]; k++)
+            if (i < inputs)
+                s->seen = (31 * s->seen + port[k] + 1) % 1000003;
+            else if (port[k])
+                return 8; /* it has to be zero */
+            else
+                port[k] = (s->seen + 7 * p->number + 3 * (i - inputs) + 11 * s->n + k) % 1000003;
+    }
+    s->n++;
+    return 0;
+}
+"""
+
+
+def _function(inputs: int, outputs: int) -> str:
+    names = [f"a{k}" for k in range(inputs + outputs)]
+    given = "".join(f"void *{name}, " for name in names)
+    return (
+        f"int mix_{inputs}_{outputs}(void *s, {given}const params *p)\n"
+        f"{{ void *a[] = {{{', '.join([*names, '0'])}}}; return mix(s, a, {inputs}, {outputs}, p); }}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("c")
+    functions = [_function(i, o) for i in range(MOST) for o in range(MOST)]
+    (folder / "mix.c").write_text(C_CODE + "".join(functions))
+    (folder / "runtime").mkdir()
+    (folder / FIRINGS).write_bytes((RUNTIME / "firings.c").read_bytes())
+    own = compile_command(FIRINGS)[2:]
+    for command in (["-O2", "-fPIC", "-shared", "-o", "mix.so", "mix.c"], own):
+        subprocess.run(["cc", *command], cwd=folder, check=True)
+    return str(folder)
+
+
+def mixed_in_c(number: int, task: application.Task, fails_at: int = -1, waits: int = 0) -> C:
+    ports = [*task.inputs, *task.outputs]
+    rates = "".join(" ".join(map(str, p.rates)) + "," for p in ports)
+    given = [
+        ("number", "int", number),
+        ("fails_at", "int", fails_at),
+        ("waits", "int", waits),
+        ("rates", "string", rates),
+    ]
+    name = f"mix_{len(task.inputs)}_{len(task.outputs)}"
+    return C("mix.so", name, given, [("all", "int64", (2,))])
+
+
+@pytest.fixture
+def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many firings each chain has that is made."""
+    made: list[int] = []
+
+    class Noted(Chain):
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            made.append(len(self.firings))
+
+    monkeypatch.setattr(rounds, "Chain", Noted)
+    return made
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 2), st.sampled_from([0.0, 0.2, 0.5]), st.booleans())
+def test_any_graph_gives_what_a_sequential_execution_gives(
+    home: str, seed: int, cores: int, python: float, recorded: bool
+) -> None:
+    """Rates, phases, delays, stages, ports that nobody reads, tasks in Python between those in C."""
+    rng = random.Random(seed)
+    graph, _ = consistent(rng)
+    vector = repetition(graph).vector
+    few = all(max(len(t.inputs), len(t.outputs)) < MOST and len(t.inputs) + len(t.outputs) <= 9 for t in graph.tasks)
+    if not few or not iterates(graph, vector):
+        return
+
+    def code(number: int, task: application.Task, ends_at: int | None) -> Code:
+        return Mixed(number, None) if rng.random() < python else mixed_in_c(number, task)
+
+    program = from_graph(graph, vector, cores, seed, None, code, home)
+    told: dict[str, dict[int, list[list[int]]]] = {t.name: {} for t in graph.tasks}
+
+    def record(task: Task, firing: int, group: int, inputs: Any, outputs: Any) -> None:
+        told[task.name][firing] = [np.atleast_1d(a).tolist() for a in inputs]
+
+    program.recorder = record if recorded else None
+    assert program.run(frames=12, watchdog=0), str(program.failure)
+    wanted = played(graph, vector, 12)
+    if recorded:
+        assert {name: [firings[n] for n in sorted(firings)] for name, firings in told.items()} == wanted
+    for task, made in zip(graph.tasks, program.apps[0].tasks, strict=True):
+        seen = 0
+        for firing in wanted[task.name]:
+            for token in [x for port in firing for x in port]:
+                seen = (31 * seen + token + 1) % 1_000_003
+        assert made.firings == len(wanted[task.name])
+        if isinstance(made.code, C):
+            assert made.code._memory.view(np.int64)[:2].tolist() == [made.firings, seen]
+            assert made.busy >= made.longest > 0 and made.squares >= 0.99 * made.longest**2
+        else:
+            assert isinstance(made.code, Mixed) and (made.code.n, made.code.seen) == (made.firings, seen)
+
+
+def line_of(home: str, count: int, **given: dict[int, int]) -> Program:
+    """source -> ... -> sink in C on one processor; `given` are parameters by task."""
+    program = Program("p", home)
+    app = program.app("A")
+    made = []
+    for k in range(count):
+        ports = [[Port("x", "int64")] if k else [], [Port("y", "int64")] if k + 1 < count else []]
+        rates = "1," * sum(map(len, ports))
+        values = [("number", "int", k), ("fails_at", "int", given.get("fails_at", {}).get(k, -1))]
+        values += [("waits", "int", given.get("waits", {}).get(k, 0))]
+        code = C("mix.so", f"mix_{len(ports[0])}_{len(ports[1])}", [*values, ("rates", "string", rates)],
+                 [("all", "int64", (2,))])  # fmt: skip
+        made.append(app.task(f"A.t{k}", code, *ports))
+    for a, b in itertools.pairwise(made):
+        program.channel(a, "y", b, "x", 1)
+    program.processor("cpu[0]", [Fire(t) for t in made])
+    return program
+
+
+def fired(task: Task) -> int:
+    """How often its code has run."""
+    assert isinstance(task.code, C)
+    return int(task.code._memory.view(np.int64)[0]) if hasattr(task.code, "_memory") else 0
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 5])
+@pytest.mark.parametrize("task", [0, 3, 9])
+def test_a_failure_names_task_and_firing(home: str, chains: list[int], task: int, fails_at: int) -> None:
+    program = line_of(home, 10, fails_at={task: fails_at})
+    assert not program.run()
+    assert (
+        str(program.failure)
+        == f"app A, task A.t{task} failed at firing {fails_at}: mix_{int(task > 0)}_{int(task < 9)} returned 7"
+    )
+    assert [t.firings for t in program.tasks] == [fails_at + (k < task) for k in range(10)]
+    assert chains == [10]
+
+
+def test_a_long_chain_stops_between_two_firings(home: str) -> None:
+    """Ten firings of 50 ms are one call, which looks every 20 ms whether it should end."""
+    program = line_of(home, 10, waits=dict.fromkeys(range(1, 10), 50_000))
+
+    def stop() -> None:
+        while fired(program.tasks[1]) < 3:
+            threading.Event().wait(0.01)
+        program.interrupts = 2  # give up at once
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    program.run(drain=0.0)
+    thread.join()
+    assert fired(program.tasks[1]) == 3 and fired(program.tasks[9]) == 2
+
+
+CRASH = """
+task Source { out y: int32   c "crash.c:source" }
+task Same(at: int = 1000000) { in x: int32   out y: int32   state n: int64   c "crash.c:same" }
+task Sink { in x: int32   c "crash.c:sink" }
+app A { source: Source   a: Same   b: Same(at = 50000)   c: Same   sink: Sink
+        source -> a -> b -> c -> sink }
+task Slow { in x: int32   out y: int32   c "crash.c:slow" }
+app B { source: Source   a: Slow   sink: Sink   source -> a -> sink }
+mapping on host { A.source -> cpu[0]  A.a -> cpu[0]  A.b -> cpu[0]  A.c -> cpu[0]  A.sink -> cpu[0]
+                  B.source -> cpu[1]  B.a -> cpu[1]  B.sink -> cpu[1] }
+"""
+CRASH_C = """#include <unistd.h>
+int source(void *s, int32_t *y, const source_params *p) { return 0; }
+int same(void *s, const int32_t *x, int32_t *y, const same_params *p)
+{
+    if (((same_state *)s)->n++ == p->at)
+        *(volatile int *)0 = 1;
+    return 0;
+}
+int slow(void *s, const int32_t *x, int32_t *y, const slow_params *p) { usleep(100000); return 0; }
+int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
+"""
+
+
+def test_a_crash_names_task_and_firing(write: Callable[..., Path], tmp_path: Path) -> None:
+    """Another worker fires as well, and what a crash leaves behind is the chain: the board says where in it."""
+    flowc.build(write(CRASH, crash_c=CRASH_C), tmp_path / "out", measure=False)
+    done = subprocess.run([sys.executable, tmp_path / "out" / "main.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "app A, task A.b failed at firing 50000: its process was ended by SIGSEGV" in done.stderr
