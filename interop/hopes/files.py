@@ -55,6 +55,17 @@ class Collector:
         """As `warn`, for things that are said of many: `message` follows their names."""
         self._shared.setdefault((message, help_text), []).append((name, span))
 
+    def forgive(self, part: Collector, what: str) -> bool:
+        """Take over what was said of a part that the application can do without; was it free of faults?"""
+        self._warnings += part._warnings
+        for key, who in part._shared.items():
+            self._shared.setdefault(key, []).extend(who)
+        for fault in part.faults[:1]:
+            more = f" (and {len(part.faults) - 1} more faults)" if len(part.faults) > 1 else ""
+            left_out = f"{what} is left out: {fault.message}{more}"
+            self._warnings.append(Diagnostic(LESS, left_out, fault.span, help=fault.help, severity="warning"))
+        return not part.faults
+
     def warnings(self) -> tuple[Diagnostic, ...]:
         """All of them, in the order of the files."""
         shared = [

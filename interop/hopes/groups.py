@@ -1,9 +1,9 @@
 """What a HOPES graph means as dataflow: which tasks are one app, its period, and the tokens of every port.
 
 In: the graphs of a project. Out: a `Flow`: the groups of connected tasks with period, deadline and priority; for every
-port that is used, the size of its tokens and its rate; and the tokens that lie on a channel at the start. HOPES counts
-bytes: two ends that are both called "rate 1" may move different numbers of them. Control tasks are no dataflow: they
-leave their period behind, and nothing else. How it is written is left to `text`.
+port that is used, the size of its tokens and its rate; what is said on arrows into loops and out of them; and the
+tokens that lie on a channel at the start. Firings are those that HOPES counts (counts.py), and rates follow them.
+Control tasks are no dataflow: they leave their period behind, and nothing else. How it is written is left to `text`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, lcm
+from typing import Literal
+
+import networkx as nx
 
 from ...model.span import Span
 from ..names import listed, shown
+from .counts import Counts, Place, counts_of, shares_tokens
 from .files import Collector
-from .tasks import Channel, Direction, Graph, Port, Task, Way, every
-
-#: A port of a task at its place.
-Place = tuple[Way, Direction, str]
+from .tasks import Channel, Graph, Port, Task, Way, every
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class Token:
 
     bytes: int
     rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What happens on the way into a loop (`repeat`) or out of it (`last`), with `tokens` of each of its turns."""
+
+    word: Literal["repeat", "last"]
+    count: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +55,14 @@ class Group:
 class Flow:
     """`tasks` are all of them, composites too. `tokens` has the ports that are used, of composites as those inside.
 
+    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on.
     `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens.
     """
 
     tasks: dict[Way, Task]
     groups: tuple[Group, ...]
     tokens: dict[Place, Token]
+    turns: dict[Place, Turns]
     channels: dict[Way, tuple[tuple[Channel, int], ...]]
 
     def leaves(self) -> Iterator[tuple[Way, Task]]:
@@ -60,23 +72,26 @@ class Flow:
 
 @dataclass(slots=True)
 class _Link:
-    """A channel between the two tasks that really fire; `chain` are all ports that it passes."""
+    """A channel between the two tasks that really fire.
+
+    `up` and `down` are all ports that it passes, from outside to inside; `made` and `read` the tokens of an iteration
+    of what both ends are in, by what the ports say.
+    """
 
     level: Way
     channel: Channel
-    source: Place
-    destination: Place
-    chain: tuple[Place, ...]
-    out_bytes: Fraction
-    in_bytes: Fraction
-    out_rate: int
-    in_rate: int
-    initial: Fraction
+    up: list[Place]
+    down: list[Place]
+    made: int
+    read: int
 
 
 def flow_of(graph: Graph, say: Collector) -> Flow:
     """The dataflow of a graph without faults; what goes wrong here is told to `say`."""
-    flow = _Flattening(graph, say, every(graph)).flow()
+    counts = counts_of(graph, say)
+    if say.faults:
+        return Flow({}, (), {}, {}, {})
+    flow = _Flattening(graph, say, every(graph), counts).flow()
     if not flow.groups:
         say.fault("this project has nothing but control tasks", graph.span)
     return flow
@@ -87,21 +102,24 @@ class _Flattening:
     graph: Graph
     say: Collector
     tasks: dict[Way, Task]
+    counts: Counts
     links: list[_Link] = field(default_factory=list)
     #: By the task that it releases: a control task, and its firings for one of that task.
     released: dict[Way, list[tuple[Task, Fraction]]] = field(default_factory=lambda: defaultdict(list))
     tokens: dict[Place, Token] = field(default_factory=dict)
+    turns: dict[Place, Turns] = field(default_factory=dict)
 
     def flow(self) -> Flow:
         self._levels((), self.graph)
-        self._sizes()
+        self._tokens()
         self._unconnected()
+        closing = self._closing()
         channels: dict[Way, list[tuple[Channel, int]]] = defaultdict(list)
         for link in self.links:
-            size = self.tokens[link.source].bytes if link.source in self.tokens else 1
-            channels[link.level].append((link.channel, int(link.initial / size)))
+            delay = self._turn(link) if id(link) in closing else self._initial(link)
+            channels[link.level].append((link.channel, delay))
         groups = tuple(self._group(names) for names in self._components())
-        return Flow(self.tasks, groups, self.tokens, {k: tuple(v) for k, v in channels.items()})
+        return Flow(self.tasks, groups, self.tokens, self.turns, {k: tuple(v) for k, v in channels.items()})
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
@@ -114,37 +132,18 @@ class _Flattening:
     def _link(self, level: Way, channel: Channel) -> None:
         (source, out), (destination, into) = channel.source, channel.destination
         up, down = self._chain(((*level, source), "out", out)), self._chain(((*level, destination), "in", into))
-        giver, taker = self._port(up[-1]), self._port(down[-1])
-        here, there = self._port(up[0]), self._port(down[0])
         first, last = self.tasks[up[-1][0]], self.tasks[down[-1][0]]
         if "control" in (first.kind, last.kind):
             if first.kind == "control" and last.kind != "control":
-                self.released[down[-1][0]].append((first, Fraction(there.bytes, here.bytes)))
+                ratio = Fraction(self._port(down[0]).rate, self._port(up[0]).rate)
+                self.released[down[-1][0]].append((first, ratio))
             return
-        # A composite may show less than the task inside moves: its own number is a placeholder, and so is the other.
-        more_up, more_down = Fraction(giver.bytes, here.bytes), Fraction(taker.bytes, there.bytes)
-        out_bytes, in_bytes, scale = Fraction(giver.bytes), Fraction(taker.bytes), Fraction(1)
-        if more_up > 1 and more_down <= 1:
-            in_bytes, scale = in_bytes * more_up, more_up
-        elif more_down > 1 and more_up <= 1:
-            out_bytes, scale = out_bytes * more_down, more_down
-        if scale > 1:
-            smaller, real = (taker, giver) if more_up > 1 else (giver, taker)
-            owner = (down if more_up > 1 else up)[-1][0][-1]
-            message = f"port {shown(f'{owner}.{smaller.name}')} says {smaller.bytes} bytes, its data has {real.bytes}"
-            self.say.warn(message, smaller.span, "the size of the data is taken, and one firing for one")
-        elif out_bytes * taker.rate != in_bytes * giver.rate:
-            message = (
-                f"{shown(f'{source}.{out}')} moves {out_bytes} bytes and {shown(f'{destination}.{into}')} {in_bytes}, "
-                f"though their rates are {giver.rate} and {taker.rate}"
-            )
-            self.say.warn(message, channel.span, "bytes count: the ratio of their firings follows from them")
-        self.links.append(
-            _Link(
-                level, channel, up[-1], down[-1], (*up, *down),
-                out_bytes, in_bytes, giver.rate, taker.rate, channel.initial * scale,
-            )
-        )  # fmt: skip
+        if any(self._port(place).keeps_newest for place in (*up, *down)):
+            help_text = "between two apps, write `APP.TASK -> latest -> TASK`"
+            what = "a channel that keeps the newest value is left out"
+            self.say.warn_together(f"{source}.{out}", what, channel.span, help_text)
+            return
+        self.links.append(_Link(level, channel, up, down, self._passing(up, "last"), self._passing(down, "repeat")))
 
     def _chain(self, place: Place) -> list[Place]:
         """The port and those that it leads to inside, the last one of a task that fires."""
@@ -159,35 +158,123 @@ class _Flattening:
         way, direction, name = place
         return self.tasks[way].ports[direction, name]
 
-    # -- sizes -------------------------------------------------------------------------------------------------------
-    def _sizes(self) -> None:
-        """One size of token for each output and all that read it: the samples, where all ends agree on them."""
+    def _passing(self, chain: list[Place], word: Literal["repeat", "last"]) -> int:
+        """The tokens of an iteration that pass the outermost of these ports; notes which loops have some for all."""
+        way, direction, port = chain[-1]
+        task, tokens = self.tasks[way], self._rate(chain[-1]) * self.counts.turn[way]
+        if task.loop is not None and direction == "in" and shares_tokens(task, port):
+            tokens //= task.loop.count
+            self.turns[chain[-1]] = Turns("repeat", task.loop.count, self._rate(chain[-1]))
+        for place in reversed(chain[:-1]):
+            way, direction, port = place
+            loop = self.tasks[way].loop
+            if loop is None:
+                continue
+            said, whole = self._port(place).rate, tokens * loop.count
+            shared = loop.kind == "CONVERGENT" or self.tasks[way].maps.get((direction, port)) == "broadcasting"
+            # Some projects say one thing and have the rates of the other: HOPES goes by the rates.
+            if said in (tokens, whole) and tokens != whole:
+                shared = said == tokens
+            if shared:
+                self.turns[place] = Turns(word, loop.count, tokens)
+            tokens = (tokens if shared else whole) * self.counts.turn[way]
+        return tokens
+
+    def _rate(self, place: Place) -> int:
+        """Tokens of one firing, as the port says."""
+        way, direction, port = place
+        task = self.tasks[way]
+        rate = task.ports[direction, port].rate
+        if task.loop is None or (direction == "in" and shares_tokens(task, port)):
+            return rate
+        return rate // task.loop.count
+
+    # -- tokens ------------------------------------------------------------------------------------------------------
+    def _tokens(self) -> None:
+        """Size and rate for each output and all that read it. Where both ends disagree, the firings stay."""
         by_source: dict[Place, list[_Link]] = defaultdict(list)
         fed: dict[Place, Span] = {}
         for link in self.links:
-            by_source[link.source].append(link)
-            if link.destination in fed:
-                way, _, port = link.destination
+            by_source[link.up[-1]].append(link)
+            if link.down[-1] in fed:
+                way, _, port = link.down[-1]
                 self.say.fault(f"input {shown(f'{way[-1]}.{port}')} is fed twice", link.channel.span)
-            fed[link.destination] = link.channel.span
-        for source, links in by_source.items():
-            out_bytes = max(link.out_bytes for link in links)
-            initial = [link.initial for link in links if link.initial]
-            ends = [out_bytes, *(link.in_bytes for link in links)]
-            if any(n.denominator > 1 for n in (*ends, *initial)):
-                message = "the sizes of these ports do not go into each other"
-                self.say.fault(message, links[0].channel.span, "give the ports of the composite their real sizes")
-                continue
-            samples = {out_bytes / links[0].out_rate, *(link.in_bytes / link.in_rate for link in links)}
-            size = next(iter(samples))
-            if len(samples) > 1 or size.denominator > 1 or any(n % size for n in initial):
-                size = Fraction(gcd(*(int(n) for n in (*ends, *initial))))
-            self.tokens[source] = Token(int(size), int(out_bytes / size))
+            fed[link.down[-1]] = link.channel.span
+        for links in by_source.values():
+            size, most = self._size(links), lcm(*(link.made for link in links), *(link.read for link in links))
             for link in links:
-                self.tokens[link.destination] = Token(int(size), int(link.in_bytes / size))
-                for place in link.chain:  # composites show what is inside
-                    inner = link.source if place[1] == "out" else link.destination
-                    self.tokens[place] = self.tokens[inner]
+                if link.made != link.read:
+                    self._disagree(link)
+                if any(most != n for n in (link.made, *(other.read for other in links))):
+                    self._scale(link.down, most // link.read)
+                self._give(link.down, size, most // link.read)
+            self._scale(links[0].up, most // links[0].made)
+            for link in links:
+                self._give(link.up, size, most // link.made)
+
+    def _scale(self, chain: list[Place], factor: int) -> None:
+        for place in chain:
+            if place in self.turns:
+                old = self.turns[place]
+                self.turns[place] = Turns(old.word, old.count, old.tokens * factor)
+
+    def _give(self, chain: list[Place], size: int, factor: int) -> None:
+        for place in chain:  # composites show what is inside
+            self.tokens[place] = Token(size, self._rate(chain[-1]) * factor)
+
+    def _disagree(self, link: _Link) -> None:
+        ends = [(place[0][-1], place[2]) for place in (link.up[-1], link.down[-1])]
+        names = [shown(f"{task}.{port}") for task, port in ends]
+        message = f"by its rates and loops {names[0]} makes {link.made} tokens where {names[1]} reads {link.read}"
+        self.say.warn(message, link.channel.span, "the firings are those of HOPES; rates are made to fit them")
+
+    def _size(self, links: list[_Link]) -> int:
+        """Bytes of a token: the largest that somebody says, unless it is that of a whole firing."""
+        ports = [self._port(links[0].up[-1]), *(self._port(link.down[-1]) for link in links)]
+        said = {port.size for port in ports} | {link.channel.size for link in links if link.channel.size > 1}
+        rates = {port.rate for port in ports if port.rate > 1}
+        whole = {n for n in said if any(n == rate * other for rate in rates for other in said)}
+        size = max(said - whole or said)
+        if len({port.size for port in ports} | {size}) > 1:
+            sizes = ", ".join(str(n) for n in sorted(said))
+            way, _, port = links[0].up[-1]
+            what = f"ports and channel say tokens of {sizes} bytes: {size} are taken"
+            self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
+        return size
+
+    def _closing(self) -> set[int]:
+        """Arrows that close a cycle without initial tokens: those that lead back in the order of the file."""
+        found: set[int] = set()
+        order = {way: n for n, way in enumerate(self.tasks)}
+        graph = nx.DiGraph()
+        for link in self.links:
+            if not link.channel.initial:
+                ends = (link.up[-1][0], link.down[-1][0])
+                graph.add_edge(*ends)
+                graph.edges[ends].setdefault("links", []).append(link)
+        while True:
+            try:
+                cycle = nx.find_cycle(graph)
+            except nx.NetworkXNoCycle:
+                return found
+            back = max(cycle, key=lambda edge: order[edge[0]] - order[edge[1]])
+            for link in graph.edges[back]["links"]:
+                name = f"{link.up[-1][0][-1]}.{link.up[-1][2]}"
+                what = "it closes a cycle without initial tokens: zeros for one turn are put there"
+                help_text = "in HOPES the reader does without it at first; look whether zeros will do"
+                self.say.warn_together(name, what, link.channel.span, help_text)
+                found.add(id(link))
+            graph.remove_edge(*back)
+
+    def _turn(self, link: _Link) -> int:
+        """The tokens that pass a channel in one turn of what it is in."""
+        return link.made * self.tokens[link.up[-1]].rate // self._rate(link.up[-1])
+
+    def _initial(self, link: _Link) -> int:
+        """Tokens on a channel at the start."""
+        channel, size = link.channel, self.tokens[link.up[-1]].bytes
+        samples = Fraction(channel.initial * channel.size, size)
+        return int(samples) if samples.denominator == 1 else channel.initial
 
     def _unconnected(self) -> None:
         for way, task in self.tasks.items():
@@ -207,7 +294,7 @@ class _Flattening:
         names = [n for n in self.graph.tasks if n in firing]
         group = {n: n for n in names}
         for link in self.links:
-            a, b = group[link.source[0][0]], group[link.destination[0][0]]
+            a, b = group[link.up[-1][0][0]], group[link.down[-1][0][0]]
             group = {n: a if g == b else g for n, g in group.items()}
         parts: dict[str, list[str]] = defaultdict(list)
         for name in names:
@@ -216,8 +303,8 @@ class _Flattening:
 
     def _group(self, names: tuple[str, ...]) -> Group:
         members = {w: t for w, t in self.tasks.items() if w[0] in names and t.kind != "control"}
-        firings = self._firings([w for w, t in members.items() if t.graph is None])
-        for way in [w for w, t in members.items() if t.graph is not None]:
+        firings = {w: self.counts.total[w] for w in members if w in self.counts.total}
+        for way in [w for w, t in members.items() if t.graph is not None and t.loop is None]:
             inside = [n for w, n in firings.items() if w[: len(way)] == way]
             firings[way] = gcd(*inside) if inside else 1
         period = self._period(members, firings)
@@ -229,58 +316,36 @@ class _Flattening:
         priorities = [t.priority for t in members.values() if t.graph is None]
         return Group(names, period, deadline if period and deadline and deadline < period else None, max(priorities))
 
-    def _firings(self, tasks: list[Way]) -> dict[Way, int]:
-        """Firings in an iteration, where rates balance; `flowc check` speaks of those that do not."""
-        edges: dict[Way, list[tuple[Way, Fraction]]] = defaultdict(list)
-        for link in self.links:
-            if link.source in self.tokens and link.destination in self.tokens:
-                ratio = Fraction(self.tokens[link.source].rate, self.tokens[link.destination].rate)
-                edges[link.source[0]].append((link.destination[0], ratio))
-                edges[link.destination[0]].append((link.source[0], 1 / ratio))
-        found: dict[Way, Fraction] = {}
-        for start in tasks:
-            todo = [] if start in found else [start]
-            found.setdefault(start, Fraction(1))
-            while todo:
-                way = todo.pop()
-                for other, ratio in edges[way]:
-                    if other not in found:
-                        found[other] = found[way] * ratio
-                        todo.append(other)
-        scale = lcm(*(n.denominator for n in found.values()))
-        common = gcd(*(int(n * scale) for n in found.values()))
-        return {way: int(n * scale) // common for way, n in found.items()}
-
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
         """Of one iteration: that of tasks driven by time, else of control tasks that release others, else of any."""
-        said = [(t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None]
-        driven = [(t, period) for t, period in said if t.time_driven]
+        said = [(w, t, t.period_ns * firings[w]) for w, t in members.items() if t.period_ns is not None]
+        driven = [(t, period) for _, t, period in said if t.time_driven]
         control = [
             (self.tasks[way], task.period_ns * ratio * firings[way])
             for way in members
             for task, ratio in self.released.get(way, [])
             if task.time_driven and task.period_ns is not None
         ]
-        hints = [(t, period) for t, period in said if not t.time_driven]
-        chosen = driven or control or hints
+        hints = [(t, period) for _, t, period in said if not t.time_driven]
+        # What is inside a composite that is driven by time follows it.
+        ways = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
+        inner = [(t, p) for w, t, p in said if t.time_driven and any(w[:n] in ways for n in range(1, len(w)))]
+        chosen = [found for found in driven if found not in inner] or control or hints
         if not chosen:
             return None
-        if chosen is not hints:
-            different = next(((t, p) for t, p in chosen if p != chosen[0][1]), None)
-            if different is not None:
-                task, period = different
-                message = (
-                    f"the periods of {shown(chosen[0][0].name)} and {shown(task.name)} do not fit: "
-                    f"an iteration takes {_ms(chosen[0][1])} by the one and {_ms(period)} by the other"
-                )
-                self.say.fault(message, task.span, "what is connected has one period; mind the rates")
-        period = max(p for _, p in chosen)
-        others = [(t, p) for t, p in hints if p != period]
-        if others:
+        different = next(((t, p) for t, p in chosen if p != chosen[0][1]), None)
+        if different is not None and chosen is not hints and not self.graph.process_network:
+            task, period = different
             message = (
-                f"{listed((t.name for t, _ in others), 4)}: a period of {_ms(others[0][1])} an iteration is left out"
+                f"the periods of {shown(chosen[0][0].name)} and {shown(task.name)} do not fit: "
+                f"an iteration takes {_ms(chosen[0][1])} by the one and {_ms(period)} by the other"
             )
-            self.say.warn(message, others[0][0].span, f"the app has {_ms(period)}; these tasks wait for data anyway")
+            self.say.fault(message, task.span, "what is connected has one period; mind the rates")
+        period = max(p for _, p in chosen)
+        others = list(dict.fromkeys((t.name, p, t.span) for t, p in (*hints, *inner, *chosen) if p != period))
+        if others:
+            message = f"{listed((n for n, *_ in others), 4)}: a period of {_ms(others[0][1])} an iteration is left out"
+            self.say.warn(message, others[0][2], f"the app has {_ms(period)}; these tasks wait for data anyway")
         return period
 
 

@@ -25,7 +25,7 @@ from .mapping import Places, places_of, states_of
 from .networks import Costs, HopesNetwork, network_of, task_times
 from .pins import mapping_text, pins_of
 from .platform import Board, board_of
-from .tasks import Task, Way, every, graph_of
+from .tasks import Graph, Task, Way, every, graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
 
@@ -76,11 +76,16 @@ def read(folder: Path, stem: str | None = None) -> Imported:
     tasks = every(graph) if graph is not None else {}
     networks = dict(_networks(project, tasks, say))
     board = board_of(project, (n.architecture for n in networks.values() if n.architecture is not None), say)
-    own = _own_times(project, tasks, say)
+    own: dict[str, Costs] = {}
     places = Places("", {}, {})
     if graph is not None and board is not None:
-        check_types([*own.values(), *(costs for n in networks.values() for costs in n.times.values())], board, say)
-        places = places_of(project, tasks, networks, board, states_of(project, graph, say), say)
+        check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
+        own = _own_times(project, tasks, board, say)
+        places = _places(project, graph, networks, board, say)
+    for path in project.beside("gpusetup"):
+        say.warn(
+            "grids, blocks and streams of GPU tasks are not imported", start_of(path), "write `launch` at the task"
+        )
     for path in project.beside("schedule"):
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
     say.stop()
@@ -129,10 +134,22 @@ def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> It
                 yield way, network
 
 
-def _own_times(project: Project, tasks: Mapping[Way, Task], say: Collector) -> dict[str, Costs]:
-    """What a profile of the project says of its own tasks, by their full names."""
-    files = project.beside("profile")
-    return task_times(files[0], ["_".join(way) for way in tasks], say) if files else {}
+def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector) -> dict[str, Costs]:
+    """What a profile of the project says of its own tasks, by their full names; nothing if it is faulty."""
+    part, found = Collector(), dict[str, Costs]()
+    for path in project.beside("profile")[:1]:
+        found = task_times(path, ["_".join(way) for way in tasks], part)
+    check_types([*found.values()], board, part)
+    return found if say.forgive(part, "the profile of the project") else {}
+
+
+def _places(
+    project: Project, graph: Graph, networks: Mapping[Way, HopesNetwork], board: Board, say: Collector
+) -> Places:
+    """The mapping of the authors; none if it is faulty."""
+    part = Collector()
+    found = places_of(project, every(graph), networks, board, states_of(project, graph, part), part)
+    return found if say.forgive(part, "the mapping of the project") else Places("", {}, {})
 
 
 def _about(project: Project, board: Board | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .files import Collector, Project, read_xml
-from .networks import HopesNetwork
+from .networks import HopesNetwork, meant
 from .platform import Board
 from .tasks import Graph, Task, Way
 
@@ -123,9 +123,10 @@ class _Places:
             return None
         # What is inside a composite without a graph is not known, and that was said.
         unknown = ["_".join(way) for way, task in self.known.items() if task.kind == "graph" and task.graph is None]
-        if name not in names and not any(name.startswith(f"{prefix}_") for prefix in unknown):
+        own = meant(name, names)
+        if own is None and not any(name.startswith(f"{prefix}_") for prefix in unknown):
             self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
-        return names.get(name)
+        return None if own is None else names[own]
 
     # -- networks ----------------------------------------------------------------------------------------------------
     def network(self, way: Way, network: HopesNetwork, path: Path) -> None:

@@ -8,7 +8,7 @@ a type that cannot run a layer is left out. Which kind of processor a type is, i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -225,10 +225,17 @@ def task_times(path: Path, known: Iterable[str], say: Collector) -> dict[str, Co
     names = set(known)
     found: dict[str, Costs] = {}
     for node, name, costs in _tasks(root, say) if root is not None else ():
-        if name not in names:
+        own = meant(name, names)
+        if own is None:
             say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
-        found[name] = costs
+        else:
+            found[own] = costs
     return found
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """The task that a profile or a mapping names; HOPES calls what is inside a loop that is one task `X_Instance`."""
+    return next((n for n in (name, name.removesuffix("_Instance")) if n in known), None)
 
 
 def _tasks(root: Element, say: Collector) -> Iterable[tuple[Element, str, Costs]]:

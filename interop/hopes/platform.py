@@ -178,6 +178,9 @@ def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector) -> N
         parts = [p.tag for group in device.children if group.tag != "elements" for p in group.children]
         if parts:
             say.warn(f"{one_of(dict.fromkeys(parts))} of a device is not imported", device.span)
+        for part in device.below():
+            if part.attributes.get("encryption", "NO") not in ("NO", ""):
+                say.warn(f"encryption ({part.attributes['encryption']}) of a link is not imported", part.span)
     if len(devices) > 1:
         message = "several devices become one platform: what their connection costs is not known"
         say.warn(message, devices[1].span, "give transfers in the profile")

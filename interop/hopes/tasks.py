@@ -7,6 +7,7 @@ and `text`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .files import Collector, Project, read_xml
+from .vocabulary import PARAMETERS, tell_unknown
 
 Direction = Literal["in", "out"]
 #: The names of a task and of the composites around it, from outside to inside.
@@ -28,25 +30,33 @@ _MOST_LEVELS = 16
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A firing moves `rate` samples of `size` bytes."""
+    """A firing moves `rate` tokens; `size` is what the port says of their bytes, which others may know better.
+
+    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`).
+    """
 
     name: str
     direction: Direction
     rate: int
     size: int
     span: Span
+    keeps_newest: bool = False
 
-    @property
-    def bytes(self) -> int:
-        """Of one firing."""
-        return self.rate * self.size
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the same ones."""
+
+    kind: Literal["DATA", "CONVERGENT"]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """`network` names the files of an external task by their attributes, `graph` is what a composite holds.
 
-    `inside` leads from a port of a composite to (task, port) in it. Times are None where they are placeholders.
+    `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
+    get to its turns (`portMapType`). Times are None where they are placeholders.
     """
 
     name: str
@@ -63,26 +73,30 @@ class Task:
     network: dict[str, str] = field(default_factory=dict)
     graph: Graph | None = None
     inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
+    loop: Loop | None = None
+    maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Ends are (task, port); `initial` is the number of bytes at the start."""
+    """Ends are (task, port); `initial` samples of `size` bytes lie on it at the start."""
 
     source: tuple[str, str]
     destination: tuple[str, str]
     initial: int
+    size: int
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One level; `tasks` by name, in the order of the file."""
+    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network."""
 
     name: str
     tasks: dict[str, Task]
     channels: tuple[Channel, ...]
     span: Span
+    process_network: bool = False
 
 
 def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
@@ -124,6 +138,7 @@ class _Level:
         self._broken: set[str] = set()
 
     def read(self, root: Element) -> Graph:
+        tell_unknown(root, self._say)
         for group in root.all("task_list"):
             for node in group.all("task"):
                 self._task(node)
@@ -138,7 +153,12 @@ class _Level:
         for node in (n for group in root.all("taskGroupList") for n in group.children):
             self._say.warn("groups of tasks are not imported", node.span, "an app is what is connected")
         name = root.attributes.get("name") or self._project.name
-        return Graph(name, self._tasks, tuple(c for c in channels if c is not None), root.span)
+        settings = [n for group in root.all("setting_list") for n in group.all("setting")]
+        network = any(n.attributes.get("TaskGraphProperty") == "ProcessNetwork" for n in settings)
+        if network:
+            what = "a process network is read as dataflow: its rates make an iteration, and what is connected an app"
+            self._say.warn_together(name, what, root.span)
+        return Graph(name, self._tasks, tuple(c for c in channels if c is not None), root.span, network)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
@@ -164,21 +184,21 @@ class _Level:
         if control or external or composite:
             kind = "control" if control else "network" if external else "graph"
         ports = dict(self._ports(node, name))
-        time_driven = values.get("RunCondition") == "time-driven"
-        period = self._time(said, "Period", name, node)
         graph = self._inside(name, said, node) if kind == "graph" else None
         task = Task(
             name, kind, ports, node.span,
             code=values.get("CICFile", ""),
             language=values.get("Language", ""),
             stateful=values.get("HasInternalStates") != "No",
-            time_driven=time_driven,
-            period_ns=period if time_driven or period != PLACEHOLDER_NS else None,
+            time_driven=values.get("RunCondition") == "time-driven",
+            period_ns=_meant(self._time(said, "Period", name, node)),
             deadline_ns=_meant(self._time(said, "Deadline", name, node)),
             priority=self._priority(said, name, node),
             network={key: value for key, value in values.items() if key.endswith("File") and key != "CICFile"},
             graph=graph,
             inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
+            loop=self._loop(said, name, node),
+            maps=dict(self._kinds(node)),
         )  # fmt: skip
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
@@ -196,6 +216,27 @@ class _Level:
         text, span = said.get("Priority", ("0", node.span))
         return self._say.whole(text, f"the priority of {shown(name)}", span) or 0
 
+    def _loop(self, said: dict[str, tuple[str, Span]], name: str, node: Element) -> Loop | None:
+        kind, span = said.get("LoopType", ("NONE", node.span))
+        if kind in ("NONE", ""):
+            return None
+        text, span = said.get("LoopCount", ("", span))
+        count = self._say.whole(text, f"the loop count of {shown(name)}", span, 1) or 1
+        if kind == "DATA":
+            return Loop("DATA", count)
+        if kind != "CONVERGENT":
+            self._say.fault(f"{shown(name)} is a loop of type {shown(kind)}", span, "there is DATA and CONVERGENT")
+        what = f"the loop may end before its {count} turns in HOPES; here it runs all of them"
+        self._say.warn_together(name, what, node.span)
+        return Loop("CONVERGENT", count)
+
+    def _kinds(self, node: Element) -> Iterator[tuple[tuple[Direction, str], str]]:
+        """How the tokens of a port get to the turns of a loop."""
+        for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
+            way = _direction(m.attributes.get("direction", ""))
+            if way is not None:
+                yield (way, m.attributes.get("macroNodePort", "")), m.attributes.get("portMapType", "")
+
     def _ports(self, node: Element, task: str) -> list[tuple[tuple[Direction, str], Port]]:
         found: dict[tuple[Direction, str], Port] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
@@ -211,16 +252,17 @@ class _Level:
                 of = f"port {shown(f'{task}.{name}')}"
                 text = self._say.attribute(port, "sample_size")
                 size = None if text is None else self._say.whole(text, f"the sample size of {of}", port.span, 1)
-                rate = self._rate(port, of)
-                self._unusual(port, of)
+                rate = self._rate(port, of, task)
+                self._unusual(port, of, task)
+                newest = port.attributes.get("type") == "overwritable"
                 # A fault is enough; the port stays, so that channels find it.
-                found[way, name] = Port(name, way, rate or 1, size or 1, port.span)
+                found[way, name] = Port(name, way, rate or 1, size or 1, port.span, newest)
         for group in node.all("multicast_port_list"):
             for port in group.children:
                 self._say.warn_together(task, "multicast ports are not imported", port.span, "connect with arrows")
         return list(found.items())
 
-    def _rate(self, port: Element, of: str) -> int | None:
+    def _rate(self, port: Element, of: str, task: str) -> int | None:
         rates = list(port.all("rate"))
         if not rates:
             return 1
@@ -228,16 +270,18 @@ class _Level:
         if len({r.attributes.get("rate") for r in rates}) > 1:
             mode = shown(chosen.attributes.get("mode", ""))
             help_text = "flowc has one set of rates; a task that changes its rates needs one app for each mode"
-            self._say.warn(f"{of} has other rates in other modes: those of {mode} are taken", port.span, help_text)
+            what = f"rates of other modes are left out: those of {mode} are taken"
+            self._say.warn_together(task, what, port.span, help_text)
         text = self._say.attribute(chosen, "rate")
         return None if text is None else self._say.whole(text, f"the rate of {of}", chosen.span, 1)
 
-    def _unusual(self, port: Element, of: str) -> None:
+    def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
-            self._say.warn(f"{of} has a rate that varies: the one that stands here is taken", port.span)
+            what = "its ports have rates that vary: those that stand here are taken"
+            self._say.warn_together(task, what, port.span)
         kind = port.attributes.get("type", "fifo")
-        if kind != "fifo":
-            self._say.warn(f"{of} is of type {shown(kind)}: it is read as a FIFO", port.span)
+        if kind not in ("fifo", "overwritable"):
+            self._say.fault(f"{of} is of type {shown(kind)}", port.span, "there is fifo and overwritable")
 
     def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
         """What a task says that flowc has no word for."""
@@ -249,9 +293,16 @@ class _Level:
         if values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes":
             help_text = "the profile says where a task can run"
             say.warn_together(name, "hardware dependencies are not imported", span, help_text)
-        if values.get("LoopType", "NONE") not in ("NONE", ""):
-            what = f"a loop ({values['LoopType']}, {values.get('LoopCount', '?')} times) is read as one firing"
-            say.warn_together(name, what, span, "say repetitions with rates")
+        if values.get("RunCondition") == "control-driven":
+            say.warn_together(name, "it runs only when a control task says so; here it runs always", span)
+        own = [key for key in values if key not in PARAMETERS]
+        if own:
+            say.warn_together(f"{name} ({listed(own)})", "parameters of a task are not imported", span)
+        if any(values.get(key) for key in ("CompileFlags", "LinkFlags")):
+            help_text = "they belong to the code, and the machine of its authors"
+            say.warn_together(name, "flags of compiler and linker are not imported", span, help_text)
+        if any(setting for group in node.all("extraSetting_list") for setting in group.children):
+            say.warn_together(name, "further sources and headers are not imported", span)
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
         if any(p for group in node.all("libraryPort_list") for p in group.children):
@@ -283,15 +334,17 @@ class _Level:
             if None in said:
                 continue
             outer, way_text, task, port = (text or "" for text in said)
-            way: Direction = "in" if way_text.lower() in ("in", "input") else "out"
-            if (way, outer) not in ports:
+            way = _direction(way_text)
+            if way is None:
+                if way_text != "LibraryPort":  # those of libraries are no dataflow
+                    help_text = "there is In, Out and LibraryPort"
+                    self._say.fault(f"a port map has the direction {shown(way_text)}", m.span, help_text)
+            elif (way, outer) not in ports:
                 self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
             elif self._end(graph.tasks, task, port, way, m.span):
                 found[way, outer] = task, port
             else:
                 wrong.add((way, outer))
-            if m.attributes.get("portType", "") not in ("", "normal"):
-                self._say.warn(f"a {m.attributes['portType']} port map is read as a normal one", m.span)
         for way, outer in ports:
             if (way, outer) not in found and (way, outer) not in wrong:
                 help_text = "add a `portMap` that leads to a task inside"
@@ -312,7 +365,7 @@ class _Level:
         ]
         if not all(good):
             return None
-        return Channel((source, out), (destination, into), (size or 0) * (unit or 1), node.span)
+        return Channel((source, out), (destination, into), size or 0, unit or 1, node.span)
 
     def _end(self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span) -> bool:
         """Is there such a port? If not, that is a fault."""
@@ -332,5 +385,9 @@ class _Level:
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
 
 
-def _meant(deadline: Fraction | None) -> Fraction | None:
-    return None if deadline == PLACEHOLDER_NS else deadline
+def _meant(time_ns: Fraction | None) -> Fraction | None:
+    return None if time_ns == PLACEHOLDER_NS else time_ns
+
+
+def _direction(said: str) -> Direction | None:
+    return {"in": "in", "input": "in", "out": "out", "output": "out"}.get(said.lower())  # type: ignore[return-value]

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Literal
 
 from ..names import capitalised, identifiers, listed, reserved_words, shown
+from .counts import Place
 from .groups import Flow, Group
 from .networks import HopesNetwork
 from .tasks import Direction, Task, Way
@@ -279,8 +280,10 @@ class _Texts:
             (source, out), (destination, into) = channel.source, channel.destination
             if only in ("", source):
                 initial = f"delay {delay} -> " if delay else ""
-                start = self._end((*level, source), "post", "out", out)
-                yield f"{start} -> {initial}{self._end((*level, destination), 'pre', 'in', into)}"
+                start, reader = self._end((*level, source), "post", "out", out), (*level, destination)
+                alone = self.flow.tasks[reader].graph is None
+                turns = self._turns((reader, "in", into)) if alone else ""
+                yield f"{start} -> {initial}{turns}{self._end(reader, 'pre', 'in', into)}"
         if level:
             yield from self._boundary(level, "out")
 
@@ -291,7 +294,17 @@ class _Texts:
                 task, inner = inside[way, port]
                 outside = self.ports[(level, ""), way, port]
                 end = self._end((*level, task), "pre" if way == "in" else "post", way, inner)
-                yield f"{outside} -> {end}" if way == "in" else f"{end} -> {outside}"
+                turns = self._turns((level, way, port))
+                if self.flow.tasks[*level, task].graph is None:
+                    turns += self._turns(((*level, task), way, inner))
+                yield f"{outside} -> {turns}{end}" if way == "in" else f"{end} -> {turns}{outside}"
+
+    def _turns(self, place: Place) -> str:
+        """What is said on an arrow that passes the border of a loop."""
+        turns = self.flow.turns.get(place)
+        if turns is None or turns.count == 1:
+            return ""
+        return f"{turns.word} {turns.count}{f' of {turns.tokens}' if turns.tokens > 1 else ''} -> "
 
     def _end(self, way: Way, role: Role, direction: Direction, port: str) -> str:
         """An end of an arrow; its port is named where there are several. An external task begins and ends elsewhere."""

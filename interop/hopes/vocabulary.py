@@ -1,0 +1,92 @@
+"""Every attribute that files of HOPES have, so that nothing is lost without a word.
+
+In: the root of a file. An attribute is read by one of the modules beside this one, told by one of them where flowc has
+no word for it, or of no meaning here (`_DRAWN`: where the tool draws something, numbers it, describes it, or
+simulates). What is in none of these lists is new to flowc, and is told here.
+"""
+
+from __future__ import annotations
+
+from ..xml_tree import Element
+from .files import Collector
+
+#: By element: attributes that are read, or told.
+_READ: dict[str, str] = {
+    # task.xml
+    "cic_manual": "name",
+    "setting": "TaskGraphProperty",
+    "task": "name type",
+    "parameter": "name value type",
+    "port": "name type sample_size sample_rate",
+    "rate": "mode rate",
+    "portMap": "macroNodePort direction insideTask insideTaskPort portType portMapType",
+    "channel": "src_task src_port dst_task dst_port init_size sampleSize size",
+    "library": "name type",
+    "libraryPort": "name",
+    "taskLibraryConnection": "masterTask src_task",
+    "libraryLibraryConnection": "masterLibrary src_library",
+    "multicast_group": "name",
+    "multicast_port": "name direction groupName",
+    "faultTolerance": "enable",
+    "extraSetting": "name type",
+    "hardware": "Architecture Platform ProcessorType Runtime",
+    "mtm": "name",
+    "mode": "name",
+    "slave": "name",
+    "inPort": "name",
+    # mapping, profile
+    "device": "name",
+    "mappingSet": "name",
+    "processor": "pool localId",
+    "externalTask": "name",
+    "childTask": "name",
+    "profile": "value unit processorType",
+    "bound": "value unit type",
+    "comm": "src dst",
+    "migration": "src dst",
+    "function": "name",
+}
+#: The same of what has no meaning for the application, or goes with something else that is told.
+_DRAWN: dict[str, str] = {
+    "setting": "cycle unit FuncTarget ThreadSetting",
+    "parameter": "desc",
+    "port": "id export description",
+    "rate": "id",
+    "portMap": "macroNode",
+    "channel": "sampleType",
+    "edge": "id x y",
+    "location": "x y width height",
+    "control": "priority controller",
+    "slave": "description",
+    "inPort": "id type description",
+    "libraryPort": "id export type description",
+    "taskLibraryConnection": "src_port dst_port dst_library slaveLibrary masterPort slavePort",
+    "libraryLibraryConnection": "src_port dst_port dst_library slaveLibrary masterPort slavePort",
+    "function": "type description",
+    "argument": "name type description",
+    "multicast_group": "id size description",
+    "multicast_port": "id description",
+    "faultTolerance": "type taskType path reexecutionNumber activeReplicationNumber",
+    "mtm": "initial_state",
+    "transition": "name src_mode dst_mode",
+    "condition": "variable comparator value",
+    "variable": "name type",
+    "comm": "timeunit firstPowerCoef secondPowerCoef constant",
+    "migration": "timeunit sizeunit size settingcost cost",
+}
+_TOOLS = """
+CICFile RunCondition HasInternalStates Deadline DeadlineUnit Period PeriodUnit Priority Language CompileFlags LinkFlags
+HasMTM HasSubGraph IsDependency IsHardwareDependent LoopType LoopCount IsLoopSubTask IsDesignatedTask SubgraphProperty
+Description LibraryType LibraryFile LibraryHeader networkFile architectureFile profileFile mappingFile UseCICFile
+"""
+#: Parameters of the tool; others are those of the task.
+PARAMETERS = frozenset(_TOOLS.split())
+
+
+def tell_unknown(root: Element, say: Collector) -> None:
+    """Name attributes that flowc does not know."""
+    for node in (root, *root.below()):
+        known = {*_READ.get(node.tag, "").split(), *_DRAWN.get(node.tag, "").split()}
+        for name in node.attributes.keys() - known:
+            if name != "schemaLocation":
+                say.warn_together(f"{node.tag} {name}", "flowc does not know this attribute: it is left out", node.span)
