@@ -20,7 +20,7 @@ from ..codegen.fmu.pack import pack
 from ..codegen.fmu.unit import unit
 from ..codegen.fmu.variables import Variable
 from ..dsl.modules import local_modules
-from ..model.diagnostic import Diagnostic, Errors, has_errors
+from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.files import make_folders, read_bytes, reason, replace_file
 from ..networks.quantization.quantize import Loss
 from .build import too_long, without_gpu
@@ -89,7 +89,7 @@ def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
     """All that was noticed, if nothing stands in the way. Raises Errors."""
     (app,) = valid.system.apps
     found = [*refusals(app, valid.repetition[app.name]), *missing(valid.system), *without_gpu(valid)]
-    told = (*valid.diagnostics, *found, *in_full(valid.system))
+    told = in_order((*valid.diagnostics, *found, *in_full(valid.system)))
     if has_errors(told):
         raise Errors(told)
     return told

@@ -86,7 +86,8 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
             "folder": folder, "library": library, "module": f"_flowc_{made.token.strip('{}').replace('-', '_')}",
             "script": "build.py", "called": "fmu", "holds": "The tasks of the unit that this library belongs to.",
             "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())), "sources": sources,
-            "flags": ["-shared", *FLAGS],
+            # Python keeps functions of the library, also when a simulator has closed it.
+            "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],
         }  # fmt: skip
         wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
         wanted["sources/shim.py"] = "hopes/shim.py.j2"

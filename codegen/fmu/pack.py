@@ -56,7 +56,7 @@ def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...
         code = c_tasks[source][0].implementation_on("cpu")
         assert code is not None
         objects.append(f"{Path(path).stem}.o")
-        said = _run(stage, [*_compiler(), *FLAGS, "-c", Path(path).name, "-o", objects[-1]])
+        said = _run(stage, [*_compiler(), "-c", Path(path).name, "-o", objects[-1]])
         if isinstance(said, Diagnostic):
             faults.append(said)
             break
@@ -70,7 +70,7 @@ def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...
         said = _run(stage, [sys.executable, "build.py"])
     else:
         rest = [f"{made.unit.face}.c", "model.c"]
-        command = [*_compiler(), *FLAGS, "-shared", *objects, *rest, "-o", f"../{made.library}", "-lm"]
+        command = [*_compiler(), "-shared", *objects, *rest, "-o", f"../{made.library}", "-lm"]
         said = _run(stage, command)
     if isinstance(said, Diagnostic):
         raise Errors([said])
@@ -90,7 +90,7 @@ def _no_library(made: UnitFiles, said: str) -> Diagnostic:
 
 
 def _compiler() -> list[str]:
-    return [*shlex.split(os.environ.get("CC", "cc")), *shlex.split(os.environ.get("CFLAGS", ""))]
+    return [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *shlex.split(os.environ.get("CFLAGS", ""))]
 
 
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
