@@ -11,15 +11,51 @@ from typing import Any
 
 import flowc
 import numpy as np
+import pytest
+from flowc.driver.fmu import BuiltFmu, build_fmu
 from flowc.runtime.reference import Reference, load_deployment
 from fmpy import extract, read_model_description
 from fmpy.simulation import instantiate_fmu
 from fmpy.validation import validate_fmu
 
-from builds import build
+from builds import Write, build
 from graphs import consistent
 
-Tokens = dict[str, Any]
+COMPILER = shutil.which("cc") or ""
+SMOOTH = """
+task Smooth(weight: float = 0.5) { in x: float32   out y: float32   state last: float32   c "smooth.c:smooth" }
+graph Low { in x: float32   out y: float32   a: Smooth(weight = 0.25)   b: Smooth   x -> a -> b -> y }
+"""
+SMOOTH_C = """
+int smooth(void *state, const float *x, float *y, const smooth_params *p)
+{
+    smooth_state *s = state;
+    *y = s->last += (float)p->weight * (*x - s->last);
+    return 0;
+}
+"""
+
+
+def low(folder: Path, text: str = SMOOTH) -> Path:
+    """Two low passes in C, or another text that uses them."""
+    (folder / "smooth.c").write_text(SMOOTH_C)
+    flow = folder / "low.flow"
+    flow.write_text(text)
+    return flow
+
+
+def made(write: Write, text: str, graph: str = "G", **files: str) -> BuiltFmu:
+    """The unit of a text, in the folder `out` beside it."""
+    flow = write(text, **files)
+    return build_fmu(flow, graph, flow.parent / "out")
+
+
+@contextmanager
+def compiled_quickly() -> Iterator[None]:
+    """Compile without optimizing, which takes a third of the time, and let all code round alike."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CFLAGS", "-O0 -ffp-contract=off")
+        yield
 
 
 class Unit:
