@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from sys import executable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,14 +34,23 @@ class Target(StrEnum):
 
     PROGRAM = "program"
     HOPES_EXTERNAL = "hopes-external"
+    FMU = "fmu"
 
 
 def build(
     file: Text,
     output: Output = None,
     target: Annotated[
-        Target, typer.Option(help="The program, or its networks alone as a C library (in build/STEM-external).")
+        Target,
+        typer.Option(
+            help="The program; its networks alone as a C library (in build/STEM-external); or a graph of the text as a "
+            "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu)."
+        ),
     ] = Target.PROGRAM,
+    graph: Annotated[
+        str | None,
+        typer.Option(help="With `--target fmu`: the graph, or the app with open ends.", show_default=False),
+    ] = None,
     platform: OnPlatform = "host",
     force: Force = False,
     no_measure: NoMeasure = False,
@@ -49,6 +59,13 @@ def build(
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
     from ..driver.build import build as driver_build
 
+    if (graph is None) == (target is Target.FMU):
+        help_text = "`--target fmu` needs `--graph NAME`" if graph is None else "`--graph` belongs to `--target fmu`"
+        raise typer.BadParameter(help_text, param_hint="--graph")
+    if target is Target.FMU and graph is not None:
+        if platform != "host":
+            raise typer.BadParameter("a unit runs where its simulator does", param_hint="--platform")
+        return _fmu(file, graph, output, force, as_json)
     if target is Target.HOPES_EXTERNAL:
         return _external(file, output, platform, force, as_json)
     built = driver_build(
@@ -114,4 +131,41 @@ def _external(file: Path, output: Path | None, platform: str, force: bool, as_js
         stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
         print(f"  {network.name}{stages}: {network.function}_init, _execute, _wrapup, _error")
     print(f"`python3 {built.directory / 'build_shim.py'}` makes lib{built.external.library}.so")
+    return 0
+
+
+def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool) -> int:
+    from ..driver.fmu import build_fmu
+
+    built = build_fmu(file, graph, output, force=force, report=progress)
+    show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    shown = [v for v in built.variables if v.role in ("input", "output", "parameter")]
+    if as_json:
+        print_json(
+            {
+                "file": str(built.file),
+                "fresh": built.fresh,
+                "fmi": f"{built.version}.0",
+                "token": built.token,
+                "python": built.python,
+                "step_size": float(built.step) if built.step else None,
+                "losses": {name: [asdict(x) for x in found] for name, found in built.losses.items()},
+                "variables": [
+                    {"name": v.name, "causality": v.role, "type": v.fmi, "dtype": v.dtype, "shape": v.dimensions}
+                    for v in shown
+                ],
+            }
+        )
+        return 0
+    print(f"{built.file}{'' if built.fresh else ' (up to date)'}")
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
+    because = f": {built.why}" if built.why else ""
+    print(f"  FMI {built.version}.0{because}; a step is an iteration" + (f" of {built.step} s" if built.step else ""))
+    for v in shown:
+        size = str(list(v.dimensions)) if v.dimensions else ""
+        widened = f", widened from {v.dtype}" if v.widened else ""
+        print(f"  {v.role} {v.name}: {v.fmi}{size}{widened}")
+    if built.python:
+        print(f"  it needs {executable}: `python3 sources/build.py` in the unit makes it for another one")
     return 0

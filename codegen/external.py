@@ -134,6 +134,10 @@ def _files(described: External, networks: Plan) -> Plan:
     values = {
         "external": described,
         "module": f"_{described.library}",
+        "library": f"lib{described.library}.so",
+        "script": "build_shim.py",
+        "called": "external",
+        "holds": "The networks of the folder that holds this library.",
         "guard": f"FLOWC_{described.library.upper()}_H",
         "networks": shown,
     }
@@ -151,7 +155,7 @@ def _files(described: External, networks: Plan) -> Plan:
     for network in shown:
         text = jinja.get_template("hopes/task.cic.j2").render(values, network=network)
         plan[f"cic/{network['function']}.cic"] = text.encode()
-    for file in sorted(RUNTIME.glob("*.py")):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "fmu.py"):
         plan[f"runtime/{file.name}"] = file.read_bytes()
     return dict(sorted(plan.items()))
 

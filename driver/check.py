@@ -134,20 +134,28 @@ class Checked:
         )
 
 
-def check(path: str | Path, *, platform: str = "host", mapped: bool = True) -> Checked:
+def check(path: str | Path, *, platform: str = "host", mapped: bool = True, opened: str | None = None) -> Checked:
     """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
 
     `platform` is `host`, a platform declared in the text, the name of a board that comes with flowc, or a .flow file
     that declares one. A mapping that is stored beside the text counts like pins (unless not `mapped`), where the text
-    has none.
+    has none. With `opened` only that graph or app counts (see `load`).
     """
     with no_garbage_collection():
-        return _checked(load(path, platform=platform, builtin=[host_platform()]), mapped)
+        loaded = load(path, platform=platform, builtin=[host_platform()], opened=opened)
+        return _checked(loaded, mapped and opened is None)
 
 
-def prepare(path: str | Path, *, platform: str = "host", mapped: bool = True, report: Report | None = None) -> Checked:
+def prepare(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    mapped: bool = True,
+    opened: str | None = None,
+    report: Report | None = None,
+) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
-    checked = check(path, platform=platform, mapped=mapped)
+    checked = check(path, platform=platform, mapped=mapped, opened=opened)
     if not checked.ok or checked.staged is None or not checked.staged.unquantized:
         return checked
     from ..passes.precision import convert_network
@@ -156,7 +164,7 @@ def prepare(path: str | Path, *, platform: str = "host", mapped: bool = True, re
         if report is not None:
             report(f"converting {task.definition}")
         convert_network(checked.system, task, checked.staged.platform.tensorrt)
-    return _checked(checked.loaded, mapped)
+    return _checked(checked.loaded, mapped and opened is None)
 
 
 def _checked(loaded: Loaded, mapped: bool) -> Checked:

@@ -65,11 +65,11 @@ def build_external(
         fresh = write(exported.files, directory, {}, force=force)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
-    diagnostics = (*valid.diagnostics, *_in_full(whole))
+    diagnostics = (*valid.diagnostics, *in_full(whole))
     return BuiltExternal(directory, digest(exported.files), exported.external, diagnostics, fresh, valid.losses)
 
 
-def _in_full(system: System) -> tuple[Diagnostic, ...]:
+def in_full(system: System) -> tuple[Diagnostic, ...]:
     """Warnings of networks that would like to be faster than ONNX Runtime is on a CPU."""
     found = {}
     for task in (t for a in system.apps for t in a.tasks):

@@ -9,7 +9,7 @@ from ..model.application import Port, Task
 from ..model.diagnostic import Note
 from . import syntax as s
 from .context import Context
-from .evaluate import Evaluator
+from .evaluate import Evaluator, Scope
 from .wiring import Edge, Key, PortView
 
 
@@ -27,8 +27,8 @@ class OpenEnd:
         return self.task.name, self.view.key[1]
 
 
-def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context) -> Iterator[OpenEnd]:
-    """Those of an app; faults go to the context."""
+def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context, scope: Scope) -> Iterator[OpenEnd]:
+    """Those of an app; faults go to the context. `scope` are the parameters of a graph that became an app."""
     app = declaration.name.text
     first: dict[str, s.Boundary] = {}
     for part in declaration.items:
@@ -43,7 +43,7 @@ def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context) -> 
         if part.type is None:
             help_text = f"write `{part.direction} {name}: TYPE`"
             context.fault("F602", f"open end `{name}` has no type", part.span, help=help_text)
-        kind = None if part.type is None else evaluate.type(part.type, {})
+        kind = None if part.type is None else evaluate.type(part.type, scope)
         view = PortView(kind, part.span, (app, name), part.direction)
         source = part.direction == "in"
         port = Port(name, "out" if source else "in", kind, (1,), False, part.span)

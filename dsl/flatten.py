@@ -55,8 +55,8 @@ class Flattener:
         self.name = ""
 
     # -- apps ------------------------------------------------------------------------------------------------------
-    def app(self, declaration: s.AppDecl) -> Application:
-        """The flat application; faults go to the context."""
+    def app(self, declaration: s.AppDecl, scope: Scope | None = None) -> Application:
+        """The flat application; faults go to the context. `scope` are the parameters of a graph that became an app."""
         timing: dict[str, Fraction | None] = {}
         priority = 0
         places: dict[str, Span] = {}
@@ -75,13 +75,14 @@ class Flattener:
                 priority = value if value is not None else 0
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.Chain))]
         name = self.name = declaration.name.text
-        ends = tuple(open_ends(declaration, self._evaluate, self._context))
+        scope = scope or {}
+        ends = tuple(open_ends(declaration, self._evaluate, self._context, scope))
         self._open(ends)
         if not blocks:
             self._context.fault(
                 "F215", f"app `{name}` is empty", declaration.name.span, help="add an instance: `name: Task`"
             )
-        self._units = self._block(blocks, {}, name, {e.view.key[1]: e.view for e in ends}, ())
+        self._units = self._block(blocks, scope, name, {e.view.key[1]: e.view for e in ends}, ())
         self._unjoined(ends)
         channels = tuple(self._channels())
         return Application(

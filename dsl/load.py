@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Note, did_you_mean, listed, one_of
+from ..model.diagnostic import Diagnostic, Note, did_you_mean, has_errors, listed, one_of
 from ..model.files import read_bytes
 from ..model.mapping import Pin
 from ..model.platform import Platform
@@ -46,11 +46,18 @@ class Loaded:
     unknown_platform: Diagnostic | None = None
 
 
-def load(path: str | Path, *, platform: str | None = None, builtin: Iterable[Platform] = ()) -> Loaded:
+def load(
+    path: str | Path,
+    *,
+    platform: str | None = None,
+    builtin: Iterable[Platform] = (),
+    opened: str | None = None,
+) -> Loaded:
     """Load `path` and everything it uses, each file once.
 
     `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
-    file that declares one; None asks for none. Errors of the user are returned, not raised.
+    file that declares one; None asks for none. With `opened`, the name of a graph or an app, the system has that alone,
+    without pins; ports of a graph are open ends then. Errors of the user are returned, not raised.
     """
     builtin = tuple(builtin)
     reader = _Reader()
@@ -75,6 +82,8 @@ def load(path: str | Path, *, platform: str | None = None, builtin: Iterable[Pla
         if isinstance(declaration, s.MappingDecl):
             with _nested(declaration, context):
                 pinned += pins(declaration, apps, platforms, context, evaluator, seen)
+    if opened is not None:
+        apps, pinned = _opened(opened, apps, context, evaluator, components), []
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
@@ -138,6 +147,29 @@ def _elaborate(
                 if arguments is not None:
                     Flattener(context, evaluator, components).alone(declaration, arguments)
     return apps
+
+
+def _opened(
+    name: str, apps: list[Application], context: Context, evaluator: Evaluator, components: Components
+) -> list[Application]:
+    """The app of that name, or the one that a graph becomes whose ports are open ends; none after a fault."""
+    found = [a for a in apps if a.name == name]
+    declaration = context.names.get(name)
+    if found or has_errors(context.faults):  # a faulty graph has been told of already
+        return found
+    if not isinstance(declaration, s.GraphDecl):
+        known = [n for n, d in context.names.items() if isinstance(d, s.GraphDecl | s.AppDecl)]
+        there = f"there is {one_of(known)}" if known else "write `graph Name { in x: TYPE   out y: TYPE ... }`"
+        what = "" if declaration is None else f": it is {kind_word(declaration)}"
+        message = f"there is no graph or app `{name}`{what}"
+        context.fault("F618", message, None, help=did_you_mean(name, known) or there)
+        return []
+    with _nested(declaration, context):
+        arguments = components.bind(declaration.params, (), declaration.name, {})
+        if arguments is not None:
+            app = s.AppDecl(declaration.name, declaration.items, declaration.doc, declaration.span)
+            found.append(Flattener(context, evaluator, components).app(app, arguments))
+    return found
 
 
 @contextmanager

@@ -48,7 +48,12 @@ class External:
         """Bytes of each input, then of each output, in port order."""
         return [int(np.prod(p.shape)) * p.dtype.itemsize for _, p in self._inputs + self._outputs]
 
-    def init(self) -> None:
+    @property
+    def given(self) -> List[int]:
+        """Bytes of each value that `init` gets: none."""
+        return []
+
+    def init(self, values: Sequence[Any] = ()) -> None:
         """Load every stage; nothing happens if that was done. Raises TaskError."""
         with self._lock:
             if self._open is None:

@@ -1,0 +1,111 @@
+"""A unit to files: everything in the archive but the library, as a plan {path: content}. Same unit, same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from ...templates import environment
+from ..deploy import Deployed
+from ..emit import RUNTIME, STRICT_C, digest, header
+from ..names import literal, one_line
+from ..sources import Plan
+from .unit import Unit, text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: How all C code of a unit is compiled.
+FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", *STRICT_C)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFiles:
+    """`plan` lacks the library, which belongs to `binaries/FOLDER`.
+
+    `units` are the C sources of tasks, as paths of the plan, with the path that each has in the deployment.
+    """
+
+    unit: Unit
+    plan: Plan
+    folder: str
+    units: dict[str, str]
+
+    @property
+    def library(self) -> str:
+        """The path of the library."""
+        return f"binaries/{self.folder}/{self.unit.name}.so"
+
+
+def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
+    """All files of a unit for machines such as `x86_64`."""
+    folder = "linux64" if made.version == 2 and machine == "x86_64" else f"{machine}-linux"
+    jinja = _jinja()
+    fixed: Plan = {}
+    for path, content in deployed.files.items():
+        fixed[f"sources/{path}" if path.startswith("c/") else f"resources/{path}"] = content
+    units = {f"unit_{i}.c": source for i, source in enumerate(sorted(deployed.c_tasks), 1)}
+    for name, source in units.items():
+        beside = f"{source.rsplit('.', 1)[0]}.flow.h"
+        fixed[f"sources/{beside}"] = header(Path(source).name, deployed.c_tasks[source], jinja).encode()
+        lines = jinja.get_template("fmu/unit.c.j2").render(header=beside, source=source)
+        fixed[f"sources/{name}"] = lines.encode()
+    sources = (*units, "model.c", f"{made.face}.c")
+    if made.called:
+        fixed["resources/deployment.json"] = deployed.deployment.to_json().encode()
+        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "external.py"):
+            fixed[f"resources/runtime/{file.name}"] = file.read_bytes()
+    else:
+        made = replace(made, sources=sources)
+    plan = fixed | _written(jinja, made, sources, folder)
+    token = _token(digest(plan))
+    made = replace(made, token=token)
+    plan = fixed | _written(jinja, made, sources, folder)
+    return UnitFiles(made, dict(sorted(plan.items())), folder, {f"sources/{n}": s for n, s in units.items()})
+
+
+def _token(total: str) -> str:
+    """A GUID of the content."""
+    return "{" + "-".join((total[:8], total[8:12], total[12:16], total[16:20], total[20:32])) + "}"
+
+
+def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: str) -> Plan:
+    """What says the name of the unit, its token or its variables."""
+    values: dict[str, object] = {"unit": made}
+    wanted = {
+        "modelDescription.xml": f"fmu/modelDescription{made.version}.xml.j2",
+        "sources/model.h": "fmu/model.h.j2",
+        "sources/model.c": "fmu/model.c.j2",
+        f"sources/{made.face}.c": f"fmu/{made.face}.c.j2",
+    }
+    if made.called:
+        library = f"{made.name}.so"
+        values |= {
+            "folder": folder, "library": library, "module": f"_flowc_{made.token.strip('{}').replace('-', '_')}",
+            "script": "build.py", "called": "fmu", "holds": "The tasks of the unit that this library belongs to.",
+            "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())), "sources": sources,
+            # Python keeps functions of the library, also when a simulator has closed it.
+            "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],
+        }  # fmt: skip
+        wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
+        wanted["sources/shim.py"] = "hopes/shim.py.j2"
+    elif made.version == 3:
+        wanted["sources/buildDescription.xml"] = "fmu/buildDescription.xml.j2"
+    return {path: jinja.get_template(name).render(values).encode() for path, name in wanted.items()}
+
+
+def _jinja() -> Environment:
+    jinja = environment()
+    jinja.filters["c"] = text
+    jinja.filters["py"] = literal
+    jinja.filters["xml"] = _xml
+    jinja.filters["comment"] = lambda words: one_line(str(words)).replace("*/", "* /").replace("/*", "/ *")
+    return jinja
+
+
+def _xml(words: str) -> str:
+    """Text in an attribute; what XML cannot hold is left out (of comments: parameters with such are refused)."""
+    good = "".join(c for c in words if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
+    return escape(good, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

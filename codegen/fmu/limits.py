@@ -1,0 +1,157 @@
+"""What cannot be a Functional Mock-up Unit, and which version of FMI a unit needs.
+
+In: an app whose open ends are to be the inputs and outputs of a unit. Out: diagnostics, or the version with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+
+from ...model.application import Application, FilePath, Port, Task
+from ...model.diagnostic import Diagnostic, Note
+
+#: Element types of ports in FMI 3.0.
+FMI3 = {
+    "bool": "Boolean",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "uint8": "UInt8",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "float32": "Float32",
+    "float64": "Float64",
+}
+#: Element types of ports in FMI 2.0, which has whole numbers of 32 bits and floating-point numbers of 64 bits.
+FMI2 = {
+    "bool": "Boolean",
+    "int8": "Integer",
+    "int16": "Integer",
+    "int32": "Integer",
+    "uint8": "Integer",
+    "uint16": "Integer",
+    "float32": "Real",
+    "float64": "Real",
+}
+_INT32, _INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
+#: A unit lists the values that an input starts with, one by one.
+MOST_ELEMENTS = 1 << 24
+
+
+def version(app: Application, firings: Mapping[str, int]) -> tuple[int, str]:
+    """2 or 3, and for 3 the first reason why FMI 2.0 is not enough."""
+    for task, port in open_ends(app):
+        assert port.type is not None
+        if port.type.shape:
+            return 3, f"`{port.name}` is {port.type}"
+        if firings[task.name] > 1:
+            return 3, f"`{port.name}` has {firings[task.name]} tokens in an iteration"
+        if port.type.dtype not in FMI2:
+            return 3, f"`{port.name}` is {port.type}"
+    for task in app.tasks:
+        for name, value in settable(task):
+            if type(value) is int and value not in _INT32:
+                return 3, f"`{task.name}.{name}` is {value}"
+    return 2, ""
+
+
+def open_ends(app: Application) -> list[tuple[Task, Port]]:
+    """Inputs first, then outputs, each with its only port."""
+    ends = [(t, p) for t in app.tasks if t.border is not None for p in (*t.outputs, *t.inputs)]
+    return sorted(ends, key=lambda end: end[0].border != "in")
+
+
+def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
+    """Parameters that a simulator may set: not those that the graph is made of, nor files."""
+    code = task.implementation_on("cpu") or task.reference
+    passes = None if code is None else code.passes
+    found: list[tuple[str, bool | int | float | str]] = []
+    for name, value in task.parameters:
+        if isinstance(value, FilePath) or name in task.fixed or (passes is not None and name not in passes):
+            continue
+        found.append((name, value if isinstance(value, (bool, int, str)) else float(value)))
+    return found
+
+
+def refusals(app: Application, firings: Mapping[str, int]) -> list[Diagnostic]:
+    """Everything that stands in the way, and warnings about what means something else in a unit."""
+    found = [*_ends(app, firings), *_tasks(app), *_symbols(app)]
+    return list(dict.fromkeys(found))
+
+
+def _no(message: str, task: Task, help_text: str) -> Diagnostic:
+    return Diagnostic("F618", message, task.span, help=help_text)
+
+
+def _ends(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
+    ends = open_ends(app)
+    if not ends:
+        help_text = "give it ports, for example `in x: float32   out y: float32`: they become inputs and outputs"
+        message = f"`{app.name}` has no open ends, so that a simulator could neither give nor get anything"
+        yield Diagnostic("F618", message, app.span, help=help_text)
+    for task, port in ends:
+        if port.type is None:
+            continue  # told as F602
+        if port.type.dtype not in FMI3:
+            message = f"`{port.name}` is {port.type}, and FMI has no such type"
+            instead = "float32" if port.type.dtype == "float16" else "two ports, one for each part"
+            yield _no(message, task, f"make it {instead}, with a task that converts")
+        elif prod(port.type.shape) * firings.get(task.name, 1) > MOST_ELEMENTS:
+            message = f"`{port.name}` is {port.type}, too large to be listed in a unit"
+            yield _no(message, task, "let a task make it smaller, or read it inside of the graph")
+
+
+def _tasks(app: Application) -> Iterator[Diagnostic]:
+    for task in app.tasks:
+        short = task.name.partition(".")[2]
+        if task.link is not None:
+            help_text = "a unit is one graph: give it an `in` or `out` there, and join units in the simulator"
+            yield _no(f"`{short}` joins two apps", task, help_text)
+            continue
+        if task.live and task.border is None:
+            help_text = "give the graph an `in` instead: the simulator puts the data in"
+            yield _no(f"`{short}` is live: it would wait for data from outside of the simulation", task, help_text)
+        elif task.every_ns is not None:
+            help_text = "leave `every` out: a `period` of the app becomes the step size"
+            yield _no(
+                f"`{short}` fires at a pace of its own, and a unit has the time of its simulation", task, help_text
+            )
+        for port in task.open_ports:
+            help_text = "leave out what follows the last tensor of fixed size, or build a program"
+            message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"
+            yield _no(message, task, help_text)
+        if task.on_error != "stop":
+            message = f"`on error {task.on_error}` of `{short}` means nothing in a unit: the step fails"
+            help_text = "the simulator decides what to do then; it may reset the unit"
+            yield Diagnostic("F608", message, task.span, help=help_text, severity="warning")
+        yield from _parameters(task)
+
+
+def _parameters(task: Task) -> Iterator[Diagnostic]:
+    for name, value in settable(task):
+        if type(value) is int and value not in _INT64:
+            message = f"parameter `{name}` of `{task.definition}` is {value}, too large for FMI's Int64"
+            yield _no(message, task, "pass it as a float")
+        elif isinstance(value, str) and any((c < " " and c not in "\t\n\r") or c in "\ufffe\uffff" for c in value):
+            message = f"parameter `{name}` of `{task.definition}` has a character that XML cannot hold"
+            yield _no(message, task, "leave it out, or pass the text as a file")
+
+
+def _symbols(app: Application) -> Iterator[Diagnostic]:
+    """All C code becomes one library, in which a name means one thing."""
+    first: dict[str, tuple[str, Task]] = {}
+    for task in app.tasks:
+        code = task.implementation_on("cpu")
+        if code is None or code.language != "c":
+            continue
+        if set('"\\\n\r') & set(code.path):
+            yield _no(f"no C file can include `{code.file}`", task, "rename it: without quotes and backslashes")
+        path, other = first.setdefault(code.symbol, (code.path, task))
+        if Path(path) != Path(code.path):
+            message = f"two C files have a function `{code.symbol}`, and a unit is one library"
+            note = Note(f"`{other.definition}` has one", other.span)
+            yield Diagnostic("F618", message, task.span, notes=(note,), help="rename one of them")

@@ -1,0 +1,347 @@
+"""The C code of a unit in words: what the templates of `templates/fmu` print.
+
+In: an app without refusals, its deployment on one processor, and the order of an iteration. Out: a `Unit`. Channels
+become arrays that hold an iteration, and tasks functions that read and write in place; calls of code that is not in C
+go to Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isinf, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...analysis.dataflow.order import iteration_order
+from ...dsl.code import c_functions
+from ...model.application import Application
+from ...model.deployment import DataFile, DeployedApp, DeployedChannel, DeployedPort, DeployedTask
+from ...model.types import DTYPES
+from ..deploy import Deployed
+from ..emit import C_PARAMETERS, c_name
+from ..external import RESERVED
+from ..kinds.c import CCode
+from ..kinds.onnx import OnnxCode
+from ..kinds.python import PythonCode
+from ..names import identifiers, one_line
+from .variables import Variable, variables
+
+#: Runs of the order on one line of the table.
+_ON_A_LINE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """All that the files of a unit say. `called` tasks are not in C. `step` is the step size in s, if there is one.
+
+    Lines are C; `needs_files`: the resources of the unit are used. `sources` are what has to be compiled, empty where a
+    compiler alone is not enough.
+    """
+
+    name: str
+    source: str
+    doc: str
+    tool: str
+    token: str
+    version: int
+    step: str
+    variables: tuple[Variable, ...]
+    headers: tuple[str, ...]
+    files: tuple[dict[str, str], ...]
+    parameters: tuple[str, ...]
+    fields: tuple[str, ...]
+    optional: tuple[dict[str, object], ...]
+    tasks: tuple[dict[str, Any], ...]
+    channels: tuple[dict[str, Any], ...]
+    order: tuple[str, ...]
+    arrive: tuple[str, ...]
+    leave: tuple[str, ...]
+    defaults: tuple[str, ...]
+    called: int
+    networks: bool
+    sources: tuple[str, ...] = ()
+
+    @property
+    def face(self) -> str:
+        """The file that a simulator calls, without its ending."""
+        return f"fmi{self.version}"
+
+    @property
+    def outputs(self) -> list[int]:
+        """Value references of outputs."""
+        return [i for i, v in enumerate(self.variables) if v.role == "output"]
+
+    @property
+    def needs_files(self) -> bool:
+        """Does it use its resources?"""
+        return bool(self.files) or self.called > 0
+
+
+def unit(app: Application, deployed: Deployed, firings: Mapping[str, int], version: int, tool: str) -> Unit:
+    """The unit of an app that has no refusals; its token is still empty. Raises TooLong."""
+    (of_app,) = deployed.deployment.apps
+    inside = [t for t in of_app.tasks if t.code.kind not in ("in", "out")]
+    ids = identifiers([t.name.partition(".")[2] for t in inside], RESERVED)
+    ids = {t.name: ids[t.name.partition(".")[2]] for t in inside}
+    listed = tuple(variables(app, firings, version, ids))
+    made = _Code(of_app, ids, deployed.c_tasks)
+    called = [t for t in inside if not isinstance(t.code, CCode)]
+    tasks = tuple(made.task(t, called.index(t) if t in called else 0) for t in inside)
+    return Unit(
+        app.name,
+        deployed.deployment.source,
+        app.doc,
+        tool,
+        "",
+        version,
+        "" if app.period_ns is None else repr(float(app.period_ns / 10**9)),
+        listed,
+        tuple(f"{source.rsplit('.', 1)[0]}.flow.h" for source in sorted(deployed.c_tasks)),
+        tuple(made.files),
+        tuple(made.parameters()),
+        tuple(made.fields(listed)),
+        tuple(made.optional()),
+        tasks,
+        tuple(made.channels),
+        tuple(_order(app, firings, [t.name for t in inside])),
+        tuple(made.border("in")),
+        tuple(made.border("out")),
+        tuple(made.defaults),
+        len(called),
+        any(isinstance(t.code, OnnxCode) for t in called),
+    )
+
+
+def _order(app: Application, firings: Mapping[str, int], inside: Sequence[str]) -> list[str]:
+    """Runs of tasks. Inputs come before all of them, and outputs behind: nobody waits for room."""
+    number = {name: i for i, name in enumerate(inside)}
+    runs: list[tuple[int, int]] = []
+    for name, times in iteration_order(app, firings, upstream_first=True).firings:
+        if name not in number:
+            continue
+        if runs and runs[-1][0] == number[name]:
+            runs[-1] = (number[name], runs[-1][1] + times)
+        else:
+            runs.append((number[name], times))
+    words = [f"{{ {task}, {times} }}," for task, times in runs]
+    return [" ".join(words[i : i + _ON_A_LINE]) for i in range(0, len(words), _ON_A_LINE)]
+
+
+class _Code:
+    """Collects what the instance has to hold while tasks are put into words."""
+
+    def __init__(self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]) -> None:
+        self._app, self._ids, self._c_tasks = app, ids, c_tasks
+        self._tasks = {t.name: t for t in app.tasks}
+        self._into: dict[tuple[str, str], str] = {}
+        self._out_of: dict[tuple[str, str], list[str]] = {}
+        self.channels = [self._channel(i, c) for i, c in enumerate(app.channels)]
+        self._by_id = {c["id"]: c for c in self.channels}
+        self._unread: list[str] = []
+        self.files: list[dict[str, str]] = []
+        self.defaults: list[str] = []
+
+    # -- channels --------------------------------------------------------------------------------------------------
+    def _channel(self, number: int, channel: DeployedChannel) -> dict[str, Any]:
+        source = self._tasks[channel.source]
+        port = next(p for p in source.outputs if p.name == channel.source_port)
+        reader = next(p for p in self._tasks[channel.destination].inputs if p.name == channel.destination_port)
+        kept = max(0, reader.window - min(reader.rates))
+        moved = source.firings * sum(port.rates) // len(port.rates)
+        name = f"channel_{number}"
+        self._into[channel.destination, channel.destination_port] = name
+        self._out_of.setdefault((channel.source, channel.source_port), []).append(name)
+        return {
+            "id": name,
+            "name": channel.name,
+            "ctype": DTYPES[port.dtype][0],
+            "elements": prod(port.shape),
+            "kept": kept,
+            "rest": kept + channel.delay,
+            "delay": channel.delay,
+            "tokens": kept + channel.delay + moved,
+            "initial": ", ".join(_element(v, port.dtype) for v in channel.values),
+        }
+
+    def fields(self, listed: Sequence[Variable]) -> list[str]:
+        """The members of an instance that begin as zeros."""
+        lines = []
+        for v in listed:
+            if v.role in ("input", "output"):
+                lines.append(f"{DTYPES[v.dtype][0]} {v.place.partition('.')[2]}[{v.count}];")
+        for c in self.channels:
+            size = c["tokens"] * c["elements"]
+            lines.append(f"/* {_comment(c['name'])} */")
+            lines.append(f"struct {{ size_t read, written; {c['ctype']} tokens[{size}]; }} {c['id']};")
+        lines += self._unread
+        for task in self._app.tasks:
+            if isinstance(task.code, CCode):
+                lines.append(f"void *state_{self._ids[task.name]};")
+                if task.code.state:
+                    lines.append(f"{task.code.name}_state memory_{self._ids[task.name]};")
+        return lines
+
+    def border(self, direction: str) -> list[str]:
+        """Copies from inputs to channels, or from channels to outputs."""
+        lines = []
+        for task in (t for t in self._app.tasks if t.code.kind == direction):
+            (port,) = (*task.outputs, *task.inputs)
+            outside = f"m->data.port_{port.name}"
+            names = [self._into[task.name, port.name]] if task.inputs else self._out_of.get((task.name, port.name), [])
+            for name in names:
+                side = "read" if task.inputs else "written"
+                inside = f"m->data.{name}.tokens + m->data.{name}.{side} * {self._by_id[name]['elements']}"
+                ends = (outside, inside) if task.inputs else (inside, outside)
+                lines.append(f"memcpy({ends[0]}, {ends[1]}, sizeof {outside});")
+                lines.append(f"m->data.{name}.{side} += {task.firings};")
+        return lines
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+    def task(self, task: DeployedTask, number: int) -> dict[str, Any]:
+        """A task as model.c has it; `number` counts those that are called in Python."""
+        code, ident = task.code, self._ids[task.name]
+        ports = [self._port(task, p, "in") for p in task.inputs] + [self._port(task, p, "out") for p in task.outputs]
+        shown = {
+            "name": task.name, "id": ident, "number": number, "firings": task.firings, "ports": ports,
+            "after": [line for p in ports for line in p["after"]], "called": not isinstance(code, CCode), "call": "",
+        }  # fmt: skip
+        if isinstance(code, CCode):
+            self._defaults(ident, [(n, v) for n, _, v in code.parameters])
+            params = f"&m->given.{ident}" if code.parameters else "NULL"
+            arguments = [f"m->data.state_{ident}", *(p["arg"] for p in ports), params]
+            shown |= {
+                "code": f"{code.name} of {code.source}",
+                "symbol": code.name,
+                "params": params,
+                "call": f"{code.name}({', '.join(arguments)})",
+                "memory": f"&m->data.memory_{ident}" if code.state else "NULL",
+            }
+            return shown
+        given = [(n, v) for n, v in _parameters_of(code) if not isinstance(v, DataFile)]
+        self._defaults(ident, given)
+        values = [f"{'(void *)' if isinstance(v, str) else '&'}m->given.{ident}.{c_name(n)}" for n, v in given]
+        where = f"{code.name} of {code.file}" if isinstance(code, PythonCode) else getattr(code, "file", "")
+        return shown | {
+            "code": where,
+            "given": ", ".join(values) or "NULL",
+            "arguments": ", ".join(f"(void *){p['arg']}" for p in ports) or "NULL",
+        }
+
+    def _port(self, task: DeployedTask, port: DeployedPort, direction: str) -> dict[str, Any]:
+        arg, key = f"{direction}_{port.name}", (task.name, port.name)
+        elements, ctype = prod(port.shape), DTYPES[port.dtype][0]
+        reads = direction == "in"
+        names = [self._into[key]] if reads else self._out_of.get(key, [])
+        if names:
+            place = f"m->data.{names[0]}.tokens + "
+            if reads and port.window:
+                place += f"(m->data.{names[0]}.read + n_{arg} - {port.window}) * {elements}"
+            else:
+                place += f"m->data.{names[0]}.{'read' if reads else 'written'} * {elements}"
+        else:
+            self._unread.append(f"{ctype} unread_{self._ids[task.name]}_{port.name}[{max(port.rates) * elements}];")
+            place = f"m->data.unread_{self._ids[task.name]}_{port.name}"
+        after = [
+            f"memcpy(m->data.{n}.tokens + m->data.{n}.written * {elements}, {arg}, "
+            f"n_{arg} * {elements} * sizeof *{arg});"
+            for n in names[1:]
+        ]
+        after += [f"m->data.{n}.{'read' if reads else 'written'} += n_{arg};" for n in names]
+        several = len(port.rates) > 1
+        return {
+            "arg": arg, "ctype": ctype, "const": "const " if reads else "", "elements": elements, "place": place,
+            "rates": ", ".join(map(str, port.rates)) if several else "", "rate": port.rates[0],
+            "phases": len(port.rates), "zeroed": not reads, "after": after,
+        }  # fmt: skip
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+    def _defaults(self, ident: str, given: Sequence[tuple[str, object]]) -> None:
+        for name, value in given:
+            place = f"m->given.{ident}.{c_name(name)}"
+            if isinstance(value, DataFile):
+                self.files.append({"field": f"file_{len(self.files)}", "path": value.file, "given": place})
+            else:
+                self.defaults.append(f"{place} = {_value(value)};")
+
+    def parameters(self) -> list[str]:
+        """The members of an instance that hold parameters, one for each task that has any."""
+        lines = []
+        for task in self._app.tasks:
+            if isinstance(task.code, CCode):
+                if task.code.parameters:
+                    lines.append(f"{task.code.name}_params {self._ids[task.name]};")
+                continue
+            given = [(n, v) for n, v in _parameters_of(task.code) if not isinstance(v, DataFile)]
+            if given:
+                members = " ".join(f"{C_PARAMETERS[_kind(v)]} {c_name(n)};" for n, v in given)
+                lines.append(f"struct {{ {members} }} {self._ids[task.name]};")
+        return [line.replace("*  ", "*") for line in lines]
+
+    def optional(self) -> list[dict[str, object]]:
+        """Functions that a C file may have: for the beginning and the end of a task."""
+        found: dict[str, dict[str, object]] = {}
+        for tasks in self._c_tasks.values():
+            for task in tasks:
+                code = task.implementation_on("cpu")
+                there = c_functions(Path(code.path))
+                for end, kind in (("init", f"void *(*)(const {code.symbol}_params *)"), ("exit", "void (*)(void *)")):
+                    name = f"{code.symbol}_{end}"
+                    found[name] = {"name": name, "type": kind, "there": int(name in there)}
+        return list(found.values())
+
+
+def _parameters_of(code: object) -> tuple[tuple[str, Any], ...]:
+    return code.parameters if isinstance(code, PythonCode) else ()
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    return "float" if isinstance(value, float) else "string"
+
+
+# -- literals ----------------------------------------------------------------------------------------------------------
+def text(value: str) -> str:
+    """A string literal of C."""
+    plain = set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+=:,;<>()[]{}*&!|^~@#$'`")
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in value.encode()) + '"'
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
+    return _float(value) if isinstance(value, float) else text(str(value))
+
+
+def _float(value: float) -> str:
+    if isinf(value):
+        return "HUGE_VAL" if value > 0 else "-HUGE_VAL"
+    return repr(value)
+
+
+def _element(value: int | float, dtype: str) -> str:
+    """An element of an initial token, as numpy rounds it."""
+    if dtype == "float16":
+        return str(int(np.array(value, np.float16).view(np.uint16)))
+    if dtype.startswith(("float", "complex")):
+        with np.errstate(over="ignore"):
+            return _float(float(np.array(value, dtype).real))
+    if dtype == "bool":
+        return str(int(bool(value)))
+    return f"{int(value)}u" if dtype == "uint64" else f"INT64_C({int(value)})" if int(value) > -(2**63) else "INT64_MIN"
+
+
+def _comment(words: str) -> str:
+    return one_line(words).replace("*/", "* /").replace("/*", "/ *")
+
+
+def with_token(made: Unit, token: str) -> Unit:
+    """The unit with its token."""
+    return replace(made, token=token)
