@@ -66,12 +66,23 @@ class Imported:
         return profile_of(self.platform, self.host, self.times, hashes, given or {})
 
 
-def read(folder: Path, stem: str | None = None) -> Imported:
-    """Import the project in a folder; `stem` is that of the file that the text will be in.
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A project with everything that it says, and its texts; `board` is None where there is none."""
 
-    Raises Errors with everything that is wrong.
-    """
-    project, say = locate(folder), Collector()
+    project: Project
+    graph: Graph
+    tasks: Mapping[Way, Task]
+    networks: Mapping[Way, HopesNetwork]
+    board: Board | None
+    own: Mapping[str, Costs]
+    places: Places
+    texts: Texts
+
+
+def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
+    """Read the project in a folder. Raises Errors with everything that is wrong."""
+    project = locate(folder)
     graph = graph_of(project, say)
     tasks = every(graph) if graph is not None else {}
     networks = dict(_networks(project, tasks, say))
@@ -84,7 +95,9 @@ def read(folder: Path, stem: str | None = None) -> Imported:
         places = _places(project, graph, networks, board, say)
     for path in project.beside("gpusetup"):
         say.warn(
-            "grids, blocks and streams of GPU tasks are not imported", start_of(path), "write `launch` at the task"
+            "grids, blocks and streams of GPU tasks are not imported",
+            start_of(path),
+            "write `grid` and `block` at the tasks",
         )
     for path in project.beside("schedule"):
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
@@ -92,18 +105,30 @@ def read(folder: Path, stem: str | None = None) -> Imported:
     assert graph is not None  # that would be a fault
     flow = flow_of(graph, say)
     say.stop()
-    name = stem or project.name
-    texts = texts_of(graph.name, flow, networks, _about(project, board), f"{name}_tasks.py")
+    texts = texts_of(graph.name, flow, networks, _about(project, board), f"{stem or project.name}_tasks.py")
+    return Understood(project, graph, tasks, networks, board, own, places, texts)
+
+
+def read(folder: Path, stem: str | None = None) -> Imported:
+    """Import the project in a folder; `stem` is that of the file that the text will be in.
+
+    Raises Errors with everything that is wrong.
+    """
+    say = Collector()
+    found = understand(folder, stem, say)
+    texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
     if board is None:
-        say.warn("there is no architecture: platform, mapping and times are not imported", start_of(project.graph))
+        say.warn(
+            "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
+        )
         return Imported(texts.application, say.warnings(), {}, stubs, "", None, (), "")
-    times = times_of(tasks, own, networks, board, texts.names, say)
+    times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text()}
-    mapping = _mapping(board, texts, places, networks) if places.file else None
+    mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
-        files |= _written(name, board, mapping, places)
-    host = f"times of the HOPES project {project.name}"
+        files |= _written(name, board, mapping, found.places)
+    host = f"times of the HOPES project {found.project.name}"
     return Imported(texts.application, say.warnings(), files, stubs, board.name, mapping, times, host)
 
 
