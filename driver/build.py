@@ -182,7 +182,7 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
 def sources_of(valid: Valid, times: Times) -> dict[str, str]:
     """Where the time of each task comes from; see `Built.times`."""
     predicted, found = firing_means(valid, times), {}
-    for name in valid.tasks:
+    for name in (n for n, t in valid.tasks.items() if t.resampling is None):
         time = times.here(name)
         if time is not None:
             found[name] = str(time.source)
@@ -198,7 +198,11 @@ def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
     unknown = [name for name, source in sources_of(valid, times).items() if source == "unknown"]
     if not unknown:
         return ()
-    alike = "all tasks count alike" if len(unknown) == len(valid.tasks) else "they count like the mean of the others"
+    alike = (
+        "all tasks count alike"
+        if len(unknown) == len(sources_of(valid, times))
+        else "they count like the mean of the others"
+    )
     message = f"no times of {listed(unknown)} are known: {alike}"
     help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"
     return (Diagnostic("F614", message, None, help=help_text, severity="warning"),)
