@@ -456,6 +456,7 @@ class Flattener:
                 if i + 1 == len(chain.hops) or not isinstance(chain.hops[i + 1], s.Targets) or pending is not None:
                     help_text = "write `App.task -> latest -> task`; `delay`, `repeat` and `last` stand inside an app"
                     self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
+                    self._leave_out(chain.hops[i:])
                     return
                 continue
             known = tuple(step for step in steps if step is not None)
@@ -469,13 +470,16 @@ class Flattener:
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
                 self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, help=help_text)
-                rest = (e for later in chain.hops[i:] if isinstance(later, s.Targets) for e in later.endpoints)
-                self._skipped.update(e.element.name.text for e in rest)
+                self._leave_out(chain.hops[i:])
                 return
             current, steps, pending, lossy = hop.endpoints[0], [], None, None
         if pending is not None:
             what = "delay" if isinstance(pending, s.Delay) else f"`{pending.word.text}`"
             self._context.fault("F210", f"this {what} leads nowhere", pending.span, help="add `-> instance` after it")
+
+    def _leave_out(self, hops: Sequence[s.Targets | s.Delay | s.Resample | s.Lossy]) -> None:
+        """What a faulty chain does not reach is not told to lack an arrow as well."""
+        self._skipped.update(e.element.name.text for hop in hops if isinstance(hop, s.Targets) for e in hop.endpoints)
 
     def _resampled(self, hop: s.Resample, scope: Scope) -> Resampled | None:
         """What a `repeat` or `last` says; None after a fault."""
