@@ -17,6 +17,7 @@ import numpy as np
 from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
 from .ends import Inlet, Outlet
+from .resample import Last, Repeat
 from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
@@ -49,6 +50,8 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
         return _Border()
     if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
         return Inlet() if kind == "in" else Outlet()
+    if kind in ("repeat", "last"):
+        return (Repeat if kind == "repeat" else Last)(document["count"], document["block"])
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
         return Python(document["file"], document["name"], **parameters)
