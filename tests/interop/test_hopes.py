@@ -123,14 +123,16 @@ def test_rates_are_those_of_hopes_and_the_largest_size_counts(tmp_path: Path) ->
     assert ports == {
         ("Grab", "output"): ("uint8[12]", (1,)),  # 4 bytes against 12, both "rate 1"
         ("Clean", "input"): ("uint8[12]", (1,)),
-        ("Clean", "last"): ("uint8[8]", (1,)),
+        ("Clean", "port_last"): ("uint8[8]", (1,)),
         ("Clean", "output"): ("uint8[600]", (1,)),
         ("Clean", "next"): ("uint8[8]", (1,)),
         ("Log", "input"): ("uint8[8]", (1,)),
         ("Log", "output"): ("uint8[8]", (1,)),
         ("Face_pre", "input"): ("uint8[600]", (1,)),  # the composite and the network say 4
     }
-    assert [(c.source_port, c.destination_port, c.delay) for c in app.channels if c.delay] == [("output", "last", 1)]
+    assert [(c.source_port, c.destination_port, c.delay) for c in app.channels if c.delay] == [
+        ("output", "port_last", 1)
+    ]
     warned(imported, "`Cam1_Grab.out`: ports and channel say tokens of 4, 12 bytes: 12 are taken")
     warned(imported, "`Cam1_Clean.out`: ports and channel say tokens of 4, 600 bytes: 600 are taken")
 
@@ -182,7 +184,7 @@ def test_period_of_time_driven_tasks_comes_first(edit: Edit, tmp_path: Path) -> 
 def test_stubs_can_be_attached(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     name, stubs = imported.stubs
-    assert name == "door_tasks.py" and "class Grab:" in stubs and "def Clean(input, last):" in stubs
+    assert name == "door_tasks.py" and "class Grab:" in stubs and "def Clean(input, port_last):" in stubs
     path = written(imported, tmp_path)
     text = imported.text
     for task in ("Grab", "Clean", "Log", "Clock"):
