@@ -173,14 +173,9 @@ class _Source:
                 last[name_of((firing.position, i, 0))] = firing.position
             for segment in [s for take in firing.takes for s in take or ()]:
                 last[name_of(segment[0])] = firing.position
-        if self._recorded:  # what passes is told of, too, before the next firing
-            following = len(self._plan.firings)
-            for item in reversed(self._plan.sequence):
-                if isinstance(item, Firing):
-                    following = item.position
-                    continue
-                for block, *_ in item.takes:
-                    last[name_of(block)] = max(last.get(name_of(block), 0), following)
+        if self._recorded:  # what only passes is told of, too, whenever that is
+            passing = [item for item in self._plan.sequence if isinstance(item, Passing)]
+            last.update((name_of(block), len(self._plan.firings)) for item in passing for block, *_ in item.takes)
         for segments in self._plan.start.values():
             for (position, output, age), *_ in segments:
                 last.pop(name_of((position, output, age - 1)), None)

@@ -261,3 +261,23 @@ def test_open_ends_and_frames_that_are_skipped(write: Write, tmp_path: Path) -> 
         for n in range(8):
             running.put(n)
         assert [int(running.get()) for _ in range(3)] == [10, 30, 70]
+
+
+@pytest.mark.parametrize("period", ["", "period 20 ms   deadline 15 ms from count to show"], ids=["fast", "paced"])
+def test_mappings_do_not_speak_of_them(write: Write, tmp_path: Path, period: str) -> None:
+    """Neither search has to find a place for them, and what it finds holds for the program that is built."""
+    text = PROGRAM.replace("LANGUAGE", 'python "t.py:newton"').replace("app A {", f"app A {{ {period}")
+    text = text.replace('"   }', '" }').replace(' python "t.py', ' wcet 1 us   python "t.py')
+    flow = write(text + "platform board { cpu core[2]  scheduler fixed_priority }", t_py=CODE)
+    found = flowc.map(flow, platform="board", budget=2, measure=False)
+    names = [t.name for t in flowc.load(flow).apps[0].tasks]
+    assert {p.task for p in found.mapping.placements} == {n for n in names if "->" not in n}
+    assert not found.late and not [d for d in found.diagnostics if d.severity == "error"]
+    if period:
+        (bound,) = found.mapping.groups
+        assert bound.schedulable and found.joint is not None and found.joint.program is not None
+        assert {t.name for t in found.joint.program.groups[0].tasks} == set(names)
+    built = flowc.build(flow, tmp_path / "out", platform="board", measure=False)
+    assert "F609" not in [d.code for d in built.diagnostics]
+    assert set(built.times) == {n for n in names if "->" not in n}
+    assert run(tmp_path / "out", "--quiet", "--full-speed").returncode == 0

@@ -16,6 +16,7 @@ from flowc.dsl.wiring import Edge, InitialTokens, Resampled, Step
 from flowc.model.application import Application, Port, Resampling, Task
 from flowc.runtime import worker
 from flowc.runtime.code import C, Code
+from flowc.runtime.graph import Task as RuntimeTask
 from flowc.runtime.resample import Last, Repeat
 from flowc.runtime.tokens import Port as RuntimePort
 from flowc.runtime.tokens import freeze
@@ -87,44 +88,62 @@ def through(steps: Sequence[Step], tokens: list[int]) -> list[int]:
     return tokens
 
 
-def seen_by(given: Drawn, vector: Mapping[str, int]) -> dict[str, int]:
-    """What every task has mixed of all that it has read, after FRAMES iterations, one firing after the other."""
+def read_by(given: Drawn, vector: Mapping[str, int], frames: int) -> dict[str, list[list[list[int]]]]:
+    """What every firing of every task reads in so many iterations, one firing after the other."""
     codes = {t.name: Mixed(k, None) for k, t in enumerate(given.tasks)}
     for t in given.tasks:
         codes[t.name].open("", (), [RuntimePort(p.name, "int64", (), p.rates, p.stacked) for p in t.outputs])
     gone_in: list[list[int]] = [[] for _ in given.edges]
-    read = [0] * len(given.edges)
+    used = [0] * len(given.edges)
+    read: dict[str, list[list[list[int]]]] = {t.name: [] for t in given.tasks}
     progress = True
     while progress:
         progress = False
         for t in given.tasks:
-            n = codes[t.name].n
-            if n == FRAMES * vector[t.name]:
+            n = len(read[t.name])
+            if n == frames * vector[t.name]:
                 continue
             arrows = [(i, e) for p in t.inputs for i, e in enumerate(given.edges) if e.destination == (t.name, p.name)]
-            there = [through(e.steps, gone_in[i])[read[i] :] for i, e in arrows]
             wanted = [t.port(e.destination[1]).rate(n) for _, e in arrows]
-            if any(len(tokens) < count for tokens, count in zip(there, wanted, strict=True)):
+            taken = [through(e.steps, gone_in[i])[used[i] :][:k] for (i, e), k in zip(arrows, wanted, strict=True)]
+            if any(len(tokens) < count for tokens, count in zip(taken, wanted, strict=True)):
                 continue
             for (i, _), count in zip(arrows, wanted, strict=True):
-                read[i] += count
-            taken = [np.array(tokens[:count], np.int64) for tokens, count in zip(there, wanted, strict=True)]
-            made: Any = codes[t.name].fire(taken, n)
+                used[i] += count
+            made: Any = codes[t.name].fire([np.array(tokens, np.int64) for tokens in taken], n)
             for p, values in zip(t.outputs, made if isinstance(made, tuple) else (made,), strict=True):
                 for i, e in enumerate(given.edges):
                     if e.source == (t.name, p.name):
                         gone_in[i] += np.atleast_1d(values).tolist()
+            read[t.name].append(taken)
             progress = True
-    assert all(codes[t.name].n == FRAMES * vector[t.name] for t in given.tasks)
-    return {name: code.seen for name, code in codes.items()}
+    assert all(len(read[t.name]) == frames * vector[t.name] for t in given.tasks)
+    return read
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 2**32), st.integers(1, 2), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
+def mixed(firings: list[list[list[int]]]) -> int:
+    """What a task has made of all that."""
+    seen = 0
+    for token in [x for firing in firings for port in firing for x in port]:
+        seen = (31 * seen + token + 1) % 1_000_003
+    return seen
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 2),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.booleans(),
+    st.sampled_from(["unseen", "recorded", 0, 1, 5, 20]),
+)
 def test_words_on_arrows_mean_what_they_say(
-    home: str, monkeypatch: pytest.MonkeyPatch, seed: int, cores: int, python: float, straight: bool
+    home: str, monkeypatch: pytest.MonkeyPatch, seed: int, cores: int, python: float, straight: bool, watched: str | int
 ) -> None:
-    """Blocks, delays before and behind them, several words on an arrow, cycles, stages; tasks in C and in Python."""
+    """Blocks, delays before and behind them, several words on an arrow, cycles, stages; tasks in C and in Python.
+
+    `watched` is how the program is looked at, or after how many firings its sources end.
+    """
     rng = random.Random(seed)
     drawn = resampled(rng)
     graph = drawn.graph
@@ -133,25 +152,41 @@ def test_words_on_arrows_mean_what_they_say(
     vector = balance.vector
     if sum(vector.values()) > MOST_FIRINGS or not in_reach(graph) or not iterates(graph, vector):
         return
+    ending = watched if isinstance(watched, int) else None
 
     def code(number: int, task: Task, ends_at: int | None) -> Code:
         what = task.resampling
         if what is not None:
             return (Repeat if what.word == "repeat" else Last)(what.count, what.block)
-        return Mixed(number, None) if rng.random() < python else mixed_in_c(number, task)
+        in_python = rng.random() < python or (ending is not None and not task.inputs)
+        return Mixed(number, ends_at) if in_python else mixed_in_c(number, task)
+
+    told: dict[str, dict[int, list[list[int]]]] = {t.name: {} for t in graph.tasks}
+
+    def record(task: RuntimeTask, firing: int, group: int, inputs: Any, outputs: Any) -> None:
+        assert firing not in told[task.name]
+        told[task.name][firing] = [np.atleast_1d(a).tolist() for a in inputs]
 
     with monkeypatch.context() as patched:
         if not straight:
             patched.setattr(worker, "rounds_of", lambda own: None)
-        program = from_graph(graph, vector, cores, seed, None, code, home)
+        program = from_graph(graph, vector, cores, seed, ending, code, home)
+        program.recorder = None if watched == "unseen" else record
         assert program.run(frames=FRAMES, watchdog=0), str(program.failure)
-    wanted = seen_by(drawn, vector)
+    frames = program.apps[0].frames
+    sources = [vector[t.name] for t in graph.tasks if not t.inputs]
+    assert frames == min([FRAMES] + [ending // q for q in sources if ending is not None])
+    wanted = read_by(drawn, vector, frames)
     for task, made in zip(graph.tasks, program.apps[0].tasks, strict=True):
-        assert made.firings == FRAMES * vector[task.name]
-        if isinstance(made.code, C):
-            assert made.code._memory.view(np.int64)[:2].tolist() == [made.firings, wanted[task.name]]
-        elif isinstance(made.code, Mixed):
-            assert made.code.seen == wanted[task.name]
+        assert made.firings >= frames * vector[task.name]
+        if watched != "unseen":
+            firings = [told[task.name][n] for n in range(frames * vector[task.name])]
+            assert task.name not in wanted or firings == wanted[task.name]
+        if ending is None and isinstance(made.code, C):
+            assert made.code._memory.view(np.int64)[:2].tolist() == [made.firings, mixed(wanted[task.name])]
+        elif ending is None and isinstance(made.code, Mixed):
+            assert (made.code.n, made.code.seen) == (made.firings, mixed(wanted[task.name]))
+    assert all(channel.least_free >= 0 for channel in program.channels)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,)])
