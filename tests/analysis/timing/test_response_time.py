@@ -514,13 +514,13 @@ def test_equals_on_a_cpu_are_named_as_such_over_whole_paths() -> None:
 
 
 # -- simulation as referee -----------------------------------------------------------------------------------------
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
     assert not slow.soundness(seed, runs=4).exceeded
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(SEEDS)
 def test_no_simulation_exceeds_bounds_by_workload_curves(seed: int) -> None:
     assert not slow.soundness(seed, runs=4, bursty=True).exceeded
