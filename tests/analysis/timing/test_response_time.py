@@ -31,7 +31,7 @@ from flowc.analysis.timing.system import (
 from flowc.analysis.timing.unfolding import unfold
 from flowc.model.application import Application
 from flowc.model.workload import workload
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import graphs
@@ -521,6 +521,7 @@ def test_no_simulation_exceeds_the_bounds(seed: int) -> None:
 
 
 @settings(max_examples=40)
+@example(2028316)
 @given(SEEDS)
 def test_no_simulation_exceeds_bounds_by_workload_curves(seed: int) -> None:
     assert not slow.soundness(seed, runs=4, bursty=True).exceeded
