@@ -13,6 +13,7 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.analysis.dataflow import liveness
 from flowc.analysis.dataflow.analyze import limits
 from flowc.cli import app
 from flowc.driver import store
@@ -457,9 +458,10 @@ def test_map_agrees_with_check_and_analyze(tmp_path: Path, first: int) -> None:
 
 @pytest.mark.parametrize("folder", ["examples", "tests/faulty"])
 def test_map_agrees_with_check_and_analyze_on_the_texts_of_the_repository(
-    examples: Path, tmp_path: Path, folder: str
+    examples: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For each platform that a text declares, or a board of two cores."""
+    monkeypatch.setattr(liveness, "MOST_STEPS", 10_000)  # what is too long for every verb is so after less
     if folder == "examples":
         flows = sorted(examples.glob("*/*.flow"))
     else:
