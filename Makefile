@@ -21,7 +21,7 @@ format:
 	$(BIN)/flowc fmt examples/*/*.flow platforms/*.flow
 
 test:
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 4
 
 # make fuzz MINUTES=5 SEED=7
 MINUTES ?= 60

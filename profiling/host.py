@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+@cache
 def version_of(package: str) -> str | None:
     """Installed version of a Python package, without importing it."""
     try:
@@ -29,6 +31,7 @@ def version_of(package: str) -> str | None:
         return None
 
 
+@cache
 def processor_name() -> str:
     """The CPU in words."""
     try:

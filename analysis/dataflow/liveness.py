@@ -46,11 +46,12 @@ class Wait:
 class Execution:
     """One iteration under way: `tokens` per edge, `fired` per task. It can go on after tokens were added.
 
-    With a `deadline` it may take any number of steps until then, else `most`.
+    With a `deadline` it may take any number of steps until then, else `most`, by default MOST_STEPS.
     """
 
-    def __init__(self, graph: Graph, deadline: float | None = None, most: int = MOST_STEPS) -> None:
-        self.graph, self.deadline, self.most = graph, deadline, most
+    def __init__(self, graph: Graph, deadline: float | None = None, most: int | None = None) -> None:
+        self.graph, self.deadline = graph, deadline
+        self.most = MOST_STEPS if most is None else most
         self.tokens = [e.tokens for e in graph.edges]
         self.fired = [0] * len(graph.names)
         self.steps = 0

@@ -16,6 +16,7 @@ distributed hard real-time systems", 1994; Henia et al., "System level performan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -316,20 +317,24 @@ class _Story:
         net, job = self.net, self.net.jobs[j]
         lane = net.lanes[job.worker]
         rivals = self.rivals[job.worker]
-        counts: dict[int, int] = {}
         first = net.jobs[note.first].place
         chain = [*lane.jobs[first:], *lane.jobs * max(0, note.rounds - 1), *lane.jobs[: job.place + 1]]
-        for other in chain if note.rounds else lane.jobs[first : job.place + 1]:
-            counts[other] = counts.get(other, 0) + 1
+        chain = chain if note.rounds else [*lane.jobs[first : job.place + 1]]
+        counts = Counter(chain)
         counts[j] -= 1
         tally = Tally()
-        total = tally.add(job.plain, job.curved, 1)
-        yield self._term("own", _name(net, j), 1, total)
-        for other, times in counts.items():
-            if times and net.jobs[other].cost:
-                time = tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
-                total += time
-                yield self._term("earlier", _name(net, other), times, time)
+        tally.add(job.plain, job.curved, 1)  # as if it came first, so that it has the longest time of its task
+        earlier = {
+            other: tally.add(net.jobs[other].plain, net.jobs[other].curved, times)
+            for other, times in counts.items()
+            if times and net.jobs[other].cost
+        }
+        # One by one, as the window counts them, firings may be some units more: each is one at least.
+        tally = Tally()
+        total = sum(tally.add(net.jobs[other].plain, net.jobs[other].curved, 1) for other in chain)
+        yield self._term("own", _name(net, j), 1, total - sum(earlier.values()))
+        for other, time in earlier.items():
+            yield self._term("earlier", _name(net, other), counts[other], time)
         for term, time in self._others(note, rivals, lane.processor):
             total += time
             yield term

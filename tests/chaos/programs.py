@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from forks import PROGRAM, forks
+
 HERE = Path(__file__).parent
 #: Against hangs only: a busy machine needs time.
 LIMIT = 120.0
@@ -53,10 +55,8 @@ def with_network(folder: Path) -> Path:
 
 def hurt(directory: Path, fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program with a fault."""
-    return subprocess.run(
-        [sys.executable, str(directory / "main.py"), "--quiet", *arguments],
-        cwd="/", capture_output=True, text=True, timeout=LIMIT, check=False, env=dict(os.environ, FAULT=fault),
-    )  # fmt: skip
+    command = [directory / "main.py", "--quiet", *arguments]
+    return forks(*PROGRAM).run(command, cwd="/", timeout=LIMIT, env=dict(os.environ, FAULT=fault))
 
 
 def seen(stdout: str) -> int:

@@ -19,6 +19,7 @@ from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, store_profile
+from forks import FLOWC, PROGRAM, forks
 
 TEXT = """
 task Count { out n: int64   python "t.py:Count" }
@@ -35,10 +36,8 @@ def show(n): print("got", n)
 """
 
 
-def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flowc", *arguments]
-    env = {**os.environ, **environment}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
+def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return forks(*FLOWC).run(["-m", "flowc", *arguments], cwd=cwd, timeout=HANGS)
 
 
 def said(*words: str) -> tuple[int, str, str]:
@@ -128,7 +127,9 @@ def test_a_fault_is_data_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
         assert said(*arguments)[0] == 2, arguments
-    assert call("frobnicate", cwd=tmp_path).returncode == 2
+    assert (
+        subprocess.run([sys.executable, "-m", "flowc", "frobnicate"], capture_output=True, check=False).returncode == 2
+    )
 
 
 def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
@@ -217,10 +218,7 @@ def test_a_build_that_cannot_be_imported_fails_every_app(write: Write, tmp_path:
     built = flowc.build(flow, tmp_path / "out").directory
     (built / "tests" / "test_app.py").unlink(missing_ok=True)
     (built / "tests" / "test_other.py").write_text("import nothing_like_it\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "runtime.outcomes", str(tmp_path / "o.json")],
-        cwd=built, capture_output=True, text=True, timeout=HANGS, check=False,
-    )  # fmt: skip
+    done = forks(*PROGRAM).run(["-m", "runtime.outcomes", tmp_path / "o.json"], cwd=built, timeout=HANGS)
     assert done.returncode == 1
     found = {t["name"]: t["outcome"] for t in json.loads((tmp_path / "o.json").read_text())["tests"]}
     assert found.pop("test_other") == "error" and set(found) == set(TESTS)

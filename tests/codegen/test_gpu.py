@@ -40,8 +40,9 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, build, harness, placed, run, store_profile
+from forks import FLOWC, forks
 from stand_in_runs import on_stand_in
-from tensorrt_api import type_faults
+from tensorrt_api import type_faults_of
 
 #: A board for each generation of TensorRT, and the version that stands in for it.
 BOARDS = {"trt8": ("xavier", "8.5.2"), "trt10": ("orin", "10.3.0"), "trt11": ("strong", "11.4.1")}
@@ -147,14 +148,14 @@ def test_programs_for_tensorrt_fit_its_bindings(
     tensorrt_stubs: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
-    there = tensorrt_stubs(dialect)
-    for script in SCRIPTS:
-        assert type_faults(detectors[dialect] / script, there) == []
-    assert type_faults(in_8_bits[dialect] / "build_engines.py", there) == []
-    broken = detectors[dialect] / "build_engines.py"
-    wrong = tmp_path / "build_engines.py"
-    wrong.write_text(broken.read_text().replace("build_serialized_network", "build_serialised_network"))
-    assert type_faults(wrong, there)
+    texts = {script: (detectors[dialect] / script).read_text() for script in SCRIPTS}
+    texts["in_8_bits.py"] = (in_8_bits[dialect] / "build_engines.py").read_text()
+    texts["wrong.py"] = texts["build_engines.py"].replace("build_serialized_network", "build_serialised_network")
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    shutil.copytree(detectors[dialect] / "runtime", tmp_path / "runtime")
+    found = type_faults_of([tmp_path / name for name in texts], tensorrt_stubs(dialect))
+    assert found.pop("wrong.py") and found == {name: [] for name in texts if name != "wrong.py"}
 
 
 @pytest.mark.parametrize("dialect", BOARDS)
@@ -193,10 +194,11 @@ def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[s
     assert built.returncode == 0 and built.stdout.count("built in") == 3, built.stderr
     again = on_stand_in(directory, "build_engines.py", tensorrt=version)
     assert again.stdout.count("is there") == 3
+    wanted = first_line(run(directory, "--frames", "6", "--twin"))
     for shared in (False, True):
         done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version, integrated=shared)
         assert "0 violations" in done.stderr
-        assert first_line(done) == first_line(run(directory, "--frames", "6", "--twin"))
+        assert first_line(done) == wanted
     tested = on_stand_in(directory, "tests/test_detect.py", tensorrt=version)
     assert "OK" in tested.stderr and "0 violations" in tested.stderr, tested.stderr
 
@@ -398,13 +400,12 @@ def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # -- twins -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("board", ["xavier", "orin"])
 @pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "denoise", "detector"])
-def test_twins_give_the_results_of_the_reference(copies: Path, tmp_path: Path, name: str, board: str) -> None:
+def test_twins_give_the_results_of_the_reference(
+    copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, board: str
+) -> None:
     directory = build(copies / name / f"{name}.flow", tmp_path / "out", platform=board)
-    environment = dict(os.environ, FLOWC_TWIN="1")
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=HANGS, check=False
-    )
+    monkeypatch.setenv("FLOWC_TWIN", "1")
+    done = harness(directory)
     assert done.returncode == 0, done.stderr
     gpu = {"xavier": "volta", "orin": "ampere"}[board]
     assert (f'p.processor("{gpu}"' in (directory / "main.py").read_text()) == (name != "hello")
@@ -420,8 +421,8 @@ def test_without_a_gpu_the_way_out_is_named(denoise: Path) -> None:
 def test_run_compares_the_twin_first(copies: Path, tmp_path: Path) -> None:
     text = copies / "denoise" / "denoise.flow"
     store_profile(text, platform="orin")
-    command = [sys.executable, "-m", "flowc", "run", str(text), "--platform", "orin", "--twin", "--frames", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
+    command = ["-m", "flowc", "run", text, "--platform", "orin", "--twin", "--frames", "2"]
+    done = forks(*FLOWC).run(command, cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert "the twin gives the results of the sequential reference" in done.stderr
     assert done.stdout.startswith("2 frames, checksum")

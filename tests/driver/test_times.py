@@ -13,6 +13,7 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.analysis.dataflow import liveness
 from flowc.analysis.dataflow.analyze import limits
 from flowc.cli import app
 from flowc.driver import store
@@ -29,6 +30,8 @@ from typer.testing import CliRunner
 from builds import ROOT, Write, store_profile
 from drawn import MS, US, Entry, draw, store_entries
 
+#: Seconds that a search gets where any of its answers will do.
+MOMENT = 0.02
 #: A task with two programs between two that only a CPU runs.
 TEXT = """
 task Source {{ out x: float32[1]  python "code.py:source" }}
@@ -137,7 +140,7 @@ def test_times_are_those_of_where_a_task_is_placed(write: Write, tmp_path: Path,
         found = analyze(flow, platform="board").apps["A"]
         assert (found.period, found.times.ns["A.both"]) == (time, (time,))
         assert drawn_ns(flow) == exported_ns(flow) == {"A.source": 300 * US, "A.both": time, "A.sink": 200 * US}
-        mapped = find_mapping(flow, platform="board", budget=0.2)
+        mapped = find_mapping(flow, platform="board", budget=MOMENT)
         assert dict(mapped.mapping.predicted_period_ns)["A"] >= time
         (stored,) = mapped.mapping.of("A.both")
         assert valid.platform.pool_of(stored).kind == kind
@@ -151,7 +154,7 @@ def test_the_time_of_a_pin_wins(write: Write, place_of: str) -> None:
     store_entries(flow, [*ENDS, Entry("A.both", "cpu", 8 * MS), Entry("A.both", "gpu", 9 * MS)])
     assert analyzed_ns(flow)["A.both"] == (3 * MS,)
     assert drawn_ns(flow)["A.both"] == exported_ns(flow)["A.both"] == 3 * MS
-    mapped = find_mapping(flow, platform="board", budget=0.2).mapping
+    mapped = find_mapping(flow, platform="board", budget=MOMENT).mapping
     assert 3 * MS <= dict(mapped.predicted_period_ns)["A"] < 4 * MS
 
 
@@ -162,13 +165,13 @@ def test_an_estimate_counts_a_tenth_more(write: Write) -> None:
     assert Fraction(11, 10) == MARGIN
     assert analyzed_ns(flow)["A.both"] == (3300 * US,)
     assert drawn_ns(flow)["A.both"] == exported_ns(flow)["A.both"] == 3300 * US
-    (group,) = find_mapping(flow, platform="board", budget=0.2).mapping.groups
+    (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
     assert group.response_ns == 3800 * US and group.schedulable and group.conditional
     store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US, estimated=True)])  # 3.7 ms as measured, 4.02 so
-    (group,) = find_mapping(flow, platform="board", budget=0.2).mapping.groups
+    (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
     assert group.response_ns == 4020 * US and not group.schedulable
     store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US)])
-    (group,) = find_mapping(flow, platform="board", budget=0.2).mapping.groups
+    (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
     assert group.response_ns == 3700 * US and group.schedulable and not group.conditional
 
 
@@ -197,7 +200,7 @@ def test_what_took_longer_than_the_text_says_is_told_once(
     wanted = [f"{message}: what is proved with it may not hold"] if message else []
     assert f613(analyze(flow, platform="board").diagnostics) == wanted
     assert f613(flowc.build(flow, tmp_path / "build", platform="board").diagnostics) == wanted
-    assert f613(find_mapping(flow, platform="board", budget=0.2).diagnostics) == wanted
+    assert f613(find_mapping(flow, platform="board", budget=MOMENT).diagnostics) == wanted
 
 
 def test_an_estimate_beyond_the_text_is_no_reason_to_warn(write: Write) -> None:
@@ -221,7 +224,7 @@ def test_phases_are_not_charged_their_longest_one_at_each_firing(write: Write, m
     (verdicts,) = flowc.check(flow, platform="board").verdicts.values()
     if works:
         assert verdicts.repetition == {"P.a": 2, "P.b": 1}
-        found = find_mapping(flow, platform="board", budget=0.2)
+        found = find_mapping(flow, platform="board", budget=MOMENT)
         assert float(dict(found.mapping.utilization)["core"]) == pytest.approx((ms + 1) / 20)
     with_one_more = ms + 1 + 10 <= 20  # the second release, and all the work after it
     assert verdicts.schedulable.witness.startswith("one processor is enough") == with_one_more
@@ -243,7 +246,7 @@ def test_a_declared_time_is_the_same_claim_wherever_a_mapping_puts_a_box(write: 
     """Before and after the mapping is stored: a time measured on the GPU is not taken for it first, and left out then."""
     flow = write(BOX.format(clause="wcet 2 ms"))
     store_entries(flow, [Entry("A.t", "cpu", 200 * US), Entry("A.t", "gpu", 60 * US)])
-    (group,) = find_mapping(flow, platform="board", budget=0.2).mapping.groups
+    (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
     found = analyze(flow, platform="board").apps["A"]
     assert group.response_ns == found.latency == found.latency_lower == 2 * MS
 
@@ -255,7 +258,7 @@ def test_no_verdict_of_the_text_is_undone_by_another_kind_of_processor(write: Wr
     flow = write(text.replace("period 12 ms", "period 13 ms"))
     store_entries(flow, [Entry("A.t", "cpu", 13 * MS), Entry("A.t", "gpu", MS)])
     assert [status(verb, flow) for verb in ("check", "analyze", "map")] == [0, 0, 0]
-    (group,) = find_mapping(flow, platform="board", budget=0.2).mapping.groups
+    (group,) = find_mapping(flow, platform="board", budget=MOMENT).mapping.groups
     assert group.response_ns == 13 * MS
 
 
@@ -303,7 +306,7 @@ def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write)
 def test_what_has_no_bound_is_said_to_have_none(write: Write, text: str, why: str, search: str) -> None:
     flow = write("task Loop { in x  out y  wcet 1 ms }\ntask S { out y  wcet 1 ms }\n" + text)
     with pytest.raises(Errors) as raised:
-        find_mapping(flow, platform="board", search=search, budget=0.2)
+        find_mapping(flow, platform="board", search=search, budget=MOMENT)
     assert any(d.code == "F509" and why in d.message for d in raised.value.diagnostics)
 
 
@@ -366,9 +369,9 @@ def test_every_verb_counts_with_the_same_numbers(
     # map: worst cases for deadlines, on one kind or the other.
     if not wanted:
         with pytest.raises(Errors, match="no worst-case time"):
-            find_mapping(flow, platform="board", budget=0.2)
+            find_mapping(flow, platform="board", budget=MOMENT)
         return
-    mapped = find_mapping(flow, platform="board", budget=0.2)
+    mapped = find_mapping(flow, platform="board", budget=MOMENT)
     assert mapped.joint is not None
     (item,) = (i for i in mapped.joint.problem.items if i.name == "A.both")
     assert item.wcet_ns == wanted
@@ -391,7 +394,7 @@ def contradictions(flow: Path, platform: str, search: str = "auto") -> Iterator[
         if checks:
             yield "analyze raises, and check found nothing"
     with suppress(Errors):
-        mapped = find_mapping(flow, platform=platform, search=search, budget=0.2)
+        mapped = find_mapping(flow, platform=platform, search=search, budget=MOMENT)
     if mapped is None or analyzed is None:
         return
     if mapped.joint is None:
@@ -455,9 +458,10 @@ def test_map_agrees_with_check_and_analyze(tmp_path: Path, first: int) -> None:
 
 @pytest.mark.parametrize("folder", ["examples", "tests/faulty"])
 def test_map_agrees_with_check_and_analyze_on_the_texts_of_the_repository(
-    examples: Path, tmp_path: Path, folder: str
+    examples: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For each platform that a text declares, or a board of two cores."""
+    monkeypatch.setattr(liveness, "MOST_STEPS", 10_000)  # what is too long for every verb is so after less
     if folder == "examples":
         flows = sorted(examples.glob("*/*.flow"))
     else:

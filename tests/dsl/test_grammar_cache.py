@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import resource
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from builds import HANGS
+from forks import Forks, forks
 
 TEXT = """
 task A { out x: int32 }
@@ -28,7 +27,7 @@ app P { a: A  b: B   a -> b }
 """
 #: Checks the text that it is given, and says whether it was found faultless and how often a grammar was compiled.
 CHECK = """
-import json, sys
+import json, resource, sys
 import lark.lark
 compiled, load_grammar = [], lark.lark.load_grammar
 def counted(*args, **kwargs):
@@ -36,9 +35,14 @@ def counted(*args, **kwargs):
     return load_grammar(*args, **kwargs)
 lark.lark.load_grammar = counted
 import flowc
-found = flowc.check(sys.argv[1])
+flow, most_bytes = sys.argv[1], int(sys.argv[2])
+if most_bytes:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+found = flowc.check(flow)
 print(json.dumps({"apps": [a.name for a in found.system.apps], "ok": found.ok, "compiled": len(compiled)}))
 """
+#: Imported once for all processes; compiles nothing.
+MODULES = ("lark.lark", "flowc.driver.check")
 
 
 @pytest.fixture
@@ -55,28 +59,34 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "caches"
 
 
-def start(
-    flow: Path, home: str | Path, limit: Callable[[], None] | None = None, **environment: str
-) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHECK, str(flow)]
-    known = {**os.environ, "XDG_CACHE_HOME": str(home), **environment}
-    return subprocess.Popen(
-        command, env=known, cwd=flow.parent, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit
-    )
+@dataclass(frozen=True)
+class Checks:
+    """Checks of a text by processes, none of which has compiled a grammar before."""
+
+    flow: Path
+    processes: Forks
+
+    def __call__(self, home: str | Path, most_bytes: int = 0, **environment: str) -> bool:
+        """Did a process with its caches there compile the grammar? Files that it writes can be limited."""
+        (compiled,) = self.at_once(1, home, most_bytes, **environment)
+        return compiled
+
+    def at_once(self, count: int, home: str | Path, most_bytes: int = 0, **environment: str) -> list[bool]:
+        """The same for several, each of which checked the text in any case, and said nothing else."""
+        known = {**os.environ, "XDG_CACHE_HOME": str(home), **environment}
+        commands = [[self.flow.with_name("check.py"), self.flow, str(most_bytes)]] * count
+        found = []
+        for done in self.processes.at_once(commands, cwd=self.flow.parent, timeout=HANGS, env=known):
+            assert (done.returncode, done.stderr) == (0, ""), done.stderr
+            found.append(json.loads(done.stdout))
+        assert [(f["apps"], f["ok"]) for f in found] == [(["P"], True)] * count
+        return [bool(f["compiled"]) for f in found]
 
 
-def compiled(process: subprocess.Popen[str]) -> bool:
-    """Did it compile the grammar? It checked the text in any case, and said nothing else."""
-    out, err = process.communicate(timeout=HANGS)
-    assert process.returncode == 0, err
-    assert "Traceback" not in err
-    found = json.loads(out)
-    assert found["apps"] == ["P"] and found["ok"]
-    return bool(found["compiled"])
-
-
-def check(flow: Path, home: str | Path, **environment: str) -> bool:
-    return compiled(start(flow, home, **environment))
+@pytest.fixture
+def check(flow: Path) -> Checks:
+    flow.with_name("check.py").write_text(CHECK)
+    return Checks(flow, forks(*MODULES))
 
 
 def kept(home: Path) -> Path:
@@ -85,20 +95,22 @@ def kept(home: Path) -> Path:
     return file
 
 
-def test_a_second_process_uses_what_the_first_one_kept(flow: Path, home: Path) -> None:
-    assert check(flow, home)
+def test_a_second_process_uses_what_the_first_one_kept(check: Checks, home: Path) -> None:
+    assert check(home)
     file = kept(home)
     folder, content, identity = (home / "flowc").stat(), file.read_bytes(), file.stat().st_ino
     assert stat.S_IMODE(folder.st_mode) == 0o700 and len(content) > 10_000
     for seed in ("0", "1"):
-        assert not check(flow, home, PYTHONHASHSEED=seed)
+        other = Forks(*MODULES, PYTHONHASHSEED=seed)
+        assert not Checks(check.flow, other)(home)
+        other.close()
     assert kept(home).read_bytes() == content and file.stat().st_ino == identity
     assert [p.name for p in home.iterdir()] == ["flowc"]
 
 
-def test_without_the_variable_it_is_below_the_home_folder(flow: Path, home: Path) -> None:
-    assert check(flow, "", HOME=str(home))
-    assert not check(flow, "", HOME=str(home))
+def test_without_the_variable_it_is_below_the_home_folder(check: Checks, home: Path) -> None:
+    assert check("", HOME=str(home))
+    assert not check("", HOME=str(home))
     assert kept(home / ".cache")
 
 
@@ -159,11 +171,11 @@ STUBBORN = ("a folder",)
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_file_costs_time_only_and_is_replaced(flow: Path, home: Path, how: str) -> None:
-    assert check(flow, home)
+def test_a_broken_file_costs_time_only_and_is_replaced(check: Checks, home: Path, how: str) -> None:
+    assert check(home)
     BROKEN[how](kept(home))
-    assert check(flow, home)
-    assert check(flow, home) == (how in STUBBORN)
+    assert check(home)
+    assert check(home) == (how in STUBBORN)
     kept(home)
 
 
@@ -206,27 +218,29 @@ PLACES = {
 
 
 @pytest.mark.parametrize("how", PLACES)
-def test_nothing_is_kept_in_a_place_that_others_may_write_to(flow: Path, home: Path, tmp_path: Path, how: str) -> None:
+def test_nothing_is_kept_in_a_place_that_others_may_write_to(
+    check: Checks, home: Path, tmp_path: Path, how: str
+) -> None:
     if how == "somebody else's" and os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     PLACES[how](home)
     before = set(tmp_path.rglob("*"))
-    assert check(flow, home) and check(flow, home)
+    assert check(home) and check(home)
     assert set(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("how", ["writable by the group", "somebody else's"])
 def test_nothing_is_unpickled_from_a_place_that_others_may_write_to(
-    flow: Path, home: Path, tmp_path: Path, how: str
+    check: Checks, home: Path, tmp_path: Path, how: str
 ) -> None:
     """Whoever could write the file could run code."""
     if how == "somebody else's" and os.getuid() != 0:
         pytest.skip("only root can give a folder away")
-    assert check(flow, home)
+    assert check(home)
     file, trace = kept(home), tmp_path / "it_ran"
     first, _, _ = file.read_bytes().partition(b"\n")
     file.write_bytes(first + b"\n" + _touching(trace))
-    check(flow, home)
+    check(home)
     assert trace.exists()  # in this user's own folder it is the user's own file
     trace.unlink()
     file.write_bytes(first + b"\n" + _touching(trace))
@@ -234,7 +248,7 @@ def test_nothing_is_unpickled_from_a_place_that_others_may_write_to(
         (home / "flowc").chmod(0o770)
     else:
         os.chown(home / "flowc", 12345, 12345)
-    assert check(flow, home)
+    assert check(home)
     assert not trace.exists()
 
 
@@ -249,31 +263,25 @@ def _touching(file: Path) -> bytes:
 
 
 @pytest.mark.parametrize("place", ["caches", "/dev/null", "/proc/nowhere", "\udcff/x", "a\nb"])
-def test_where_no_folder_can_be_it_works_without(flow: Path, tmp_path: Path, place: str) -> None:
+def test_where_no_folder_can_be_it_works_without(check: Checks, tmp_path: Path, place: str) -> None:
     """A path that is relative means nothing, says its standard: nothing is left where somebody happens to be."""
     before = set(tmp_path.rglob("*"))
-    assert check(flow, place)
+    assert check(place)
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_what_a_full_disk_cut_off_is_replaced(flow: Path, home: Path) -> None:
+def test_what_a_full_disk_cut_off_is_replaced(check: Checks, home: Path) -> None:
     """Files of the first process may not grow beyond a few blocks."""
-
-    def full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    assert compiled(start(flow, home, limit=full))
+    assert check(home, most_bytes=20_000)
     assert kept(home).stat().st_size <= 20_000
-    assert check(flow, home)
-    assert not check(flow, home)
+    assert check(home)
+    assert not check(home)
     assert kept(home).stat().st_size > 20_000
 
 
-def test_many_at_once_leave_one_file(flow: Path, home: Path) -> None:
-    processes = [start(flow, home) for _ in range(6)]
-    for process in processes:
-        compiled(process)
+def test_many_at_once_leave_one_file(check: Checks, home: Path) -> None:
+    check.at_once(6, home)
     kept(home)
-    assert not check(flow, home)
+    assert not check(home)
     shutil.rmtree(home / "flowc")
-    assert check(flow, home)
+    assert check(home)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from builds import HANGS, ROOT, build, run, store_profile
+from forks import FLOWC, forks
 
 
 def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flowc", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=HANGS, check=False)
+    return forks(*FLOWC).run(["-m", "flowc", *arguments], cwd=cwd, timeout=HANGS)
 
 
 @pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot"])

@@ -21,7 +21,7 @@ from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile
 from typer.testing import CliRunner, Result
 
-from builds import Write
+from builds import Write, store_profile
 
 UGLY = "task   T { out x }\n"
 SMALL = 'task T { out n: int64 python "t.py:T" } task U { in n: int64 python "t.py:show" } app A { t: T u: U t -> u }\n'
@@ -166,6 +166,7 @@ def test_a_manifest_may_say_anything(content: str, write: Write, tmp_path: Path)
     flow = write(SMALL, t_py=CODE)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / ".flowc-manifest.json").write_text(content)
+    store_profile(flow)
     assert flowc.build(flow, tmp_path / "b").fresh
 
 

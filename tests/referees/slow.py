@@ -295,7 +295,7 @@ def soundness(*seeds: int, runs: int = 6, bursty: bool = False) -> Soundness:
 
     `bursty` systems have workload curves.
 
-    Thousands of them: `python tests/referees/slow.py FIRST LAST [bursty]`.
+    Thousands of them: `PYTHONPATH=tests/support python tests/referees/slow.py FIRST LAST [bursty]`.
     """
     found = Soundness([], 0, 0, [], [])
     for seed in seeds:

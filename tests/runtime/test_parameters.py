@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import flowc
 import pytest
 
 from builds import HANGS, Write, build, harness
+from forks import FLOWC, PROGRAM, forks
 
 TEXT = """
 task Source(start: int = 5, step: float = 0.5, width: int = 2, name: string = "x", loud: bool = true, list: file) {
@@ -63,11 +63,8 @@ def started(
 ) -> subprocess.CompletedProcess[str]:
     """A run of one frame."""
     words = [word for text in settings for word in ("--set", text)]
-    command = [sys.executable, str(directory / "main.py"), "--frames", "1", "--quiet", *words]
-    environment = {**os.environ, "FLOWC_SET": variable}
-    return subprocess.run(
-        command, cwd=cwd or "/", env=environment, capture_output=True, text=True, timeout=HANGS, check=False
-    )
+    command = [directory / "main.py", "--frames", "1", "--quiet", *words]
+    return forks(*PROGRAM).run(command, cwd=cwd or "/", timeout=HANGS, env={**os.environ, "FLOWC_SET": variable})
 
 
 def test_tasks_start_with_what_the_text_says(built: Path) -> None:
@@ -167,12 +164,10 @@ def test_the_harness_is_not_affected(built: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_flowc_run_passes_all_options_on(built: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flowc", "run", str(built.parent / "app.flow"), "-o", "out", "--frames", "1"]
+    command = ["-m", "flowc", "run", built.parent / "app.flow", "-o", "out", "--frames", "1"]
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, *more], cwd=built.parent, capture_output=True, text=True, timeout=HANGS, check=False
-        )
+        return forks(*FLOWC).run([*command, *more], cwd=built.parent, timeout=HANGS)
 
     report = tmp_path / "report.json"
     done = run("--set", "A.show[1].tag=b", "--watchdog", "7", "--quiet", "--report", str(report))

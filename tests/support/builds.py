@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,8 @@ from flowc.profiling.host import description, host_hash
 from flowc.profiling.identity import task_hashes
 from flowc.profiling.measure import Seen
 from flowc.runtime.reference import load_deployment
+
+from forks import PROGRAM, forks
 
 ROOT = Path(__file__).resolve().parents[2]
 Write = Callable[..., Path]
@@ -77,14 +78,13 @@ def build(flow: Path, output: Path, times_ns: dict[str, int] | None = None, plat
 
 def run(directory: Path, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
     """Run a build from another directory than its own."""
-    command = [sys.executable, str(directory / "main.py"), *arguments]
-    return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=timeout, check=False)
+    return forks(*PROGRAM).run([directory / "main.py", *arguments], cwd="/", timeout=timeout)
 
 
 def harness(directory: Path) -> subprocess.CompletedProcess[str]:
     """Run the harness of a build."""
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANGS, check=False)
+    command = ["-m", "unittest", "discover", "-s", "tests"]
+    return forks(*PROGRAM).run(command, cwd=directory, timeout=HANGS)
 
 
 def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6) -> None:
@@ -102,8 +102,7 @@ def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], fl
 def in_its_own_time(out: Path, *arguments: str) -> dict[str, Any]:
     """Run it where only sleeping takes time; the report."""
     script, report = ROOT / "tests/support/virtual.py", out / "r.json"
-    command = [sys.executable, str(script), str(out), *arguments, "--report", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    done = forks(*PROGRAM).run([script, out, *arguments, "--report", report], cwd=out, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(report.read_text())
     return {**document, "said": done.stdout}

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,12 @@ def type_faults(program: Path, stub_folder: Path) -> list[str]:
 
     A function without types is a fault as well: mypy would not know that its parameters are TensorRT's objects.
     """
+    return type_faults_of([program], stub_folder)[program.name]
+
+
+def type_faults_of(programs: Sequence[Path], stub_folder: Path) -> dict[str, list[str]]:
+    """The same for several programs in one folder, by name: most of the time goes to what mypy does once."""
+    (folder,) = {p.parent for p in programs}
     if not (stub_folder / "tensorrt" / "__init__.pyi").is_file():
         raise FileNotFoundError(f"no stubs of tensorrt in {stub_folder}")  # mypy would take all of it for right
     command = [sys.executable, "-m", "mypy", "--config-file=", "--no-error-summary", "--no-color-output", "--no-pretty"]
@@ -139,25 +146,24 @@ def type_faults(program: Path, stub_folder: Path) -> list[str]:
     command += ["--ignore-missing-imports", "--follow-imports=silent"]
     command += ["--explicit-package-bases"]  # a build is a package, and its scripts run by themselves as well
     # One cache for all dialects: most of the time goes to numpy.
-    command += [f"--cache-dir={stub_folder.parent / 'mypy'}", program.name]
+    command += [f"--cache-dir={stub_folder.parent / 'mypy'}", *(p.name for p in programs)]
     done = subprocess.run(
         command,
         env=os.environ | {"MYPYPATH": str(stub_folder)},
-        cwd=program.parent,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
     # The stubs have faults of their own, such as an `__eq__` that takes one class: these change nothing.
-    own = [
-        line.removeprefix(f"{program.name}:")
-        for line in done.stdout.splitlines()
-        if line.startswith(f"{program.name}:")
-    ]
-    if done.returncode > 1 and not own:
+    own = {
+        p.name: [x.removeprefix(f"{p.name}:") for x in done.stdout.splitlines() if x.startswith(f"{p.name}:")]
+        for p in programs
+    }
+    if done.returncode > 1 and not any(own.values()):
         raise RuntimeError(done.stdout + done.stderr)
-    return [line for line in own if ": error: " in line]
+    return {name: [line for line in lines if ": error: " in line] for name, lines in own.items()}
 
 
 def repaired(text: str) -> str:

@@ -1,0 +1,169 @@
+"""Python processes that cost little: forks of one that has imported what they need.
+
+Starting Python and importing numpy takes longer than most programs of the tests run, and flowc takes twice as long. A
+fork has modules already, and is otherwise what `python SCRIPT` or `python -m MODULE` would be: a process of its own,
+with its own arguments, folder, environment and output, and an ordinary end. Tests of what happens when Python starts,
+of signals, and of what is imported start Python itself.
+
+A fork has none of the threads that a library has started, and onnxruntime waits for its own for ever: it is not among
+the modules.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+#: What programs and their harnesses import; nothing of flowc is with them.
+PROGRAM = (
+    "argparse",
+    "ctypes",
+    "json",
+    "logging",
+    "numpy.random",
+    "platform",
+    "subprocess",
+    "tempfile",
+    "unittest.main",
+)
+#: What most verbs import.
+FLOWC = ("flowc.cli", "flowc.driver.build", "flowc.driver.measure", "flowc.driver.run", "onnx", "pydantic")
+
+
+class Forks:
+    """Starts processes that have imported these modules; one caller at a time."""
+
+    def __init__(self, *modules: str, **environment: str) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, __file__, *modules], env={**os.environ, **environment}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self._said = b""
+        atexit.register(self.close)
+
+    def run(
+        self, command: Sequence[str | Path], *, cwd: str | Path, timeout: float, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `SCRIPT ARGUMENT...`, or `-m MODULE ARGUMENT...`, as `subprocess.run` would. Raises TimeoutExpired."""
+        (done,) = self.at_once([command], cwd=cwd, timeout=timeout, env=env)
+        return done
+
+    def at_once(
+        self,
+        commands: Sequence[Sequence[str | Path]],
+        *,
+        cwd: str | Path,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+    ) -> list[subprocess.CompletedProcess[str]]:
+        """The same for several at a time."""
+        words = [[str(w) for w in command] for command in commands]
+        cases = [{"words": w, "cwd": str(cwd), "environment": dict(os.environ if env is None else env)} for w in words]
+        assert self._server.stdin is not None
+        print(json.dumps(cases), file=self._server.stdin, flush=True)
+        pids = self._answer(timeout)
+        try:
+            ended = self._answer(timeout)
+        except TimeoutError:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            self._answer(timeout)
+            raise subprocess.TimeoutExpired(words[0], timeout) from None
+        return [subprocess.CompletedProcess(w, *end) for w, end in zip(words, ended, strict=True)]
+
+    def _answer(self, timeout: float) -> Any:
+        """The next line that the server says. Raises TimeoutError."""
+        assert self._server.stdout is not None
+        end = time.monotonic() + timeout
+        while b"\n" not in self._said:
+            if not select.select([self._server.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise TimeoutError
+            more = os.read(self._server.stdout.fileno(), 1 << 16)
+            assert more, "the server has ended"
+            self._said += more
+        line, _, self._said = self._said.partition(b"\n")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the server."""
+        atexit.unregister(self.close)
+        self._server.communicate()
+
+
+@functools.cache
+def forks(*modules: str) -> Forks:
+    """Those that all tests of this process share."""
+    return Forks(*modules)
+
+
+# -- the server, a process of its own ----------------------------------------------------------------------------------
+def _forked(case: dict[str, Any], outputs: Sequence[int]) -> int:
+    """The number of the process, or 0 in it; it writes to these files."""
+    child = os.fork()
+    if child:
+        return child
+    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *outputs)):
+        os.dup2(file, number)
+    os.environ.clear()
+    os.environ.update(case["environment"])
+    os.chdir(case["cwd"])
+    sys.orig_argv = [sys.executable, *case["words"]]
+    return 0
+
+
+def _next() -> list[str]:
+    """Start what is asked for. Comes back in each process that was started, and in the server at the end."""
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    for line in requests:
+        cases = json.loads(line)
+        outputs = [[os.memfd_create("output") for _ in range(2)] for _ in cases]
+        children = []
+        for case, files in zip(cases, outputs, strict=True):
+            children.append(_forked(case, files))
+            if not children[-1]:
+                requests.close()
+                answers.close()
+                words: list[str] = case["words"]
+                return words
+        print(json.dumps(children), file=answers, flush=True)
+        statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        ended = [[status, *map(_written, files)] for status, files in zip(statuses, outputs, strict=True)]
+        print(json.dumps(ended), file=answers, flush=True)
+    return []
+
+
+def _written(file: int) -> str:
+    """All that is in it; it is closed."""
+    with open(file, errors="surrogateescape") as text:
+        text.seek(0)
+        return text.read()
+
+
+def _main(*modules: str) -> None:
+    for name in modules:
+        with contextlib.suppress(ImportError):  # then nobody will import it either
+            importlib.import_module(name)
+    words = _next()
+    if words[:1] == ["-m"]:
+        sys.argv, sys.path[0] = words[1:], os.getcwd()
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words:
+        sys.argv, sys.path[0] = words, str(Path(words[0]).resolve().parent)
+        runpy.run_path(words[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
