@@ -125,7 +125,7 @@ def _times(app: Application, a: Analysis) -> str:
         return _cut(f"1{ns} per firing of {whose}: no wcet, no stored profile (`flowc profile` measures)")
     if a.times.source == "wcet":
         return "declared"
-    declared = [_short(n) for n in a.times.ns if n not in a.times.measured]
+    declared = [_short(n) for n in a.times.ns if n not in (*a.times.measured, *a.times.timeless)]
     rest = f"; declared for {', '.join(declared)}" if declared else ""
     return _cut(f"worst cases of the stored profile{rest}")
 
@@ -151,7 +151,7 @@ def _decimal(value: Fraction, digits: int) -> str:
 
 def _unit(a: Analysis) -> bool:
     """No time is known: every firing takes 1, and times are no ns."""
-    return len(a.times.guessed) == len(a.times.ns)
+    return a.times.unknown
 
 
 def period(a: Analysis) -> str:

@@ -46,7 +46,7 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
     seen: set[tuple[str, str]] = set()
     for app in system.apps:
         for task in app.tasks:
-            if (task.definition, "") in seen:
+            if (task.definition, "") in seen or task.resampling is not None:  # whose types are those of its neighbors
                 continue
             seen.add((task.definition, ""))
             if task.network is None and not task.implementations and not task.built_in:

@@ -23,6 +23,7 @@ from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.profile import Profile
+from ..model.resampling import with_resampling, without_resampling
 from ..model.system import System
 from ..model.times import Times, times_of
 from ..networks.quantization.quantize import Loss
@@ -181,7 +182,7 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
 def sources_of(valid: Valid, times: Times) -> dict[str, str]:
     """Where the time of each task comes from; see `Built.times`."""
     predicted, found = firing_means(valid, times), {}
-    for name in valid.tasks:
+    for name in (n for n, t in valid.tasks.items() if t.resampling is None):
         time = times.here(name)
         if time is not None:
             found[name] = str(time.source)
@@ -197,7 +198,11 @@ def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
     unknown = [name for name, source in sources_of(valid, times).items() if source == "unknown"]
     if not unknown:
         return ()
-    alike = "all tasks count alike" if len(unknown) == len(valid.tasks) else "they count like the mean of the others"
+    alike = (
+        "all tasks count alike"
+        if len(unknown) == len(sources_of(valid, times))
+        else "they count like the mean of the others"
+    )
     message = f"no times of {listed(unknown)} are known: {alike}"
     help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"
     return (Diagnostic("F614", message, None, help=help_text, severity="warning"),)
@@ -220,13 +225,14 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
         name: {kind: float(t.mean_ns) for kind, t in of.items()} or {"cpu": known.get(name, usual)}
         for name, of in times.of.items()
     }
-    problem = Problem(apps, platform, valid.repetition, means, pins)
+    problem = Problem(tuple(without_resampling(a) for a in apps), platform, valid.repetition, means, pins)
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
     found = greedy.search(problem, seed=seed, progress=report)
-    return found if valid.mapping is None else replace(valid.mapping, placements=found.placements)
+    placements = with_resampling(apps, platform, found.placements)
+    return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:

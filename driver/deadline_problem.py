@@ -6,7 +6,7 @@ decided, or no search is needed to see that it does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
@@ -16,11 +16,12 @@ from ..analysis.timing.system import TimedChannel, TimedPath
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.platform import Platform
+from ..model.resampling import hosts, without_resampling
 from ..model.times import MARGIN, FiringTime, Times
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
 from ..search.deadline.candidates import Kernels, front
-from ..search.deadline.problem import Item, JointProblem, Net, Team
+from ..search.deadline.problem import Follower, Item, JointProblem, Net, Team
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from .check import Valid
@@ -30,13 +31,13 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
     """Times, candidates and periods of everything. Raises Errors that list every task without times."""
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
-    teams, items, nets, faults = [], [], [], []
+    teams, items, nets, followers, faults = [], [], [], list[Follower](), []
     for app in valid.system.apps:
         if app.period_ns is None:
             message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
             faults.append(Diagnostic("F215", message, app.span, help="give every app a period, or none"))
             continue
-        for task in app.tasks:
+        for task in without_resampling(app).tasks:
             known = times.of[task.name]
             firings = valid.repetition[app.name][task.name]
             layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
@@ -58,10 +59,11 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
                 )
             )
         teams.append(_team(app, valid.repetition[app.name]))
+        followers += _followers(app, valid.repetition[app.name])
     if faults:
         raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
-    return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where)
+    return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where, tuple(followers))
 
 
 def _team(app: Application, vector: Mapping[str, int]) -> Team:
@@ -78,6 +80,14 @@ def _team(app: Application, vector: Mapping[str, int]) -> Team:
     )
     followed = tuple(TimedPath(p.source, p.sink, p.newest, p.deadline) for p in paths(app, vector))
     return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed)
+
+
+def _followers(app: Application, vector: Mapping[str, int]) -> Iterator[Follower]:
+    words = {t.name: t.resampling.word for t in app.tasks if t.resampling is not None}
+    for name, (host, other) in hosts(app).items():
+        repeat = words[name] == "repeat"
+        source, destination = (other, host) if repeat else (host, other)
+        yield Follower(name, app.name, source, destination, repeat, vector[name])
 
 
 def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:

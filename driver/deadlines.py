@@ -189,7 +189,8 @@ def program(
         mapped = valid.mapped(joint.mapping)
     except Errors:
         return None
-    times: dict[str, Time | tuple[Time, ...]] = {}
+    supposed = {f.name for f in joint.problem.followers}
+    times: dict[str, Time | tuple[Time, ...]] = dict.fromkeys(supposed, 0)
     curves: dict[str, WorkloadCurve] = {}
     for item, processor in zip(joint.problem.items, found.items, strict=True):
         kind = joint.problem.kind[processor]
@@ -214,8 +215,9 @@ def program(
         report(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(mapped.system, deployed, seconds)
     # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
+    # That `repeat` and `last` take no time is only supposed.
     for name, kept in seen.samples.items():
-        if _vouched(known, name):
+        if _vouched(known, name) and name not in supposed:
             continue
         if name in curves:
             curves[name] = workload(kept, worst_case(kept))
@@ -236,7 +238,7 @@ def _exceeding(valid: Valid, times: Times, seen: Seen) -> tuple[Diagnostic, ...]
     """Warnings for tasks that took longer at their own pace than their text says; first firings are left out."""
     found = []
     for name, samples in seen.samples.items():
-        time = times.here(name) if name in valid.tasks else None
+        time = times.here(name) if name in valid.tasks and valid.tasks[name].resampling is None else None
         most = max(samples[int(len(samples) * WARM_UP) :], default=0)
         if time is not None and time.from_text and most > time.longest_ns:
             found.append(too_optimistic(valid.tasks[name], time, most))

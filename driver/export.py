@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..interop.registry import EXPORTERS, Exported, Source
+from ..interop.registry import EXPORTERS, Exporter, Source
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.times import times_of
 from . import store
 from .build import places
-from .check import check
+from .check import Checked, check
 from .networks import check_network
 
 
@@ -30,21 +30,49 @@ class Export:
 
 def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host") -> Export:
     """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
-    known = {e.name: e for e in EXPORTERS}
-    if format not in known:
-        raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
-    exporter = known[format]
+    exporter = _exporter(format)
+    if exporter.write is None:
+        message = f"`{format}` takes the mapping of an application into a project that is there"
+        raise Errors([Diagnostic("F704", message, None, help="name the project: `--into PROJECT`")])
     alone = Path(path).suffix == ".onnx"
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
         raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
-    valid = (check_network(path) if alone else check(path, platform=platform)).require()
+    source, told = _source(check_network(path) if alone else check(path, platform=platform), exporter, alone)
+    written = exporter.write(source, app)
+    return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
+
+
+def export_into(
+    path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host"
+) -> dict[Path, str]:
+    """What changes in a project of another tool that an application came from: files and their new content.
+
+    Writes nothing. Raises Errors.
+    """
+    exporter = _exporter(format)
+    if exporter.into is None:
+        names = one_of(e.name for e in EXPORTERS if e.into is not None)
+        raise Errors(
+            [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
+        )
+    source, _ = _source(check(path, platform=platform), exporter, False)
+    return dict(exporter.into(source, Path(project)))
+
+
+def _exporter(format: str) -> Exporter:
+    known = {e.name: e for e in EXPORTERS}
+    if format not in known:
+        raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
+    return known[format]
+
+
+def _source(checked: Checked, exporter: Exporter, alone: bool) -> tuple[Source, tuple[Diagnostic, ...]]:
+    """What an exporter gets, and what has to be said of the times."""
+    valid = checked.require()
     profile, stale = (None, ()) if alone else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
     if exporter.timed:
         times = times.on_mapping(places(valid, times, profile), valid.platform)
-    written: Exported = exporter.write(
-        Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, times), app
-    )
-    told = stale if exporter.timed else ()
-    return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
+    source = Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, times)
+    return source, stale if exporter.timed else ()

@@ -18,6 +18,7 @@ from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
+from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
@@ -202,7 +203,7 @@ def _require(problem: Problem, objective: Objective) -> None:
 # -- what is known -----------------------------------------------------------------------------------------------------
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     """What a search gets: mean times per kind of processor, and networks with their parts."""
-    apps, platform = valid.system.apps, valid.platform
+    apps, platform = tuple(without_resampling(a) for a in valid.system.apps), valid.platform
     pins = pinned(apps, platform, valid.system.pins)[0]
     given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
     kinds = {pool.kind for pool in platform.pools}

@@ -97,7 +97,7 @@ def measure(
     except TooLong as error:
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid.system, deployed, seconds, strict=True)
-    tasks = [*valid.tasks.values()]
+    tasks = [t for t in valid.tasks.values() if t.resampling is None]
     result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen)
     if valid.platform.name != "host":
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))

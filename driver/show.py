@@ -150,7 +150,7 @@ def _chart(
     )
     starts = [float(app.period_ns) * i for i in range(iterations)] if app.period_ns is not None else []
     on = "on the mapping" if lanes else "as many processors as tasks"
-    unit = len(times.guessed) == len(app.tasks)
+    unit = times.unknown
     return Chart(f"{app.name}: {iterations} iterations, {on}", tuple(names), bars, tuple(starts), unit)
 
 

@@ -22,14 +22,15 @@ ITEMS = {
         "tolerance", "grid", "block", "shared",
     ),
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
-    "GRAPH": ("in", "out", "delay"),
-    "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop"),
+    "GRAPH": ("in", "out", "delay", "repeat", "last"),
+    "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
     "MAPPING": (
         "until", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph", "fallback",
     ),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY")
+_ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")
 _DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "CONST", "TYPE")
 
 
@@ -181,6 +182,20 @@ def _delay_without_number(p: Place) -> Advice | None:
     return None
 
 
+def _resampling_without_number(p: Place) -> Advice | None:
+    word, what = p.text(-1), {"REPEAT": "each token is read 4 times", "LAST": "the last of every 4 tokens goes on"}
+    if p.kind(-1) in what and p.kind(-2) == "_ARROW":
+        return Advice(p.position, None, f"`{word}` has a number: with `{word} 4` {what[p.kind(-1)]}")
+    return None
+
+
+def _instance_called_like_a_word(p: Place) -> Advice | None:
+    if p.tokens[0].type in ("APP", "GRAPH") and p.kind() in _ON_ARROWS and p.kind(1) in ("COLON", "LSQB", "_ARROW"):
+        message = f"no instance can be called `{p.text()}`"
+        return Advice(p.position, message, "that is a word of the language: choose another name")
+    return None
+
+
 def _misspelt_word_before(p: Place) -> Advice | None:
     # A misspelt word is taken for a name, and what follows it does not fit: the word is the fault.
     items = ITEMS.get(str(p.tokens[0].type), ())
@@ -223,6 +238,8 @@ RULES: tuple[Callable[[Place], Advice | None], ...] = (
     _code_without_language,
     _mapping_without_on,
     _delay_without_number,
+    _resampling_without_number,
+    _instance_called_like_a_word,
     _type_before_name,
     _declaration_inside,
     _misspelt_word_before,

@@ -50,5 +50,5 @@ def open_ends(declaration: s.AppDecl, evaluate: Evaluator, context: Context, sco
         inputs, outputs = ((), (port,)) if source else ((port,), ())
         task = Task(f"{app}.{name}", part.direction, inputs, outputs, (), (), (), False, (), None, "", part.span)
         key = task.name, name
-        edge = Edge(key, view.key, 0, (), part.span) if source else Edge(view.key, key, 0, (), part.span)
+        edge = Edge(key, view.key, (), part.span) if source else Edge(view.key, key, (), part.span)
         yield OpenEnd(view, replace(task, live=source, border=part.direction), edge)

@@ -243,6 +243,9 @@ class TreeBuilder(Transformer[Token, Any]):
         given = values if listed else (values,) if values is not None else None
         return s.Delay(count, given, listed, self._span(meta))
 
+    def resample(self, meta: Any, word: Token, count: s.Expr, block: s.Expr | None) -> s.Resample:
+        return s.Resample(self._word(word), count, block, self._span(meta))
+
     def targets(self, meta: Any, *endpoints: s.Endpoint) -> s.Targets:
         return s.Targets(endpoints)
 

@@ -11,24 +11,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
+from typing import Literal
 
-from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
+from ..model.application import Application, Channel, Link, PathDeadline, Port, Resampling, Task
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
-from ..model.types import TensorType
 from . import syntax as s
 from .borders import OpenEnd, open_ends
+from .channels import MOST_INITIAL, Channels
 from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .template import Template
-from .wiring import Arrow, Edge, Key, LossyArrow, PortView, Unit, Wiring
+from .wiring import Arrow, Edge, InitialTokens, Key, LossyArrow, PortView, Resampled, Step, Unit, Wiring
 
-#: A text with more instances, an app with more phases or values of initial tokens in all, or graphs that stand deeper
-#: inside each other are a mistake in a number.
+#: A text with more instances, an app with more phases, or graphs that stand deeper inside each other are a mistake in
+#: a number.
 MOST_INSTANCES = 50_000
 MOST_PHASES = 1_000_000
-MOST_INITIAL = 1_000_000
 DEEPEST = 64
 
 
@@ -41,9 +41,7 @@ class Flattener:
         self._components = components
         self._tasks: list[Task] = []
         self._phases = 0
-        self._initial = 0
         self._skipped: set[str] = set()
-        self._types: dict[Key, TensorType | None] = {}
         self._edges: list[Edge] = []
         self._fed: dict[Key, Span] = {}
         self._excused: set[Key] = set()
@@ -84,10 +82,11 @@ class Flattener:
             )
         self._units = self._block(blocks, scope, name, {e.view.key[1]: e.view for e in ends}, ())
         self._unjoined(ends)
-        channels = tuple(self._channels())
+        joined = Channels(self._context, self._tasks, self._edges)
+        channels = tuple(joined.made())
         return Application(
             name,
-            tuple(self._tasks),
+            (*self._tasks, *joined.resampling),
             channels,
             timing.get("period"),
             timing.get("deadline"),
@@ -116,20 +115,26 @@ class Flattener:
                 message = f"open end `{name}` of app `{self.name}` is never fed"
                 self._context.fault("F202", message, end.view.span, help=f"add `... -> {name}` to the app")
 
-    def output(self, inner: Sequence[s.Element]) -> Key | None:
-        """The task and port that `instance`, or `instance.port`, of the app means as a place where data comes from."""
+    def output(self, inner: Sequence[s.Element]) -> Key | str:
+        """The task and port that `instance`, or `instance.port`, of the app means as a place where data comes from.
+
+        Where it means none: what to write instead.
+        """
         found = self._element(inner[0]) if inner else None
+        instead = f"write `{self.name}.task` or `{self.name}.task.port`"
         if found is None or len(inner) > 2 or (len(inner) == 2 and inner[1].index is not None):
-            return None
+            return instead
         ports = list(found.outputs.values())
         if len(inner) == 2:
             ports = [v for n, v in found.outputs.items() if n == inner[1].name.text]
         if len(ports) != 1:
-            return None
+            return instead
         key = ports[0].key
-        while before := next((e.source for e in self._edges if e.destination == key), None):  # out of graphs
-            key = before
-        return key if any(t.name == key[0] for t in self._tasks) else None  # nobody feeds that output of a graph
+        while edge := next((e for e in self._edges if e.destination == key), None):  # out of graphs
+            if any(isinstance(step, Resampled) for step in edge.steps):
+                return "what comes through `repeat` or `last` stays in its app: read the task in front of it"
+            key = edge.source
+        return key if any(t.name == key[0] for t in self._tasks) else instead  # nobody feeds that output of a graph
 
     def reads(self, key: Key) -> None:
         """Another app reads that output."""
@@ -240,6 +245,7 @@ class Flattener:
                         arrows.append(self._link(arrow, scope, units))
         skipped = [u for name in self._skipped for u in units.get(name, ())]
         self._excused.update(v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values()))
+        self._excused.update(own[name].key for name in self._skipped & set(own))
         Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
             arrows, self._edges, self._fed, self._excused, self._read
         )
@@ -261,7 +267,7 @@ class Flattener:
         hidden = s.Word(f" {name}", span)  # no instance is called like that
         units[hidden.text] = [Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})]
         self.links.append(replace(arrow, task=name))
-        return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, 0, (), span)
+        return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span)
 
     def _keep(self, lossy: s.Lossy, scope: Scope) -> int | None:
         """How many tokens are kept; faults go to the context."""
@@ -382,7 +388,7 @@ class Flattener:
             self._tasks.append(replace(task, name=full(task.name), span=span, doc=item.doc or task.doc))
         for link in template.links:
             source, destination = (full(link.source), link.source_port), (full(link.destination), link.destination_port)
-            self._edges.append(Edge(source, destination, 0, (), span))
+            self._edges.append(Edge(source, destination, (), span))
             self._fed[destination] = span
             self._read.add(source)
 
@@ -438,112 +444,70 @@ class Flattener:
     # -- chains ----------------------------------------------------------------------------------------------------
     def _arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow | LossyArrow]:
         current: s.Endpoint | None = None
-        delay, values, pending = 0, tuple[Fraction, ...](), None
+        steps: list[Step | None] = []
+        pending: s.Delay | s.Resample | None = None
         lossy: s.Lossy | None = None
         for i, hop in enumerate(chain.hops):
-            if isinstance(hop, s.Delay):
-                count, given = self._delay(hop, scope)
-                # Tokens nearer to the destination are read first.
-                values = (
-                    (given or (Fraction(0),) * count) + (values or (Fraction(0),) * delay) if given or values else ()
-                )
-                delay += count
+            if isinstance(hop, (s.Delay, s.Resample)):
+                steps.append(self._delay(hop, scope) if isinstance(hop, s.Delay) else self._resampled(hop, scope))
                 pending = hop
                 continue
             if isinstance(hop, s.Lossy):
                 lossy = hop
                 if i + 1 == len(chain.hops) or not isinstance(chain.hops[i + 1], s.Targets) or pending is not None:
-                    help_text = "write `App.task -> latest -> task`, without a delay"
+                    help_text = "write `App.task -> latest -> task`; `delay`, `repeat` and `last` stand inside an app"
                     self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
+                    self._leave_out(chain.hops[i:])
                     return
                 continue
+            known = tuple(step for step in steps if step is not None)
             for endpoint in hop.endpoints:
                 if current is not None and lossy is not None:
                     yield LossyArrow(current, endpoint, lossy, current.span.to(endpoint.span))
-                elif current is not None:
-                    yield Arrow(current, endpoint, delay, values, current.span.to(endpoint.span))
+                elif current is not None and len(known) == len(steps):
+                    yield Arrow(current, endpoint, known, current.span.to(endpoint.span))
+                elif current is not None:  # without its `repeat` nobody knows what balances
+                    self._skipped.update((current.element.name.text, endpoint.element.name.text))
             if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
                 help_text = "a comma fans out at the end of a chain; write one chain for each branch"
                 self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, help=help_text)
-                rest = (e for later in chain.hops[i:] if isinstance(later, s.Targets) for e in later.endpoints)
-                self._skipped.update(e.element.name.text for e in rest)
+                self._leave_out(chain.hops[i:])
                 return
-            current, delay, values, pending, lossy = hop.endpoints[0], 0, (), None, None
+            current, steps, pending, lossy = hop.endpoints[0], [], None, None
         if pending is not None:
-            self._context.fault("F210", "this delay leads nowhere", pending.span, help="add `-> instance` after it")
+            what = "delay" if isinstance(pending, s.Delay) else f"`{pending.word.text}`"
+            self._context.fault("F210", f"this {what} leads nowhere", pending.span, help="add `-> instance` after it")
 
-    def _delay(self, hop: s.Delay, scope: Scope) -> tuple[int, tuple[Fraction, ...]]:
+    def _leave_out(self, hops: Sequence[s.Targets | s.Delay | s.Resample | s.Lossy]) -> None:
+        """What a faulty chain does not reach is not told to lack an arrow as well."""
+        self._skipped.update(e.element.name.text for hop in hops if isinstance(hop, s.Targets) for e in hop.endpoints)
+
+    def _resampled(self, hop: s.Resample, scope: Scope) -> Resampled | None:
+        """What a `repeat` or `last` says; None after a fault."""
+        word: Literal["repeat", "last"] = "repeat" if hop.word.text == "repeat" else "last"
+        count = self._evaluate.integer(hop.count, scope, f"the number of a `{word}`", 1)
+        block = 1 if hop.block is None else self._evaluate.integer(hop.block, scope, "the number of tokens", 1)
+        return None if count is None or block is None else Resampled(Resampling(word, count, block), hop.span)
+
+    def _delay(self, hop: s.Delay, scope: Scope) -> InitialTokens:
         count = self._evaluate.integer(hop.count, scope, "the delay", 0)
         if count is None or hop.values is None:
-            return count or 0, ()
+            return InitialTokens(count or 0, ())
         if count > MOST_INITIAL:
             self._context.fault(
                 "F105", f"values for {count} initial tokens", hop.count.span, label=f"at most {MOST_INITIAL}"
             )
-            return count, ()
+            return InitialTokens(count, ())
         values = [self._evaluate.number(v, scope, "an initial token") for v in hop.values]
         known = tuple(v for v in values if v is not None)
         if len(known) != len(values):
-            return count, ()
+            return InitialTokens(count, ())
         if hop.listed and len(known) != count:
             self._context.fault(
                 "F210", f"{len(known)} values for a delay of {count}", hop.span, help="give one value per token"
             )
-            return count, ()
-        return count, known if hop.listed else known * count
-
-    # -- channels --------------------------------------------------------------------------------------------------
-    def _channels(self) -> Iterator[Channel]:
-        """Follow every task output through the knots to task inputs."""
-        leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
-        self._types = {(t.name, p.name): p.type for t in self._tasks for p in t.outputs}
-        following: dict[Key, list[Edge]] = defaultdict(list)
-        for edge in self._edges:
-            following[edge.source].append(edge)
-        for task in self._tasks:
-            for port in task.outputs:
-                stack = [(edge, 0, tuple[Fraction, ...]()) for edge in reversed(following[task.name, port.name])]
-                while stack:
-                    edge, delay, values = stack.pop()
-                    total = delay + edge.delay
-                    if values or edge.values:
-                        if not self._may_hold(total, edge):
-                            return
-                        values = (edge.values or (Fraction(0),) * edge.delay) + (values or (Fraction(0),) * delay)
-                    if edge.destination in leaves:
-                        yield self._channel(task.name, port.name, edge, total, values)
-                    else:
-                        stack.extend((e, total, values) for e in reversed(following[edge.destination]))
-
-    def _may_hold(self, count: int, edge: Edge) -> bool:
-        """Count values of initial tokens, before they are listed."""
-        self._initial += count
-        if self._initial > MOST_INITIAL:
-            message = f"more than {MOST_INITIAL} initial tokens with values"
-            self._context.fault("F105", message, edge.span, help="without a value, tokens are zero and need no list")
-        return self._initial <= MOST_INITIAL
-
-    def _channel(self, task: str, port: str, edge: Edge, delay: int, values: tuple[Fraction, ...]) -> Channel:
-        to, to_port = edge.destination
-        kind = self._types.get((task, port))
-        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
-        bad = next((v for v in several if kind is not None and not _fits(v, kind.dtype)), None)
-        if bad is not None:
-            shown = bad if bad.denominator == 1 else float(bad)
-            message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
-            self._context.fault("F210", message, edge.span, help="give values that the type can hold")
-        return Channel(f"{task}.{port}->{to}.{to_port}", task, port, to, to_port, delay, values, edge.span)
-
-
-def _fits(value: Fraction, dtype: str) -> bool:
-    """Can a token of that dtype hold the value? Floating-point numbers round; whole ones do not."""
-    if dtype == "bool":
-        return value in (0, 1)
-    if not dtype.startswith(("int", "uint")):
-        return True
-    signed, bits = dtype.startswith("int"), int(dtype.lstrip("uint"))
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    return value.denominator == 1 and low <= value <= high
+            return InitialTokens(count, ())
+        return InitialTokens(count, known if hop.listed else known * count)
 
 
 def _written(path: Sequence[s.Element]) -> str:

@@ -65,9 +65,8 @@ def _join(
             context.fault("F219", message, source.span, help=help_text)
         return
     key = writer.output(source.inner)
-    if key is None:
-        help_text = f"write `{name}.task` or `{name}.task.port`"
-        context.fault("F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=help_text)
+    if isinstance(key, str):
+        context.fault("F219", f"`{_text(source)}` is no output of app `{name}`", source.span, help=key)
         return
     writer.reads(key)
     app = apps[reader]

@@ -231,7 +231,9 @@ class Parser:
         if "USE" in accepted:  # any keyword is fine where a word stands
             return "a name"
         order = list(_WORDS)
-        names = {"WINDOW"} if "NUMBER" in accepted else set()  # where a value may stand it is one of the names
+        names = (
+            {"WINDOW", "REPEAT", "LAST", "OF"} if "NUMBER" in accepted else set()
+        )  # where a value may stand it is one of the names
         named = sorted(
             accepted - {"$END", "BAD"} - names, key=lambda t: (t not in order, order.index(t) if t in order else 0, t)
         )

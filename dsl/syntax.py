@@ -319,13 +319,23 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
+class Resample:
+    """`repeat count of block`, or `last count of block`; without `of`, blocks are single tokens."""
+
+    word: Word
+    count: Expr
+    block: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Targets:
     endpoints: tuple[Endpoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    hops: tuple[Targets | Delay | Lossy, ...]
+    hops: tuple[Targets | Delay | Resample | Lossy, ...]
     span: Span
 
 

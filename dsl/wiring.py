@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ..model.application import Resampling
 from ..model.diagnostic import Note, closest, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
@@ -38,11 +39,31 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class InitialTokens:
+    """A delay on an arrow: so many tokens, with a value for each, or zeros."""
+
+    count: int
+    values: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """`repeat` or `last` on an arrow."""
+
+    what: Resampling
+    span: Span
+
+
+Step = InitialTokens | Resampled
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
+    """From one port to another, through all that stands on the arrow, from left to right."""
+
     source: Key
     destination: Key
-    delay: int
-    values: tuple[Fraction, ...]
+    steps: tuple[Step, ...]
     span: Span
 
 
@@ -52,8 +73,7 @@ class Arrow:
 
     source: s.Endpoint
     destination: s.Endpoint
-    delay: int
-    values: tuple[Fraction, ...]
+    steps: tuple[Step, ...]
     span: Span
 
 
@@ -135,7 +155,7 @@ class Wiring:
                     notes=notes,
                     help=_type_help(source.type, target.type),
                 )
-            edges.append(Edge(source.key, target.key, arrow.delay, arrow.values, arrow.span))
+            edges.append(Edge(source.key, target.key, arrow.steps, arrow.span))
 
     def _backwards(self, arrow: Arrow, a: Unit | PortView, b: Unit | PortView) -> bool:
         """An arrow from an input to an output is one mistake, not two."""

@@ -86,13 +86,15 @@ class Exported:
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
 
-    `write` gets a source and the name of the app (None: all of them, or the only one). It raises Errors.
+    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source and a project of
+    the other tool: its files that change, with their new content. Both raise Errors; a format has one of them.
     """
 
     name: str
     about: str
-    suffix: str
-    write: Callable[[Source, str | None], Exported]
+    suffix: str = ""
+    write: Callable[[Source, str | None], Exported] | None = None
+    into: Callable[[Source, Path], Mapping[Path, str]] | None = None
     networks: bool = False
     timed: bool = False
 
@@ -139,6 +141,12 @@ def _to_jedi(source: Source, app: str | None) -> Exported:
     return exported(source, app)
 
 
+def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
+    from .hopes.back import back
+
+    return back(source, project)
+
+
 #: The first one that recognizes a path reads it; the last one takes everything.
 IMPORTERS: tuple[Importer, ...] = (
     Importer("hopes", "a HOPES project", os.path.isdir, _hopes, frozenset({"times"})),
@@ -152,4 +160,5 @@ IMPORTERS: tuple[Importer, ...] = (
 EXPORTERS: tuple[Exporter, ...] = (
     Exporter("sdf3", "the XML of the SDF3 tools", ".xml", _to_sdf3, networks=True, timed=True),
     Exporter("jedi", "a configuration of JEDI", ".cfg", _to_jedi),
+    Exporter("hopes", "mapping and profile for a HOPES project", into=_into_hopes),
 )

@@ -185,6 +185,21 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Resampling:
+    """What `repeat` or `last` on an arrow does to the tokens that pass it, in blocks of `block` tokens.
+
+    `repeat`: each block is read `count` times in a row. `last`: of every `count` blocks the last one goes on.
+    """
+
+    word: Literal["repeat", "last"]
+    count: int
+    block: int
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.count}" + (f" of {self.block}" if self.block > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
@@ -197,7 +212,8 @@ class Task:
     A `live` source waits for data from outside, and its data releases it; `keep` is how many of its frames wait for the
     rest of the app at most, after which the oldest is dropped (None: the source waits). `every_ns` is the time between
     two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
-    app: what comes in there from whoever runs the program, or goes out to him.
+    app: what comes in there from whoever runs the program, or goes out to him. `resampling` is set for what stands
+    on an arrow between two tasks: it takes no time, and `resampling.hosts` says on whose processor it is fired.
     """
 
     name: str
@@ -222,6 +238,7 @@ class Task:
     on_error: OnError = "stop"
     link: Link | None = None
     border: Literal["in", "out"] | None = None
+    resampling: Resampling | None = None
 
     @property
     def phases(self) -> int:
@@ -232,7 +249,7 @@ class Task:
     @property
     def built_in(self) -> bool:
         """Is it flowc's own, so that it needs no code of the text?"""
-        return self.link is not None or self.border is not None
+        return self.link is not None or self.border is not None or self.resampling is not None
 
     @property
     def open_ports(self) -> tuple[Port, ...]:
@@ -242,7 +259,7 @@ class Task:
     @property
     def replicable(self) -> bool:
         """True when firings are independent of each other, so that several workers may share them."""
-        if self.phases > 1 or not self.inputs or not self.outputs:
+        if self.phases > 1 or not self.inputs or not self.outputs or self.resampling is not None:
             return False
         if self.network is not None:
             return True

@@ -82,7 +82,8 @@ class AppTimes:
 
     `ns` is the time where a task is pinned or mapped, else on a CPU, else on the fastest kind; `least_ns` the one on
     the fastest kind: no mapping does better. `guessed` are the tasks whose time nobody knows: 1 ns. `source` is the
-    weakest origin among them; `measured` are the tasks whose time comes from a profile.
+    weakest origin among them; `measured` are the tasks whose time comes from a profile, `timeless` what stands on
+    arrows.
     """
 
     ns: dict[str, tuple[Fraction, ...]]
@@ -90,6 +91,12 @@ class AppTimes:
     measured: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
     least_ns: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
+    timeless: tuple[str, ...] = ()
+
+    @property
+    def unknown(self) -> bool:
+        """Is no time known, so that all count alike?"""
+        return len(self.guessed) + len(self.timeless) == len(self.ns)
 
 
 @dataclass(frozen=True)
@@ -277,7 +284,8 @@ def _app_times(app: Application, found: Mapping[str, tuple[FiringTime | None, Fi
         if not here.from_text:
             measured.append(t.name)
     source: Weakest = "unit" if guessed else "profile" if measured else "wcet"
-    return AppTimes(ns, source, tuple(measured), tuple(guessed), least)
+    timeless = tuple(t.name for t in app.tasks if t.resampling is not None)
+    return AppTimes(ns, source, tuple(measured), tuple(guessed), least, timeless)
 
 
 def _ms(ns: Fraction | int) -> str:

@@ -67,7 +67,12 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     """The system with networks cut and tasks pinned by a mapping, where its text says nothing; and what is wrong."""
     tasks = {t.name: t for a in system.apps for t in a.tasks}
     own = {p.task for p in system.pins if p.platform == platform.name}
-    pins = [as_pin(n, platform.name, tasks[n.task].span) for n in mapping.networks if n.task in tasks]
+    pins = [
+        as_pin(n, platform.name, tasks[n.task].span)
+        for n in mapping.networks
+        # Of a network without a file nobody but the profile knows the layers: its plan is data, and cuts nothing.
+        if n.task in tasks and (tasks[n.task].network is not None or len(n.stages) == 1)
+    ]
     planned = {n.task for n in mapping.networks}  # a plan says more than a place
     for p in mapping.placements:
         if p.task in tasks and p.task not in planned:

@@ -21,8 +21,12 @@ def implementation_name(task: Task, kind: str = "cpu") -> str:
 
 
 def task_hashes(system: System) -> dict[str, str]:
-    """A hash over code, parameters and types of each task: what was measured or decided for it holds as long."""
-    return {t.name: content_hash(t, _helpers(t)) for a in system.apps for t in a.tasks}
+    """A hash over code, parameters and types of each task: what was measured or decided for it holds as long.
+
+    What stands on arrows is neither measured nor placed.
+    """
+    tasks = (t for a in system.apps for t in a.tasks if t.resampling is None)
+    return {t.name: content_hash(t, _helpers(t)) for t in tasks}
 
 
 def _helpers(task: Task) -> tuple[Path, ...]:

@@ -105,8 +105,9 @@ class _Layout:
         self._column = {n: c for c, names in self._columns.items() for n in names}
         self._routes = self._pass_through()
         self._sort()
-        self._short = {t.name: t.name.partition(".")[2] for t in app.tasks}
-        self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in app.tasks}
+        boxes = [t for t in app.tasks if t.resampling is None]
+        self._short = {t.name: t.name.partition(".")[2] for t in boxes}
+        self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in boxes}
         self._labeled = len(app.tasks) <= MOST_LABELED
         widest = max(max(map(len, self._short.values())), 0.8 * max(map(len, self._below.values())))
         self._box = max(1.5, 0.135 * widest + 0.5)
@@ -190,9 +191,12 @@ class _Layout:
         self._arrows(axes, place, top)
         for task in app.tasks:
             x, y = place[task.name]
+            limits = task.name in self._critical.tasks
+            if task.resampling is not None:
+                self._on_arrow(axes, (x + self._box / 2, y), str(task.resampling), limits)
+                continue
             shown = [colors[p] for p in processors.get(task.name, ())] or [NEUTRAL]
             part = self._box / len(shown)
-            limits = task.name in self._critical.tasks
             for i, color in enumerate(shown):
                 style = "round,pad=0,rounding_size=0.12" if task.network is None else "square,pad=0"
                 axes.add_patch(
@@ -215,6 +219,14 @@ class _Layout:
                 color="#546e7a",
                 zorder=4,
             )
+
+    def _on_arrow(self, axes: Axes, middle: tuple[float, float], words: str, critical: bool) -> None:
+        """What resamples, like a delay: a dark spot on the line, with its words."""
+        x, y = middle
+        color = CRITICAL if critical else "#455a64"
+        axes.plot([x - self._box / 2, x + self._box / 2], [y, y], color=color, linewidth=2.0 if critical else 1.0)
+        spot = {"boxstyle": "round,pad=0.35", "facecolor": "#263238", "edgecolor": "none"}
+        axes.text(x, y, words, color="white", fontsize=6.5, ha="center", va="center_baseline", bbox=spot, zorder=6)
 
     def _arrows(self, axes: Axes, place: dict[str, tuple[float, float]], top: float) -> None:
         outgoing: dict[str, list[str]] = defaultdict(list)

@@ -21,6 +21,7 @@ from .kernels import Kernels, Launch
 from .link import Dropping, Latest, Put, Take
 from .process import Process
 from .program import Program
+from .resample import Last, Repeat
 from .tokens import Port, TaskError
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Front",
     "Inlet",
     "Kernels",
+    "Last",
     "Latest",
     "Launch",
     "Memory",
@@ -47,6 +49,7 @@ __all__ = [
     "Program",
     "Put",
     "Python",
+    "Repeat",
     "Take",
     "Task",
     "TaskError",

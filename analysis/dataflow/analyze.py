@@ -218,7 +218,7 @@ def _answers(
     if answer.period_lower is None:
         return
     search = _Search(app, graph_of(app, verdicts.repetition, times.ns, overlap=overlap), seconds, progress)
-    timed = app.period_ns is not None and len(times.guessed) < len(app.tasks)
+    timed = app.period_ns is not None and not times.unknown
     asked = app.period_ns if timed else answer.period
     kept = asked is not None and answer.period is not None and asked >= answer.period
     free = _freest(app, verdicts, times, search.graph, overlap)

@@ -62,7 +62,9 @@ def _short(task: str) -> str:
 def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
     tasks = {t.name: t for t in app.tasks}
     c = conflict.channel
-    of, reference = _short(conflict.of), _short(conflict.reference)
+    of, reference = (
+        f"`{_short(n)}`" if tasks[n].resampling is not None else _short(n) for n in (conflict.of, conflict.reference)
+    )
     notes = []
     other = next((t for t in reversed(conflict.tree) if conflict.of in (t.source, t.destination)), None)
     if other is not None:
@@ -70,7 +72,7 @@ def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
     help_text = ""
     into_destination = conflict.of == c.destination
     port = tasks[conflict.of].port(c.destination_port if into_destination else c.source_port)
-    if len(port.rates) == 1:
+    if len(port.rates) == 1 and tasks[conflict.of].resampling is None:
         # With q(of) = given x q(reference), this port's rate must scale by demanded / given.
         rate = port.rates[0] * conflict.demanded / conflict.given
         if rate.denominator == 1:
@@ -132,7 +134,12 @@ def _blocked(app: Application, graph: Graph, found: Deadlock) -> Diagnostic:
     def place(wait: Wait) -> tuple[str, Channel]:
         return _short(graph.names[wait.task]), app.channels[graph.edges[wait.edge].channel]
 
-    chain = [_short(graph.names[w.task]) for w in reversed(found.cycle)]
+    resampling = {t.name: str(t.resampling) for t in app.tasks if t.resampling is not None}
+    names = [graph.names[w.task] for w in reversed(found.cycle)]
+    if names[0] in resampling:  # the ring begins with a task
+        first = next((i for i, n in enumerate(names) if n not in resampling), 0)
+        names = names[first:] + names[:first]
+    chain = [resampling.get(n) or _short(n) for n in names]
     ring = {w.task for w in found.cycle}
     others = [w for w in found.blocked if w.task not in ring]
     notes = []
@@ -160,13 +167,26 @@ def _cure(app: Application, graph: Graph) -> str:
     arrows = []
     for edge, more in sorted(cure.tokens.items(), key=lambda item: graph.edges[item[0]].channel):
         c = app.channels[graph.edges[edge].channel]
-        source, target = f"{_short(c.source)}.{c.source_port}", f"{_short(c.destination)}.{c.destination_port}"
-        arrows.append(
-            f"`{source} -> delay {c.delay + more} -> {target}`" + (f" (now `delay {c.delay}`)" if c.delay else "")
-        )
+        arrows.append(f"`{_arrow(app, c, c.delay + more)}`" + (f" (now `delay {c.delay}`)" if c.delay else ""))
     total = sum(cure.tokens.values())
     least = "the fewest that help" if cure.least else "these help, though fewer may do"
     return f"add {_tokens(total, 'initial ')}, {least}: {' and '.join(arrows)}"
+
+
+def _arrow(app: Application, channel: Channel, delay: int) -> str:
+    """The arrow that a channel is on, with a delay there, as a text says it."""
+    resampling = {t.name: str(t.resampling) for t in app.tasks if t.resampling is not None}
+    hops, first, last = [f"delay {delay}"], channel, channel
+    while first.source in resampling:
+        hops.insert(0, resampling[first.source])
+        first = next(c for c in app.channels if c.destination == first.source)
+        hops[:0] = [f"delay {first.delay}"] if first.delay else []
+    while last.destination in resampling:
+        hops.append(resampling[last.destination])
+        last = next(c for c in app.channels if c.source == last.destination)
+        hops += [f"delay {last.delay}"] if last.delay else []
+    ends = f"{_short(first.source)}.{first.source_port}", f"{_short(last.destination)}.{last.destination_port}"
+    return " -> ".join([ends[0], *hops, ends[1]])
 
 
 def _tokens(count: int, kind: str) -> str:

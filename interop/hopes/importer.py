@@ -1,9 +1,9 @@
 """Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a mapping and times.
 
-In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the project's own code where
-that is C, tasks and networks without code, apps with period and priority), the platform, the mapping of the authors,
-stubs for the code that is missing, and times, which become a `Profile` as soon as the content hashes of the tasks are
-known. All faults of a project are told at once.
+In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the project's own code as
+far as that is C, apps with period and priority, rates as HOPES counts), the platform, the mapping of the authors, stubs
+for code that is missing, and times, which become a `Profile` as soon as the content hashes of the tasks are known. All
+faults of a project are told at once.
 The modules beside this one read and write the parts; writing files and hashing tasks is left to the caller.
 """
 
@@ -71,12 +71,24 @@ class Imported:
         return profile_of(self.platform, self.host, self.times, hashes, given or {})
 
 
-def read(folder: Path, stem: str | None = None) -> Imported:
-    """Import the project in a folder; `stem` is that of the file that the text will be in.
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A project with everything that it says, its texts, and C files by name; `board` is None where there is none."""
 
-    Raises Errors with everything that is wrong.
-    """
-    project, say = locate(folder), Collector()
+    project: Project
+    graph: Graph
+    tasks: Mapping[Way, Task]
+    networks: Mapping[Way, HopesNetwork]
+    board: Board | None
+    own: Mapping[str, Costs]
+    places: Places
+    texts: Texts
+    code: Mapping[str, str | bytes]
+
+
+def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
+    """Read the project in a folder. Raises Errors with everything that is wrong."""
+    project = locate(folder)
     graph = graph_of(project, say)
     tasks = every(graph) if graph is not None else {}
     sources = sources_of(project, graph, tasks, say) if graph is not None else {}
@@ -92,7 +104,9 @@ def read(folder: Path, stem: str | None = None) -> Imported:
         places = _places(project, graph, kept, networks, board, say)
     for path in project.beside("gpusetup"):
         say.warn(
-            "grids, blocks and streams of GPU tasks are not imported", start_of(path), "write `launch` at the task"
+            "grids, blocks and streams of GPU tasks are not imported",
+            start_of(path),
+            "write `grid` and `block` at the tasks",
         )
     for path in project.beside("schedule"):
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
@@ -103,17 +117,30 @@ def read(folder: Path, stem: str | None = None) -> Imported:
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
     texts = texts_of(graph.name, flow, networks, code, _about(project, board), f"{name}_tasks.py")
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code.files)
+
+
+def read(folder: Path, stem: str | None = None) -> Imported:
+    """Import the project in a folder; `stem` is that of the file that the text will be in.
+
+    Raises Errors with everything that is wrong.
+    """
+    say = Collector()
+    found = understand(folder, stem, say)
+    texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
     if board is None:
-        say.warn("there is no architecture: platform, mapping and times are not imported", start_of(project.graph))
-        return Imported(texts.application, say.warnings(), {}, code.files, stubs, "", None, (), "")
-    times = times_of(tasks, own, networks, board, texts.names, say)
+        say.warn(
+            "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
+        )
+        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "")
+    times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text()}
-    mapping = _mapping(board, texts, places, networks) if places.file else None
+    mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
-        files |= _written(name, board, mapping, places)
-    host = f"times of the HOPES project {project.name}"
-    return Imported(texts.application, say.warnings(), files, code.files, stubs, board.name, mapping, times, host)
+        files |= _written(name, board, mapping, found.places)
+    host = f"times of the HOPES project {found.project.name}"
+    return Imported(texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host)
 
 
 def imported(request: Request) -> registry.Imported:

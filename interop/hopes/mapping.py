@@ -21,7 +21,8 @@ from .networks import HopesNetwork, meant
 from .platform import Board
 from .tasks import Graph, Task, Way
 
-_PLACEHOLDER = "Default"
+#: The set of a mapping that counts where no state has one of its own.
+PLACEHOLDER = "Default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class _Places:
         if not names:
             self.say.fault("this mapping has no set", node.span, 'write `<mappingSet name="Default">`')
             return ""
-        wanted = [s for s in self.states if s in names] or [n for n in names if n != _PLACEHOLDER] or names
+        wanted = [s for s in self.states if s in names] or [n for n in names if n != PLACEHOLDER] or names
         if len(set(wanted)) > 1:
             what = f"of several mappings, {shown(wanted[0])} is taken"
             self.say.warn_together(node.attributes.get("name", "?"), what, node.span)

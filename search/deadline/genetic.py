@@ -176,6 +176,7 @@ def baseline(
     alone = replace(
         problem,
         items=(),
+        followers=(),
         teams=tuple(
             replace(t, channels=tuple(c for c in t.channels if c.source in named and c.destination in named), paths=())
             for t in problem.teams

@@ -8,7 +8,7 @@ the worst case. What decides is the bound of `analysis.timing.response_time`, fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -48,6 +48,21 @@ class Item:
         """What an iteration takes at most in the long run."""
         curve = self.curves.get(kind)
         return (Fraction(self.wcet_ns[kind]) if curve is None else curve.sustained) * self.firings
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """What stands on an arrow of a group and takes no time: it is fired on the CPU of one of the tasks at its ends.
+
+    `source` and `destination` name items or nets; `repeat` is for its reader, else for who makes what it takes.
+    """
+
+    name: str
+    group: str
+    source: str
+    destination: str
+    repeat: bool
+    firings: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,7 @@ class Team:
     """A group: an app with its period, deadline and priority (larger = more urgent).
 
     Without a deadline it is due at the end of its period, or at no time where paths have deadlines. `channels` and
-    `paths` connect names of items and nets (rates are those of the channel, see TimedChannel).
+    `paths` connect names of items, nets and followers (rates are those of the channel, see TimedChannel).
     """
 
     name: str
@@ -134,6 +149,7 @@ class JointProblem:
     items: tuple[Item, ...]
     nets: tuple[Net, ...]
     pins: Mapping[str, str]
+    followers: tuple[Follower, ...] = ()
 
     @cached_property
     def processors(self) -> tuple[str, ...]:
@@ -264,6 +280,12 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
             tasks[net.group].append(TimedTask(name, place, step.kernels, (), step.firings, step.curve))
         links[net.group] += [TimedChannel(a, b) for a, b in pairwise(names)]
         ends[net.name] = names[0], names[-1]
+    on = {task.name: task.processor for own in tasks.values() for task in own}
+    for follower in problem.followers:
+        near = on[ends[follower.destination][0]], on[ends[follower.source][1]]
+        place = _beside(problem, near if follower.repeat else near[::-1])
+        tasks[follower.group].append(TimedTask(follower.name, place, (0,), (), follower.firings))
+        ends[follower.name] = follower.name, follower.name
     groups = []
     for team in problem.teams:
         own = [
@@ -282,6 +304,12 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     )
     slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention)
     return TimedSystem(tuple(groups), processors, slow)
+
+
+def _beside(problem: JointProblem, near: Sequence[str]) -> str:
+    """The CPU where something is fired that has no place of its own, as `model.resampling` has it."""
+    cpus = problem.of_kind.get("cpu", near)
+    return next((p for p in near if p in cpus), cpus[0])
 
 
 def verdict(problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None) -> Verdict:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
-from ...model.application import Application, Channel, Task
+from ...model.application import Application, Channel, Port, Task
 from ...model.mapping import Mapping, Placement
 from ...model.platform import Platform
 from .partition import Costs
@@ -140,9 +140,18 @@ def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[i
     """
     firings = problem.repetition[app.name]
     times = min(firings[channel.source], firings[channel.destination])
-    port = app.task(channel.source).port(channel.source_port)
-    tokens = sum(port.rates) * firings[channel.source] // len(port.rates)
+    port, read = (
+        app.task(channel.source).port(channel.source_port),
+        app.task(channel.destination).port(channel.destination_port),
+    )
+    # Where something resamples on the way, only what is needed crosses, and once.
+    tokens = min(_tokens(port, firings[channel.source]), _tokens(read, firings[channel.destination]))
     return times, 0 if port.type is None else port.type.bytes * tokens // times
+
+
+def _tokens(port: Port, firings: int) -> int:
+    """Tokens of so many firings."""
+    return sum(port.rates) * firings // len(port.rates)
 
 
 def _speed(threads: int) -> float:

@@ -40,7 +40,22 @@ REWRITE = bool(os.environ.get("FLOWC_REWRITE_GOLDEN"))
 EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 #: No .flow text leads to these: the tests in tests/interop/ cover what is said about files of other tools, and
 #: tests/driver/test_extras.py what is said where something is not installed.
-NOT_FROM_TEXT = {"F615", "F619", "F701", "F702", "F703", "F704", "F705", "F706", "F707", "F708", "F720", "F721", "F722"}
+NOT_FROM_TEXT = {
+    "F615",
+    "F619",
+    "F701",
+    "F702",
+    "F703",
+    "F704",
+    "F705",
+    "F706",
+    "F707",
+    "F708",
+    "F720",
+    "F721",
+    "F722",
+    "F724",
+}
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")
 

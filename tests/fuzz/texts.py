@@ -141,7 +141,16 @@ def plausible(rng: Random) -> str:
             if rng.random() < 0.15 and outputs:
                 items.append(f"t{i}.{outputs[0]} -> delay {number(1, 2, 6)} {rng.choice(('', '= 0'))} -> t{i}.{port}")
             else:
-                delay = rng.choice(("", "", "", f"delay {number(1, 2, 3)} -> "))
+                delay = rng.choice(
+                    (
+                        "",
+                        "",
+                        "",
+                        f"delay {number(1, 2, 3)} -> ",
+                        f"repeat {number(1, 2, 3)} -> ",
+                        f"last {number(1, 2)} of K -> ",
+                    )
+                )
                 items.append(f"{rng.choice(made)} -> {delay}t{i}.{port}")
         made += [f"t{i}.{p}" for p in outputs]
     if rng.random() < 0.3:

@@ -1,0 +1,48 @@
+"""What stands on arrows: `repeat` and `last`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...model.application import Task
+from ...model.deployment import Deployment
+from .kind import Identifiers, Kind, Site
+
+
+@dataclass(frozen=True, slots=True)
+class ResampleCode:
+    """`kind` is `repeat` or `last`: of every block of tokens `count` times, or of `count` blocks the last one."""
+
+    kind: str
+    count: int
+    block: int
+
+    on_device = False
+    batch, moves = 1, False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({self.kind.capitalize()})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        block = f", block={self.block}" if self.block > 1 else ""
+        return f"{self.kind.capitalize()}({self.count}{block})"
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.resampling is not None
+
+
+def _make(task: Task, site: Site) -> ResampleCode:
+    what = task.resampling
+    assert what is not None
+    return ResampleCode(what.word, what.count, what.block)
+
+
+KIND = Kind("resample", frozenset({"Repeat", "Last"}), _serves, _make)

@@ -1,0 +1,130 @@
+"""Edges between ports of units to channels between tasks, with what stands on the way.
+
+In: the tasks of an app, and edges whose ends are their ports or knots (ports of composites). Out: a channel for each
+input of a task, two where something resamples between them, and the tasks that do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from ..model.application import Channel, Port, Task
+from ..model.span import Span
+from ..model.types import TensorType
+from .context import Context
+from .wiring import Edge, InitialTokens, Key, Resampled, Step
+
+#: An app with more values of initial tokens in all has a mistake in a number.
+MOST_INITIAL = 1_000_000
+
+
+class Channels:
+    """The channels of one app: call `made` once. `resampling` are the tasks that stand on arrows, then."""
+
+    def __init__(self, context: Context, tasks: Iterable[Task], edges: Iterable[Edge]) -> None:
+        self._context = context
+        self._tasks = tuple(tasks)
+        self._names = {t.name for t in self._tasks}
+        self._types: dict[Key, TensorType | None] = {(t.name, p.name): p.type for t in self._tasks for p in t.outputs}
+        self._following: dict[Key, list[Edge]] = defaultdict(list)
+        for edge in edges:
+            self._following[edge.source].append(edge)
+        self._initial = 0
+        self.resampling: list[Task] = []
+
+    def made(self) -> Iterator[Channel]:
+        """Follow every task output through the knots to task inputs; faults go to the context."""
+        leaves = {(t.name, p.name) for t in self._tasks for p in (*t.inputs, *t.outputs)}
+        for task in self._tasks:
+            for port in task.outputs:
+                stack = [(edge, edge.steps) for edge in reversed(self._following[task.name, port.name])]
+                while stack:
+                    edge, steps = stack.pop()
+                    if edge.destination in leaves:
+                        if not self._may_hold(steps, edge.span):
+                            return
+                        yield from self._joined((task.name, port.name), edge, steps)
+                    else:
+                        stack.extend((e, (*steps, *e.steps)) for e in reversed(self._following[edge.destination]))
+
+    def _may_hold(self, steps: Iterable[Step], span: Span) -> bool:
+        """Count values of initial tokens, before they are listed."""
+        delays = [s for s in steps if isinstance(s, InitialTokens)]
+        if any(s.values for s in delays):
+            self._initial += sum(s.count for s in delays)
+        if self._initial > MOST_INITIAL:
+            message = f"more than {MOST_INITIAL} initial tokens with values"
+            self._context.fault("F105", message, span, help="without a value, tokens are zero and need no list")
+        return self._initial <= MOST_INITIAL
+
+    def _joined(self, source: Key, edge: Edge, steps: Iterable[Step]) -> Iterator[Channel]:
+        """One channel, or those to and from everything that resamples on the way."""
+        here, delays = source, list[InitialTokens]()
+        for step in steps:
+            if isinstance(step, InitialTokens):
+                delays.append(step)
+                continue
+            task = self._resampling(step, source, edge.destination)
+            yield self._channel(here, (task.name, "in"), delays, edge.span)
+            here, delays = (task.name, "out"), []
+        yield self._channel(here, edge.destination, delays, edge.span)
+
+    def _resampling(self, step: Resampled, source: Key, destination: Key) -> Task:
+        """The task for one `repeat` or `last`; it is called like its arrow."""
+        what, kind = step.what, self._types.get(source)
+        few, many = (what.block,), (what.count * what.block,)
+        taken, made = (few, many) if what.word == "repeat" else (many, few)
+        app, _, writer = source[0].partition(".")
+        reader = destination[0].partition(".")[2]
+        word = str(what).replace(" ", "")  # names stand side by side in schedules
+        plain = f"{app}.{writer}->{word}->{reader}"
+        exact = f"{app}.{writer}.{source[1]}->{word}->{reader}.{destination[1]}"
+        wanted = (plain, exact, *(f"{exact} ({n})" for n in range(2, 3 + len(self._names))))
+        name = next(n for n in wanted if n not in self._names)
+        self._names.add(name)
+        ports = (
+            Port("in", "in", kind, taken, taken[0] > 1, step.span),
+            Port("out", "out", kind, made, made[0] > 1, step.span),
+        )
+        task = Task(
+            name, what.word, ports[:1], ports[1:], (), (), (), True, (Fraction(0),), None, "", step.span,
+            resampling=what,
+        )  # fmt: skip
+        self._types[name, "out"] = kind
+        self.resampling.append(task)
+        return task
+
+    def _channel(self, source: Key, destination: Key, delays: Iterable[InitialTokens], span: Span) -> Channel:
+        delay, values = _all_of(delays)
+        kind = self._types.get(source)
+        several = {id(v): v for v in values}.values()  # a delay of many tokens repeats one value
+        bad = next((v for v in several if kind is not None and not _fits(v, kind.dtype)), None)
+        if bad is not None:
+            shown = bad if bad.denominator == 1 else float(bad)
+            message = f"the initial token {shown} is no {kind.dtype if kind is not None else ''}"
+            self._context.fault("F210", message, span, help="give values that the type can hold")
+        name = f"{'.'.join(source)}->{'.'.join(destination)}"
+        return Channel(name, *source, *destination, delay, values, span)
+
+
+def _all_of(delays: Iterable[InitialTokens]) -> tuple[int, tuple[Fraction, ...]]:
+    """Several delays in a row as one; tokens nearer to the destination are read first."""
+    total, values = 0, tuple[Fraction, ...]()
+    for delay in delays:
+        if values or delay.values:
+            values = (delay.values or (Fraction(0),) * delay.count) + (values or (Fraction(0),) * total)
+        total += delay.count
+    return total, values
+
+
+def _fits(value: Fraction, dtype: str) -> bool:
+    """Can a token of that dtype hold the value? Floating-point numbers round; whole ones do not."""
+    if dtype == "bool":
+        return value in (0, 1)
+    if not dtype.startswith(("int", "uint")):
+        return True
+    signed, bits = dtype.startswith("int"), int(dtype.lstrip("uint"))
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return value.denominator == 1 and low <= value <= high

@@ -1,0 +1,67 @@
+"""What stands on arrows, `repeat` and `last`: tasks of the graph that nobody has to find a place for.
+
+In: an app. Out: whose processor fires them, a graph without them for whoever looks for places, and their placements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .application import Application
+from .mapping import Placement
+from .platform import Platform
+
+
+def hosts(app: Application) -> dict[str, tuple[str, str]]:
+    """For all that resamples: the tasks at both ends of its arrow, first the one on whose processor it is fired.
+
+    That is who reads what is repeated, and who makes what is left out: what changes processors is each token once, and
+    none that is thrown away.
+    """
+    resampling = {t.name: t.resampling for t in app.tasks if t.resampling is not None}
+    before = {c.destination: c.source for c in app.channels if c.destination in resampling}
+    after = {c.source: c.destination for c in app.channels if c.source in resampling}
+    found = {}
+    for name, what in resampling.items():
+        source, destination = _end(name, before), _end(name, after)
+        found[name] = (destination, source) if what.word == "repeat" else (source, destination)
+    return found
+
+
+def _end(name: str, way: dict[str, str]) -> str:
+    while name in way:
+        name = way[name]
+    return name
+
+
+def without_resampling(app: Application) -> Application:
+    """The app with plain arrows instead, whose rates do not balance: for who looks at what is joined and no further."""
+    resampling = {t.name for t in app.tasks if t.resampling is not None}
+    if not resampling:
+        return app
+    after = {c.source: c for c in app.channels if c.source in resampling}
+    channels = []
+    for first in (c for c in app.channels if c.source not in resampling):
+        last = first
+        while last.destination in after:
+            last = after[last.destination]
+        channels.append(replace(first, destination=last.destination, destination_port=last.destination_port))
+    tasks = tuple(t for t in app.tasks if t.name not in resampling)
+    return replace(app, tasks=tasks, channels=tuple(channels))
+
+
+def with_resampling(
+    apps: Iterable[Application], platform: Platform, placements: Iterable[Placement]
+) -> tuple[Placement, ...]:
+    """The placements of tasks, and those of all that resamples between them: on a CPU, that of its host if it has one.
+
+    Else that of the task at the other end of the arrow, else the first one of the platform.
+    """
+    kept = {p.task: p for p in placements}
+    cpus = [p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors]
+    for app in apps:
+        for name, ends in hosts(app).items():
+            cores = [kept[end].processors[0] for end in ends]
+            kept[name] = Placement(name, (next((c for c in cores if c in cpus), cpus[0]),))
+    return tuple(kept.values())
