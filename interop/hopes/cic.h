@@ -4,19 +4,26 @@
    CIC_PORTS and CIC_PARAMETERS (lists of what is defined below, each item with its comma). A firing has all of its data
    when it begins, so nothing waits; when it ends, the bytes that it moved have to be those that rate and sample_size
    say. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The header of the prototypes has these from the standard; code may use the names for something else. */
+/* The header of the prototypes has included <complex.h> and <stdbool.h>: code may have other uses for their words, or
+   include them itself. */
 #undef I
+#undef complex
+#undef _COMPLEX_H
 #undef bool
 #undef true
 #undef false
+#undef _STDBOOL_H
+#undef __STDBOOL_H
 
 #define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0 }
 #define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0 }
-/* An input that all turns of a loop see, and an output of which the last turn counts: a firing may leave them alone. */
+/* An input that all turns of a loop see, or that its first turn does without; an output of which the last turn counts, or
+   that it does without. A firing may leave them alone: then the token is the one before. */
 #define CIC_SHARED(name, bytes) { name, CIC_READ, 1, bytes, 0, 0, 0 }
 #define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0 }
 /* A port that nothing is connected to: what is written there is gone. */

@@ -33,11 +33,13 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^
 _PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
 #: What HOPES offers to code begins like this; a request to its kernel has a name of its own.
 _OFFERED = re.compile(
-    r"\b(?:U[FKC][A-Z]\w*_\w+|(?:MQ|AC|BUF)_\w+|PORT_INITIALIZE|SYS_REQ(?:_\w+|\s*\(\s*\w+)?)\b", re.ASCII
+    r"\b(?:U[FKC][A-Z]\w*_\w+|(?:MQ|AC)_\w+|BUF_(?:SEND|RECEIVE)|PORT_INITIALIZE|SYS_REQ(?:_\w+|\s*\(\s*\w+)?)\b",
+    re.ASCII,
 )
 _CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
 _CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
 _CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
+_COMPILED = (".c", ".cc", ".cpp", ".cu")
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 
@@ -98,6 +100,8 @@ class _Sources:
     def __init__(self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> None:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
+        #: Files that others are linked with.
+        self._sources = {name for task in tasks.values() for name in task.sources}
         #: By level and name of a library: how many ports lead to it.
         self._users = Counter((level, name) for level, g in self._levels() for name in g.calls.values())
 
@@ -220,6 +224,9 @@ class _Sources:
             quote, name = plain.groups()
             local = self._local(path, name) if quote == '"' else None
             if local is not None:
+                behind = next((local.stem + end for end in _COMPILED if local.stem + end in self._sources), None)
+                if behind is not None:
+                    raise _Unusable(f"it needs further sources, such as {shown(behind)}")
                 yield local
             elif name.removesuffix(".h") not in _STANDARD.split():
                 raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")

@@ -55,7 +55,8 @@ class Group:
 class Flow:
     """`tasks` are all of them, composites too. `tokens` has the ports that are used, of composites as those inside.
 
-    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on.
+    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on;
+    `closing` those at both ends of a cycle without initial tokens, which the first turn does not read.
     `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens.
     """
 
@@ -63,6 +64,7 @@ class Flow:
     groups: tuple[Group, ...]
     tokens: dict[Place, Token]
     turns: dict[Place, Turns]
+    closing: frozenset[Place]
     channels: dict[Way, tuple[tuple[Channel, int], ...]]
 
     def leaves(self) -> Iterator[tuple[Way, Task]]:
@@ -90,7 +92,7 @@ def flow_of(graph: Graph, say: Collector) -> Flow:
     """The dataflow of a graph without faults; what goes wrong here is told to `say`."""
     counts = counts_of(graph, say)
     if say.faults:
-        return Flow({}, (), {}, {}, {})
+        return Flow({}, (), {}, {}, frozenset(), {})
     flow = _Flattening(graph, say, every(graph), counts).flow()
     if not flow.groups:
         say.fault("this project has nothing but control tasks", graph.span)
@@ -119,7 +121,8 @@ class _Flattening:
             delay = self._turn(link) if id(link) in closing else self._initial(link)
             channels[link.level].append((link.channel, delay))
         groups = tuple(self._group(names) for names in self._components())
-        return Flow(self.tasks, groups, self.tokens, self.turns, {k: tuple(v) for k, v in channels.items()})
+        ends = frozenset(e for link in self.links if id(link) in closing for e in (link.up[-1], link.down[-1]))
+        return Flow(self.tasks, groups, self.tokens, self.turns, ends, {k: tuple(v) for k, v in channels.items()})
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:

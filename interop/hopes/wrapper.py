@@ -93,7 +93,7 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     pointers = [f"{'const ' if ports[i][1].direction == 'in' else ''}uint8_t *p{n}" for n, i in enumerate(used)]
     arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
     data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
-    yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: what flowc calls. The code is as it was there. */"
+    yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
     yield f"#define TASK_NAME {_text(full)}"
     yield f"#define CIC_TURNS {turns}"
     yield from _list("CIC_PORTS", [entry for entry, _ in ports])
@@ -174,7 +174,8 @@ def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
         if token is None:
             yield f"CIC_LOOSE({_text(name)})", port
             continue
-        optional = ("CIC_SHARED", "CIC_LAST") if _in_turns(place, flow) else ("CIC_IN", "CIC_OUT")
+        turns = place in flow.closing or _in_turns(place, flow)
+        optional = ("CIC_SHARED", "CIC_LAST") if turns else ("CIC_IN", "CIC_OUT")
         yield f"{optional[direction == 'out']}({_text(name)}, {token.bytes * token.rate})", port
 
 
