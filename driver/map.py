@@ -136,6 +136,14 @@ def find_mapping(
         stored = store.save_mapping(valid, together.mapping) if keep else None
         told = (*valid.diagnostics, *warnings, *together.diagnostics)
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
+    if (
+        measure
+        and valid.tasks
+        and not runnable
+        and not times.reference_ns
+        and not any(times.of[task] for task in valid.tasks)
+    ):
+        _refuse_to_guess(valid)
     problem = problem_of(valid, times, profile)
     _require(problem, objective)
     warnings = (*warnings, *(() if measure else untimed(valid, times)))
@@ -184,6 +192,14 @@ def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]
     message = f"no times of {listed(off)} on a {one_of(kinds)} of `{platform.name}` are known: only CPUs are considered"
     help_text = "measure on the board with `flowc profile`, or pin networks with a `wcet`"
     return (Diagnostic("F612", message, None, help=help_text, severity="warning"),)
+
+
+def _refuse_to_guess(valid: Valid) -> None:
+    """Without a single time every mapping is as good as any other."""
+    names = listed(valid.tasks, 4)
+    message = f"no time of {names} is known on any processor of `{valid.platform.name}`"
+    help_text = "declare a `wcet`, pin tasks with one, or measure on the board with `flowc profile`"
+    raise Errors([Diagnostic("F509", message, valid.system.apps[0].span, help=help_text)])
 
 
 def _require(problem: Problem, objective: Objective) -> None:

@@ -1,14 +1,17 @@
 """What happens in a round: which tokens a firing takes, from which blocks and in how many pieces.
 
-In: a worker. Out: its `Plan`, for rounds that are written out (rounds.py, chain.py).
+In: a worker. Out: its `Plan`, for rounds that are written out (rounds.py, chain.py). What resamples inside the worker
+(resample.py) does nothing there: its readers take the tokens where they lie.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Dict, List, Optional, Tuple, Union
 
 from .channel import LocalChannel
+from .code import Code
 from .graph import Fire, Task
+from .resample import Last, Repeat
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -44,20 +47,42 @@ class Firing:
         return self.offset + 1 == self.task.per_iteration
 
 
+class Passing:
+    """A firing of what resamples, which has nothing to do: `takes` go on as they lie, several times or in part."""
+
+    def __init__(self, entry: Fire, offset: int) -> None:
+        self.entry, self.task, self.offset = entry, entry.task, offset
+        self.takes: List[Segment] = []
+
+
 class Plan:
     """The firings of a round and what lies on local channels between any two of them, when all stages are at work.
 
-    `warm`: from which round on channels look the same at the end of each round.
+    `warm`: from which round on channels look the same at the end of each round. `sequence` has, beside the firings,
+    what only passes tokens on; those have no position.
     """
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.firings: List[Firing] = []
         self._callers: Dict[Task, List[Callable[..., Any]]] = {}
+        passing = {e.task for e in worker.order if _only_passes(e.task)}
+        self._lay_out(passing)
+        # Where tokens stay behind it, they are what it made before; and an order begins with something to do.
+        if any(self.start[c] for t in passing for c in _behind(t)) or isinstance(self.sequence[0], Passing):
+            self._lay_out(set())
+
+    def _lay_out(self, passing: AbstractSet[Task]) -> None:
+        worker = self.worker
+        self.firings: List[Firing] = []
+        self.sequence: List[Union[Firing, Passing]] = []
         for number, entry in enumerate(worker.order):
             for j in range(entry.times):
+                if entry.task in passing:
+                    self.sequence.append(Passing(entry, entry.first + j))
+                    continue
                 self.firings.append(Firing(len(self.firings), number, entry, entry.first + j))
-        self.tasks = list(dict.fromkeys(f.task for f in self.firings))
+                self.sequence.append(self.firings[-1])
+        self.tasks = list(dict.fromkeys(f.task for f in self.sequence))
         channels = [c for t in self.tasks for c in t.feeders + [c for readers in t.readers for c in readers] if c]
         self.local = [c for c in dict.fromkeys(channels) if isinstance(c, LocalChannel)]
         self.remote = [c for c in dict.fromkeys(channels) if not isinstance(c, LocalChannel)]
@@ -66,7 +91,7 @@ class Plan:
         self.warm = 0
         while self.warm <= MOST_WARM:
             before, state = state, {c: list(s) for c, s in state.items()}
-            for firing in self.firings:
+            for firing in self.sequence:
                 if firing.entry.stage <= self.warm:
                     self._fire(firing, state)
             state = {c: [_older(segment) for segment in s] for c, s in state.items()}
@@ -75,9 +100,15 @@ class Plan:
             self.warm += 1
         self.start = state
 
-    def _fire(self, firing: Firing, state: State) -> None:
+    def _fire(self, firing: Union[Firing, Passing], state: State) -> None:
         """Note what it takes, and what it leaves on the channels."""
         task = firing.task
+        if isinstance(firing, Passing):
+            (before,), (after,) = task.feeders, _behind(task)
+            assert isinstance(before, LocalChannel)
+            firing.takes = _take(state[before], task.inputs[0].rate(firing.offset))
+            state[after] += _passed(task.code, firing.takes)
+            return
         firing.takes = [
             _take(state[c], p.rate(firing.offset)) if isinstance(c, LocalChannel) else None
             for p, c in zip(task.inputs, task.feeders)
@@ -98,11 +129,12 @@ class Plan:
     def done(self) -> List[List[int]]:
         """For every position: how often each task has fired before it in the round."""
         counts = [0] * len(self.tasks)
-        found = [list(counts)]
-        for firing in self.firings:
+        found = []
+        for firing in self.sequence:
+            if isinstance(firing, Firing):
+                found.append(list(counts))
             counts[self.tasks.index(firing.task)] += 1
-            found.append(list(counts))
-        return found
+        return [*found, counts]
 
     def read(self) -> Optional[Dict[str, Any]]:
         """The blocks that lie on the channels, by variable; None where they do not look as they should."""
@@ -121,10 +153,10 @@ class Plan:
     def write(self, position: int, blocks: Dict[str, Any]) -> None:
         """Put on the channels what lies there before that firing."""
         state = {c: list(s) for c, s in self.start.items()}
-        for firing in self.firings[:position]:
+        for firing in self.sequence[: self.sequence.index(self.firings[position])]:
             self._fire(firing, state)
         for channel, segments in state.items():
-            pieces = [(blocks[name_of(block)], -1 if single else start) for block, start, _, single in segments]
+            pieces = [_piece(blocks[name_of(segment[0])], segment) for segment in segments]
             channel.replace(pieces, sum(count for _, _, count, _ in segments))
 
 
@@ -141,6 +173,42 @@ def _take(segments: List[Segment], count: int) -> List[Segment]:
         else:
             segments[0] = (block, start + now, there - now, single)
     return taken
+
+
+def _only_passes(task: Task) -> bool:
+    """Does it resample what comes from and goes to this worker?"""
+    if not isinstance(task.code, (Repeat, Last)) or not isinstance(task.feeders[0], LocalChannel):
+        return False
+    channels = [c for readers in task.readers for c in readers]
+    return len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].window is None
+
+
+def _behind(task: Task) -> List[LocalChannel]:
+    """Where the tokens of what only passes them on go."""
+    return [c for readers in task.readers for c in readers if isinstance(c, LocalChannel)]
+
+
+def _passed(code: Code, taken: List[Segment]) -> List[Segment]:
+    """What goes on of the tokens that it takes."""
+    if isinstance(code, Repeat):
+        return taken * code.count
+    assert isinstance(code, Last)
+    kept: List[Segment] = []
+    left = code.block
+    while left:
+        block, start, count, single = taken[-1 - len(kept)]
+        now = min(left, count)
+        kept.append((block, start + count - now, now, single))
+        left -= now
+    return kept[::-1]
+
+
+def _piece(array: Any, segment: Segment) -> Tuple[Any, int]:
+    """A segment on a channel: to the end of an array."""
+    _, start, count, single = segment
+    if single:
+        return array, -1
+    return (array, start) if start + count == len(array) else (array[start : start + count], 0)
 
 
 def _older(segment: Segment) -> Segment:

@@ -19,7 +19,7 @@ from .channel import EndOfStream, LocalChannel, Stopped
 from .code import C, address
 from .device import OnDevice
 from .graph import NO_SOURCE, Failure, Fire, Task, describe, details_of, signed
-from .plan import MOST_WARM, Block, Firing, Plan, Segment, name_of
+from .plan import MOST_WARM, Block, Firing, Passing, Plan, Segment, name_of
 from .tokens import TaskError, freeze, split_outputs
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Rounds:
         names: Dict[str, Any] = {
             "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line, "TELL": TELL,
             "clock": time.perf_counter_ns, "cpu": time.thread_time_ns, "ndarray": np.ndarray, "freeze": freeze,
-            "Stopped": Stopped, "leave": self._leave, "join": _join, "DONE": plan.done(),
+            "Stopped": Stopped, "leave": self._leave, "join": _join, "again": _again, "DONE": plan.done(),
         }  # fmt: skip
         for k, task in enumerate(tasks):
             names["task%d" % k] = task
@@ -133,7 +133,7 @@ class _Source:
         self._remote = {channel: k for k, channel in enumerate(plan.remote)}
         self._local = {channel: k for k, channel in enumerate(plan.local)}
         app = plan.tasks[0].app
-        self._stages = sorted({f.entry.stage for f in plan.firings})
+        self._stages = sorted({f.entry.stage for f in plan.sequence})
         #: Everything of the app is here: nobody else has to know of frames that have begun.
         self._alone = len(plan.tasks) == len(app.tasks) and not plan.remote and self._stages == [0]
         self._paced = app.period is not None and not plan.worker.program.full_speed
@@ -173,6 +173,14 @@ class _Source:
                 last[name_of((firing.position, i, 0))] = firing.position
             for segment in [s for take in firing.takes for s in take or ()]:
                 last[name_of(segment[0])] = firing.position
+        if self._recorded:  # what passes is told of, too, before the next firing
+            following = len(self._plan.firings)
+            for item in reversed(self._plan.sequence):
+                if isinstance(item, Firing):
+                    following = item.position
+                    continue
+                for block, *_ in item.takes:
+                    last[name_of(block)] = max(last.get(name_of(block), 0), following)
         for segments in self._plan.start.values():
             for (position, output, age), *_ in segments:
                 last.pop(name_of((position, output, age - 1)), None)
@@ -202,7 +210,7 @@ class _Source:
         text += ["            app.begun = n"] if self._alone else []
         text += ["            if n >= app.limit: break"]
         for stage in self._stages:
-            for j in sorted({self._number[f.task] for f in self._plan.firings if f.entry.stage == stage}):
+            for j in sorted({self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}):
                 rate = self._plan.tasks[j].per_iteration
                 text += [
                     "            f%d = %s" % (j, "n - %d" % stage if rate == 1 else "(n - %d) * %d" % (stage, rate))
@@ -210,8 +218,10 @@ class _Source:
         self._timed = False
         chains = {chain.first: (k, chain) for k, chain in enumerate(self.chains)}
         inside = {firing for chain in self.chains for firing in chain.firings}
-        for firing in self._plan.firings:
-            if firing.position in chains:
+        for firing in self._plan.sequence:
+            if isinstance(firing, Passing):
+                text += ["            " + self._passed_on(firing)] if self._recorded else []
+            elif firing.position in chains:
                 text += ["            " + line for line in self._chain(*chains[firing.position])]
             elif firing not in inside:
                 text += ["            " + line for line in self._firing(firing)]
@@ -279,6 +289,12 @@ class _Source:
         )
         given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
         return "program.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given
+
+    def _passed_on(self, passing: Passing) -> str:
+        """Tell what passes."""
+        j = self._number[passing.task]
+        tokens = self._tokens(passing.task, 0, passing.offset, passing.takes)
+        return "program.recorder(task%d, f%d + %d, 1, [%s], [])" % (j, j, passing.offset, tokens)
 
     def _measured(self, firing: Firing) -> List[str]:
         """Paths that end with it."""
@@ -412,6 +428,10 @@ class _Source:
             return name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
         if not take and channel.window is None:
             return "empty%d" % self._local[channel]
+        if len(take) > 1 and take.count(take[0]) == len(take) and take[0][2] == 1 and channel.window is None:
+            block, start, _, single = take[0]
+            one = name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
+            return "again(%s, %d)" % (one, len(take))
         pieces = [
             "%s[None]" % name_of(block) if single else self._slice(block, start, count)
             for block, start, count, single in take
@@ -431,6 +451,10 @@ def _join(pieces: Sequence[np.ndarray]) -> np.ndarray:
     joined = np.concatenate(pieces)
     joined.setflags(write=False)
     return joined
+
+
+def _again(token: np.ndarray, times: int) -> np.ndarray:
+    return np.broadcast_to(token, (times,) + token.shape)
 
 
 def _acceptance(task: Task) -> Callable[[Any, int], List[np.ndarray]]:

@@ -233,15 +233,19 @@ class _Flattening:
 
     def _size(self, links: list[_Link]) -> int:
         """Bytes of a token: the largest that somebody says, unless it is that of a whole firing."""
-        ports = [self._port(links[0].up[-1]), *(self._port(link.down[-1]) for link in links)]
-        said = {port.size for port in ports} | {link.channel.size for link in links if link.channel.size > 1}
+        giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
+        ports = [giver, *takers]
+        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
+        whole |= {giver.size} if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers) else set()
+        sizes = {port.size for port in ports}
+        channels = {link.channel.size for link in links if link.channel.size > 1}
         rates = {port.rate for port in ports if port.rate > 1}
-        whole = {n for n in said if any(n == rate * other for rate in rates for other in said)}
+        whole |= {n for n in channels - sizes if any(n == rate * size for rate in rates for size in sizes)}
+        said = sizes | channels
         size = max(said - whole or said)
         if len({port.size for port in ports} | {size}) > 1:
-            sizes = ", ".join(str(n) for n in sorted(said))
             way, _, port = links[0].up[-1]
-            what = f"ports and channel say tokens of {sizes} bytes: {size} are taken"
+            what = f"ports and channel say tokens of {', '.join(map(str, sorted(said)))} bytes: {size} are taken"
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
         return size
 
@@ -311,13 +315,22 @@ class _Flattening:
             inside = [n for w, n in firings.items() if w[: len(way)] == way]
             firings[way] = gcd(*inside) if inside else 1
         period = self._period(members, firings)
-        deadlines = [t.deadline_ns for t in members.values() if t.deadline_ns is not None]
-        deadline = min(deadlines, default=None)
+        deadline = None
+        if period is not None:
+            deadline = min((self._until(way, t, period, firings) for way, t in members.items()
+                            if t.deadline_ns is not None), default=None)  # fmt: skip
         if period is not None and deadline is not None and deadline > period:
-            late = next(t for t in members.values() if t.deadline_ns == deadline)
+            late = next(
+                t for w, t in members.items() if t.deadline_ns and self._until(w, t, period, firings) == deadline
+            )
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
         priorities = [t.priority for t in members.values() if t.graph is None]
         return Group(names, period, deadline if period and deadline and deadline < period else None, max(priorities))
+
+    def _until(self, way: Way, task: Task, period: Fraction, firings: dict[Way, int]) -> Fraction:
+        """When the last firing of an iteration has to be over: deadlines of HOPES are those of a firing."""
+        assert task.deadline_ns is not None
+        return period * (firings[way] - 1) / firings[way] + task.deadline_ns
 
     def _period(self, members: dict[Way, Task], firings: dict[Way, int]) -> Fraction | None:
         """Of one iteration: that of tasks driven by time, else of control tasks that release others, else of any."""

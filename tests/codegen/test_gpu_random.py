@@ -1,6 +1,6 @@
 """Random programs with CUDA tasks: on the stand-in they give what their twins give, and leave nothing unordered.
 
-Rates, delays, fan-out to both sides, joins, state, streams and graphs are drawn; `FLOWC_FUZZ=100` draws more programs.
+Rates, delays, `repeat` and `last`, fan-out to both sides, joins, state, streams and graphs are drawn; `FLOWC_FUZZ=100` draws more programs.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ def program(rng: random.Random) -> str:
             text.append(f'task T{k} {{ {ports}   python "t.py:host" }}')
             app.append(f"t{k}: T{k}")
         hop = f" -> delay {delay} = {rng.randint(-5, 5)}" if delay else ""
+        if kind != "add" and rng.random() < 0.4:
+            hop += f" -> {rng.choice(('repeat', 'last'))} {rng.randint(2, 3)} of {rng.choice((1, 1, 2))}"
         wires.append(f"{before}{hop} -> t{k}.x")
         if kind == "add":
             wires.append(f"{before} -> t{k}.z")

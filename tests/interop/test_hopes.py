@@ -24,6 +24,7 @@ from flowc.profiling.identity import task_hashes
 from typer.testing import CliRunner, Result
 
 from builds import ROOT
+from hopes_xml import composite, level, task
 
 DOORBELL = Path(__file__).resolve().parents[1] / "data/hopes/Doorbell"
 FILES = "Doorbell.files"
@@ -123,14 +124,16 @@ def test_rates_are_those_of_hopes_and_the_largest_size_counts(tmp_path: Path) ->
     assert ports == {
         ("Grab", "output"): ("uint8[12]", (1,)),  # 4 bytes against 12, both "rate 1"
         ("Clean", "input"): ("uint8[12]", (1,)),
-        ("Clean", "last"): ("uint8[8]", (1,)),
+        ("Clean", "port_last"): ("uint8[8]", (1,)),
         ("Clean", "output"): ("uint8[600]", (1,)),
         ("Clean", "next"): ("uint8[8]", (1,)),
         ("Log", "input"): ("uint8[8]", (1,)),
         ("Log", "output"): ("uint8[8]", (1,)),
         ("Face_pre", "input"): ("uint8[600]", (1,)),  # the composite and the network say 4
     }
-    assert [(c.source_port, c.destination_port, c.delay) for c in app.channels if c.delay] == [("output", "last", 1)]
+    assert [(c.source_port, c.destination_port, c.delay) for c in app.channels if c.delay] == [
+        ("output", "port_last", 1)
+    ]
     warned(imported, "`Cam1_Grab.out`: ports and channel say tokens of 4, 12 bytes: 12 are taken")
     warned(imported, "`Cam1_Clean.out`: ports and channel say tokens of 4, 600 bytes: 600 are taken")
 
@@ -182,11 +185,11 @@ def test_period_of_time_driven_tasks_comes_first(edit: Edit, tmp_path: Path) -> 
 def test_stubs_can_be_attached(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     name, stubs = imported.stubs
-    assert name == "door_tasks.py" and "class Grab:" in stubs and "def Clean(input, last):" in stubs
+    assert name == "door_tasks.py" and "class Grab:" in stubs and "def Clean(input, port_last):" in stubs
     path = written(imported, tmp_path)
     text = imported.text
-    for task in ("Grab", "Clean", "Log", "Clock"):
-        text = text.replace(f"task {task} {{", f'task {task} {{ python "{name}:{task}"  ')
+    for own in ("Grab", "Clean", "Log", "Clock"):
+        text = text.replace(f"task {own} {{", f'task {own} {{ python "{name}:{own}"  ')
     path.write_text(text)
     assert not [d for d in flowc.check(path).diagnostics if d.severity == "error"]
 
@@ -489,39 +492,6 @@ def test_nothing_outside_the_project_is_read(edit: Edit, tmp_path: Path) -> None
 
 
 # -- a project that is all levels --------------------------------------------------------------------------------------
-def task(name: str, ins: str = "", outs: str = "", more: str = "", **words: str) -> str:
-    """Ports are `name:size:rate`, separated by spaces."""
-    said = "".join(f'<parameter name="{k}" value="{v}"/>' for k, v in words.items())
-
-    def ports(tag: str, given: str) -> str:
-        parts = [p.split(":") for p in given.split()]
-        lines = (f'<port name="{n}" sample_size="{s}"><rate mode="Default" rate="{r}"/></port>' for n, s, r in parts)
-        return f"<{tag}>{''.join(lines)}</{tag}>"
-
-    return f'<task name="{name}"><config>{said}</config>{ports("inport_list", ins)}{ports("outport_list", outs)}{more}</task>\n'
-
-
-def composite(name: str, file: str, ins: str, outs: str, *maps: str) -> str:
-    """Maps are `port:task:port`, inputs first."""
-    given = ["In"] * len(ins.split()) + ["Out"] * len(outs.split())
-    found = "".join(
-        f'<portMap macroNodePort="{a}" direction="{way}" insideTask="{b}" insideTaskPort="{c}"/>'
-        for way, (a, b, c) in zip(given, (m.split(":") for m in maps), strict=True)
-    )
-    return task(name, ins, outs, f"<portMap_list>{found}</portMap_list>", CICFile=file, HasSubGraph="Yes")
-
-
-def level(path: Path, tasks: list[str], *channels: str) -> None:
-    """Channels are `task.port>task.port`."""
-    lines = ""
-    for a, b in (c.split(">") for c in channels):
-        (s, p), (d, q) = a.split("."), b.split(".")
-        lines += f'<channel src_task="{s}" src_port="{p}" dst_task="{d}" dst_port="{q}"/>'
-    path.mkdir(parents=True)
-    text = f'<cic_manual name="Deep"><task_list>{"".join(tasks)}</task_list><channel_list>{lines}</channel_list></cic_manual>'
-    (path / "task.xml").write_text(text)
-
-
 def test_levels_inside_levels_and_outputs_with_several_readers(tmp_path: Path) -> None:
     folder = tmp_path / "Deep.files"
     level(
