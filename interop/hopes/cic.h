@@ -22,10 +22,11 @@
 
 #define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0 }
 #define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0 }
-/* An input that all turns of a loop see, or that its first turn does without; an output of which the last turn counts, or
-   that it does without. A firing may leave them alone: then the token is the one before. */
+/* At the borders of loops a firing may leave a port alone: an input that all turns see, or that the first one does
+   without; an output to the next turn, and one of which the last turn counts, where the token is then the one before. */
 #define CIC_SHARED(name, bytes) { name, CIC_READ, 1, bytes, 0, 0, 0 }
-#define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0 }
+#define CIC_NEXT(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0 }
+#define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 2, bytes, 0, 0, 0 }
 /* A port that nothing is connected to: what is written there is gone. */
 #define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0 }
 #define CIC_VALUE(task, name) { task, name, 0 }
@@ -194,7 +195,7 @@ static inline void *cic_start(void)
     *cic_said = 0;
     cic_firing = 0;
     for (cic_port *p = cic_ports; p->name; p++)
-        if (p->optional && p->way == CIC_WRITTEN && !p->last && !(p->last = calloc(1, (size_t)p->bytes)))
+        if (p->optional == 2 && !p->last && !(p->last = calloc(1, (size_t)p->bytes)))
             return NULL;
     cic_init(0);
     fflush(stdout);

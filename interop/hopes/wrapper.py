@@ -174,9 +174,12 @@ def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
         if token is None:
             yield f"CIC_LOOSE({_text(name)})", port
             continue
-        turns = place in flow.closing or _in_turns(place, flow)
-        optional = ("CIC_SHARED", "CIC_LAST") if turns else ("CIC_IN", "CIC_OUT")
-        yield f"{optional[direction == 'out']}({_text(name)}, {token.bytes * token.rate})", port
+        kind = "CIC_OUT" if direction == "out" else "CIC_IN"
+        if place in flow.back:
+            kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
+        elif _in_turns(place, flow):
+            kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
+        yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
 
 
 def _in_turns(place: Place, flow: Flow) -> bool:
