@@ -113,11 +113,11 @@ class _Sources:
             try:
                 found[way] = self._source(way, task)
             except _Unusable as why:
-                self._say.warn_together(task.name, f"its code is not imported: {why}", task.span, "fill in the stub")
+                self._say.warn_together(task.name, f"code is not imported: {why}", task.span, "fill in the stub")
         used = {(link.library.name, link.library.span) for source in found.values() for link in source.links}
         for library in (lib for _, g in self._levels() for lib in g.libraries.values()):
             if (library.name, library.span) not in used:
-                what = "this library is not imported: no task with imported code calls it"
+                what = "libraries are not imported that no imported code calls"
                 self._say.warn_together(library.name, what, library.span)
         return found
 
@@ -130,7 +130,7 @@ class _Sources:
         near = Path(task.span.file).parent
         file = self._project.below(task.code, near)
         if file is None:
-            raise _Unusable(f"there is no {shown(task.code)} in the project")
+            raise _Unusable("its file is not in the project")
         if task.sources:
             raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
         closed = self._closure(file, task.language)

@@ -30,7 +30,7 @@ from .platform import Board, board_of
 from .tasks import Graph, Task, Way, every, graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
-from .wrapper import wrapped
+from .wrapper import Wrapped, wrapped
 
 __all__ = ["Imported", "read"]
 
@@ -39,7 +39,7 @@ __all__ = ["Imported", "read"]
 class Imported:
     """`text` is the application; `files` are the other texts by their names, to stand beside it.
 
-    `code` are the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
+    `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
     soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
     the project has none; `mapping` is what its authors decided.
     """
@@ -47,7 +47,7 @@ class Imported:
     text: str
     warnings: tuple[Diagnostic, ...]
     files: Mapping[str, str]
-    code: Mapping[str, str | bytes]
+    code: Wrapped
     stubs: tuple[str, str]
     platform: str
     mapping: Placements | None
@@ -73,7 +73,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A project with everything that it says, its texts, and C files by name; `board` is None where there is none."""
+    """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none."""
 
     project: Project
     graph: Graph
@@ -83,7 +83,7 @@ class Understood:
     own: Mapping[str, Costs]
     places: Places
     texts: Texts
-    code: Mapping[str, str | bytes]
+    code: Wrapped
 
 
 def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
@@ -117,7 +117,7 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
     texts = texts_of(graph.name, flow, networks, code, _about(project, board), f"{name}_tasks.py")
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code.files)
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code)
 
 
 def read(folder: Path, stem: str | None = None) -> Imported:
@@ -148,12 +148,16 @@ def imported(request: Request) -> registry.Imported:
     found = read(request.path, request.target.stem)
     given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
     name, stubs = found.stubs
+    others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
-        {request.target.name: found.text, **found.files, **found.code},
+        {request.target.name: found.text, **found.files, **found.code.files},
         found.warnings,
         {name: stubs} if stubs else {},
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
+        f"{len(found.code.called)} tasks have the project's own code, in {found.code.folder}{others}"
+        if found.code.called
+        else "",
     )
 
 
