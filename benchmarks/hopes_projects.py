@@ -39,7 +39,7 @@ LOSSES = {
     "a control task says so": "control-driven",
     "parameters of a task": "parameters",
     "flags of compiler": "flags",
-    "further sources": "sources",
+    "further files": "files",
     "libraries": "libraries",
     "the newest value": "newest values",
     "rates that vary": "varying rates",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,8 @@ def import_(
         raise typer.BadParameter(f"it means nothing for {importer_of(file).about}", param_hint=f"--{name}")
     found = driver_import(file, output, processor=processor, weights=weights, times=times, force=force)
     show_diagnostics(found.warnings, sources(found.warnings))
+    if found.said:
+        print(f"flowc: {found.said}", file=sys.stderr)
     if as_json:
         print_json({found.key: str(found.target)})
     else:

@@ -170,7 +170,7 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             *compile_command(source)[2:],
         ]
         try:
-            done = subprocess.run(command, cwd=stage, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=stage, capture_output=True, text=True, errors="replace", check=False)
         except FileNotFoundError as error:
             help_text = "install one (`apt install gcc`), or name it in the variable CC"
             message = f"there is no C compiler `{command[0]}`"

@@ -172,7 +172,7 @@ def _nodes(network: Network) -> dict[str, list[str]]:
 
 def _run(valid: Valid, directory: Path, *command: str) -> None:
     words = [*COMMAND, *command]
-    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = "\n".join(done.stderr.strip().splitlines()[-10:])
         message = f"the application failed while it was measured\n{said}"

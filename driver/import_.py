@@ -16,12 +16,16 @@ from .check import check
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What was written: `target` is what was asked for, `written` all files; `key` says what it is (text, network)."""
+    """What was written: `target` is what was asked for, `written` all files; `key` says what it is (text, network).
+
+    `said` is a line about what was made, where there is something to say.
+    """
 
     target: Path
     written: tuple[Path, ...]
     warnings: tuple[Diagnostic, ...]
     key: str
+    said: str = ""
 
 
 def importer_of(path: Path) -> Importer:
@@ -82,7 +86,7 @@ def import_(
         refuse(place, force)
         write(place, imported.profile(task_hashes(valid.system)).to_json())
         written.append(place)
-    return Import(target, tuple(written), imported.warnings, importer.key)
+    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
 
 
 def refuse(target: Path, force: bool) -> None:

@@ -198,7 +198,13 @@ def _disagreement(directory: Path) -> str:
 
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
     done = subprocess.run(
-        command, cwd=directory, env=dict(os.environ, FLOWC_TWIN="1"), capture_output=True, text=True, check=False
+        command,
+        cwd=directory,
+        env=dict(os.environ, FLOWC_TWIN="1"),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     return done.stderr or f"exit status {done.returncode}" if done.returncode else ""
 

@@ -36,6 +36,7 @@ class Imported:
 
     `kept` are files that are the user's as soon as they exist. `profile`, where the source has times, makes the profile
     of `platform` (the name of one of the files) from the content hashes of the tasks: it needs the text in its place.
+    `said` is a line about what was made.
     """
 
     files: Mapping[str, str | bytes]
@@ -43,6 +44,7 @@ class Imported:
     kept: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
     profile: Callable[[Mapping[str, str]], Profile] | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)

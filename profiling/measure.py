@@ -83,6 +83,7 @@ def run_build(directory: Path, seconds: float, *, strict: bool, paced: bool = Fa
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",  # code prints what it likes
             check=False,
             env={**HUGE_PAGES, **os.environ},  # as generated programs have it
         )

@@ -125,7 +125,7 @@ class C(Code):
     """`int NAME(void *state, const T *in..., T *out..., const NAME_params *p)` in a shared library.
 
     The call runs without the GIL. State comes from `NAME_init` when the library has it, otherwise it is zeroed
-    memory of the declared size.
+    memory of the declared size. What went wrong is asked of `NAME_error`, where there is one.
     """
 
     closes_inside = False
@@ -143,6 +143,7 @@ class C(Code):
         self._inputs: Sequence[Port] = ()
         self._state: Any = None
         self._exit: Any = None
+        self._error: Any = None
 
     def give(self, parameter: str, value: Any) -> None:
         """Another value of a parameter, before `open`."""
@@ -162,12 +163,15 @@ class C(Code):
         self._inputs, self._outputs = inputs, outputs
         self._params = self._struct()
         self._exit = getattr(library, self.name + "_exit", None)
+        self._error = getattr(library, self.name + "_error", None)
+        if self._error is not None:
+            self._error.restype = ctypes.c_char_p
         init = getattr(library, self.name + "_init", None)
         if init is not None:
             init.restype = ctypes.c_void_p
             self._state = ctypes.c_void_p(init(self._params))
             if not self._state:
-                raise TaskError("%s_init returned NULL" % self.name)
+                raise TaskError("%s_init returned NULL%s" % (self.name, self._said()))
         elif self._state_fields:
             size = sum((int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64 for _, d, s in self._state_fields)
             self._memory = np.zeros(size, np.uint8)
@@ -194,7 +198,12 @@ class C(Code):
 
     def failed(self, status: int) -> TaskError:
         """What it means that the function returned that."""
-        return TaskError("%s returned %d" % (self.name, status))
+        return TaskError("%s returned %d%s" % (self.name, status, self._said()))
+
+    def _said(self) -> str:
+        """Why, in the words of the code itself."""
+        words = None if self._error is None else self._error(self._state)
+        return ": %s" % words.decode(errors="replace") if words else ""
 
     def parts(self) -> Tuple[int, int, int]:
         """After `open`: the addresses of the function, the state and the parameters (0: none)."""

@@ -7,8 +7,11 @@ either: what matters is what reaches them.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shutil
+import tempfile
 from contextlib import suppress
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -39,13 +42,13 @@ class _Border(Code):
         raise AssertionError("sources are played back")
 
 
-def make_code(document: Dict[str, Any], home: str) -> Code:
-    """The code of one task of deployment.json."""
+def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
+    """The code of one task of deployment.json; C comes from copies in the folder `libraries`, if that is given."""
     kind = document["kind"]
     if kind == "cuda":
         if document["twin"] is None:
             raise TaskError("it has code for a GPU only, and no `reference` in its .flow to compare with")
-        return make_code(document["twin"], home)
+        return make_code(document["twin"], home, libraries)
     if kind == "link":
         return _Border()
     if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
@@ -58,12 +61,27 @@ def make_code(document: Dict[str, Any], home: str) -> Code:
     if kind == "c":
         values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
         state = [(n, d, tuple(s)) for n, d, s in document["state"]]
-        return C(document["library"], document["name"], values, state)
+        return C(_copied(document["library"], home, libraries), document["name"], values, state)
     if kind == "moving":
         variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
         cut = Cut(document["network"], variants, document["start"])
         return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
     return Network(document["file"], document["inputs"], document["outputs"], 1)
+
+
+def _copied(library: str, home: str, folder: str) -> str:
+    """A library of its own: the one that the program has loaded keeps its static variables as they are."""
+    source, copy = os.path.join(home, library), os.path.join(folder, library)
+    if not folder or not os.path.exists(source):
+        return library
+    if not os.path.exists(copy):
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copyfile(source, copy)
+    try:
+        ctypes.CDLL(copy)
+    except OSError:  # nothing can be executed there
+        return library
+    return copy
 
 
 def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
@@ -88,9 +106,10 @@ class Reference:
         self._anew = {t["name"] for t in app["tasks"] if t["on_error"] == "restart"}
         self._readers: Dict[Key, List[Key]] = {}
         self._seen: Dict[Key, List[Optional[np.ndarray]]] = {}
+        self._libraries = tempfile.TemporaryDirectory(prefix="flowc-reference-")
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
-            self._tasks[task["name"]] = (*ports, make_code(task["code"], home))
+            self._tasks[task["name"]] = (*ports, make_code(task["code"], home, self._libraries.name))
             self.expected[task["name"]] = []
             for port in (p for p in ports[0] if p.window):
                 self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window

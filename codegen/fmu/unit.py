@@ -281,13 +281,17 @@ class _Code:
         return [line.replace("*  ", "*") for line in lines]
 
     def optional(self) -> list[dict[str, object]]:
-        """Functions that a C file may have: for the beginning and the end of a task."""
+        """Functions that a C file may have: for the beginning and the end of a task, and to say why it failed."""
         found: dict[str, dict[str, object]] = {}
         for tasks in self._c_tasks.values():
             for task in tasks:
                 code = task.implementation_on("cpu")
                 there = c_functions(Path(code.path))
-                for end, kind in (("init", f"void *(*)(const {code.symbol}_params *)"), ("exit", "void (*)(void *)")):
+                for end, kind in (
+                    ("init", f"void *(*)(const {code.symbol}_params *)"),
+                    ("exit", "void (*)(void *)"),
+                    ("error", "const char *(*)(void *)"),
+                ):
                     name = f"{code.symbol}_{end}"
                     found[name] = {"name": name, "type": kind, "there": int(name in there)}
         return list(found.values())

@@ -19,7 +19,7 @@ import networkx as nx
 
 from ...model.span import Span
 from ..names import listed, shown
-from .counts import Counts, Place, counts_of, shares_tokens
+from .counts import Counts, Place, counts_of, loops_around, shares_tokens
 from .files import Collector
 from .tasks import Channel, Graph, Port, Task, Way, every
 
@@ -55,7 +55,8 @@ class Group:
 class Flow:
     """`tasks` are all of them, composites too. `tokens` has the ports that are used, of composites as those inside.
 
-    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on.
+    `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on, `back`
+    those of tasks at both ends of arrows from one turn to the next one.
     `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens.
     """
 
@@ -63,6 +64,7 @@ class Flow:
     groups: tuple[Group, ...]
     tokens: dict[Place, Token]
     turns: dict[Place, Turns]
+    back: frozenset[Place]
     channels: dict[Way, tuple[tuple[Channel, int], ...]]
 
     def leaves(self) -> Iterator[tuple[Way, Task]]:
@@ -90,7 +92,7 @@ def flow_of(graph: Graph, say: Collector) -> Flow:
     """The dataflow of a graph without faults; what goes wrong here is told to `say`."""
     counts = counts_of(graph, say)
     if say.faults:
-        return Flow({}, (), {}, {}, {})
+        return Flow({}, (), {}, {}, frozenset(), {})
     flow = _Flattening(graph, say, every(graph), counts).flow()
     if not flow.groups:
         say.fault("this project has nothing but control tasks", graph.span)
@@ -115,11 +117,15 @@ class _Flattening:
         self._unconnected()
         closing = self._closing()
         channels: dict[Way, list[tuple[Channel, int]]] = defaultdict(list)
+        back: set[Place] = set()
         for link in self.links:
             delay = self._turn(link) if id(link) in closing else self._initial(link)
             channels[link.level].append((link.channel, delay))
+            if id(link) in closing or (delay and loops_around((*link.level, ""), self.tasks)):
+                back |= {link.up[-1], link.down[-1]}
         groups = tuple(self._group(names) for names in self._components())
-        return Flow(self.tasks, groups, self.tokens, self.turns, {k: tuple(v) for k, v in channels.items()})
+        found = {level: tuple(of_level) for level, of_level in channels.items()}
+        return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found)
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:

@@ -1,15 +1,16 @@
 """Projects of HOPES (cap-lab's tool for model-based design) to `.flow` texts with a platform, a mapping and times.
 
-In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks and networks without code, apps
-with period and priority, rates from sizes), the platform, the mapping of the authors, stubs for the code, and times,
-which become a `Profile` as soon as the content hashes of the tasks are known. All faults of a project are told at once.
+In: the folder of a project, or a `CICTask`. Out: an `Imported`: the application (tasks with the project's own code as
+far as that is C, apps with period and priority, rates as HOPES counts), the platform, the mapping of the authors, stubs
+for code that is missing, and times, which become a `Profile` as soon as the content hashes of the tasks are known. All
+faults of a project are told at once.
 The modules beside this one read and write the parts; writing files and hashing tasks is left to the caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...model.diagnostic import Diagnostic
@@ -19,6 +20,7 @@ from .. import registry
 from ..content import content
 from ..names import shown
 from ..registry import Request
+from .code import sources_of
 from .files import Collector, Project, locate, start_of
 from .groups import flow_of
 from .mapping import Places, places_of, states_of
@@ -28,6 +30,7 @@ from .platform import Board, board_of
 from .tasks import Graph, Task, Way, every, graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
+from .wrapper import Wrapped, wrapped
 
 __all__ = ["Imported", "read"]
 
@@ -36,13 +39,15 @@ __all__ = ["Imported", "read"]
 class Imported:
     """`text` is the application; `files` are the other texts by their names, to stand beside it.
 
-    `stubs` is the name and the text of a file that is the user's as soon as it exists. `platform` is the name of the
-    board, and "" where the project has none; `mapping` is what its authors decided.
+    `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
+    soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
+    the project has none; `mapping` is what its authors decided.
     """
 
     text: str
     warnings: tuple[Diagnostic, ...]
     files: Mapping[str, str]
+    code: Wrapped
     stubs: tuple[str, str]
     platform: str
     mapping: Placements | None
@@ -68,7 +73,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A project with everything that it says, and its texts; `board` is None where there is none."""
+    """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none."""
 
     project: Project
     graph: Graph
@@ -78,6 +83,7 @@ class Understood:
     own: Mapping[str, Costs]
     places: Places
     texts: Texts
+    code: Wrapped
 
 
 def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
@@ -85,6 +91,7 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     project = locate(folder)
     graph = graph_of(project, say)
     tasks = every(graph) if graph is not None else {}
+    sources = sources_of(project, graph, tasks, say) if graph is not None else {}
     networks = dict(_networks(project, tasks, say))
     board = board_of(project, (n.architecture for n in networks.values() if n.architecture is not None), say)
     own: dict[str, Costs] = {}
@@ -92,7 +99,9 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     if graph is not None and board is not None:
         check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
         own = _own_times(project, tasks, board, say)
-        places = _places(project, graph, networks, board, say)
+        # Code in C keeps its state in static variables, whatever HOPES says of it.
+        kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
+        places = _places(project, graph, kept, networks, board, say)
     for path in project.beside("gpusetup"):
         say.warn(
             "grids, blocks and streams of GPU tasks are not imported",
@@ -105,8 +114,10 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     assert graph is not None  # that would be a fault
     flow = flow_of(graph, say)
     say.stop()
-    texts = texts_of(graph.name, flow, networks, _about(project, board), f"{stem or project.name}_tasks.py")
-    return Understood(project, graph, tasks, networks, board, own, places, texts)
+    name = stem or project.name
+    code = wrapped(graph.name, name, sources, flow)
+    texts = texts_of(graph.name, flow, networks, code, _about(project, board), f"{name}_tasks.py")
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code)
 
 
 def read(folder: Path, stem: str | None = None) -> Imported:
@@ -122,27 +133,31 @@ def read(folder: Path, stem: str | None = None) -> Imported:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
         )
-        return Imported(texts.application, say.warnings(), {}, stubs, "", None, (), "")
+        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "")
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text()}
     mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
-    return Imported(texts.application, say.warnings(), files, stubs, board.name, mapping, times, host)
+    return Imported(texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host)
 
 
 def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem)
     given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
-    name, code = found.stubs
+    name, stubs = found.stubs
+    others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
-        {request.target.name: found.text, **found.files},
+        {request.target.name: found.text, **found.files, **found.code.files},
         found.warnings,
-        {name: code},
+        {name: stubs} if stubs else {},
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
+        f"{len(found.code.called)} tasks have the project's own code, in {found.code.folder}{others}"
+        if found.code.called
+        else "",
     )
 
 
@@ -169,11 +184,16 @@ def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: C
 
 
 def _places(
-    project: Project, graph: Graph, networks: Mapping[Way, HopesNetwork], board: Board, say: Collector
+    project: Project,
+    graph: Graph,
+    tasks: Mapping[Way, Task],
+    networks: Mapping[Way, HopesNetwork],
+    board: Board,
+    say: Collector,
 ) -> Places:
     """The mapping of the authors; none if it is faulty."""
     part = Collector()
-    found = places_of(project, every(graph), networks, board, states_of(project, graph, part), part)
+    found = places_of(project, tasks, networks, board, states_of(project, graph, part), part)
     return found if say.forgive(part, "the mapping of the project") else Places("", {}, {})
 
 

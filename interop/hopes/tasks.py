@@ -7,6 +7,7 @@ and `text`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,6 +19,7 @@ from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .files import Collector, Project, read_xml
+from .libraries import Library, libraries_of, library_ports
 from .vocabulary import PARAMETERS, tell_unknown
 
 Direction = Literal["in", "out"]
@@ -52,11 +54,20 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number that the code of a task asks for (`GET_PARAM_INT`, `GET_PARAM_FLOAT`), with its value at the start."""
+
+    name: str
+    value: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """`network` names the files of an external task by their attributes, `graph` is what a composite holds.
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). Times are None where they are placeholders.
+    get to its turns (`portMapType`). `sources` have to be compiled with the code; `libraries` leads from a library port
+    of a composite to (task, port) in it. Times are None where they are placeholders.
     """
 
     name: str
@@ -75,6 +86,9 @@ class Task:
     inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
     loop: Loop | None = None
     maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    sources: tuple[str, ...] = ()
+    libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +104,18 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network."""
+    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network.
+
+    `calls` has the name of the library behind a library port of a task.
+    """
 
     name: str
     tasks: dict[str, Task]
     channels: tuple[Channel, ...]
     span: Span
     process_network: bool = False
+    libraries: dict[str, Library] = field(default_factory=dict)
+    calls: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
@@ -119,15 +138,6 @@ def _level(project: Project, path: Path, say: Collector, above: tuple[Path, ...]
     return None if root is None else _Level(project, path, say, above).read(root)
 
 
-#: What flowc has no word for, and what to do about it.
-_LIBRARIES = "libraries are not imported: what tasks share through them is not seen"
-_LISTS = {
-    "library_list": ("library", "name"),
-    "taskLibraryConnection_list": ("taskLibraryConnection", "masterTask"),
-    "libraryLibraryConnection_list": ("libraryLibraryConnection", "masterLibrary"),
-}
-
-
 class _Level:
     """Reads one file; collects faults and goes on."""
 
@@ -145,9 +155,6 @@ class _Level:
         if not self._tasks and not self._broken:
             self._say.fault("this graph has no tasks", root.span)
         channels = [self._channel(node) for group in root.all("channel_list") for node in group.all("channel")]
-        for tag, (item, key) in _LISTS.items():
-            for node in (n for group in root.all(tag) for n in group.all(item)):
-                self._say.warn_together(node.attributes.get(key, item), _LIBRARIES, node.span)
         for node in (n for group in root.all("multicast_group_list") for n in group.children):
             self._say.warn("multicast groups are not imported", node.span, "connect the tasks with arrows")
         for node in (n for group in root.all("taskGroupList") for n in group.children):
@@ -158,7 +165,9 @@ class _Level:
         if network:
             what = "a process network is read as dataflow: its rates make an iteration, and what is connected an app"
             self._say.warn_together(name, what, root.span)
-        return Graph(name, self._tasks, tuple(c for c in channels if c is not None), root.span, network)
+        libraries, calls = libraries_of(root)
+        found = tuple(c for c in channels if c is not None)
+        return Graph(name, self._tasks, found, root.span, network, libraries, calls)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
@@ -199,6 +208,9 @@ class _Level:
             inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
+            parameters=tuple(self._parameters(node, name)),
+            sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
+            libraries=library_ports(node),
         )  # fmt: skip
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
@@ -229,6 +241,20 @@ class _Level:
         what = f"the loop may end before its {count} turns in HOPES; here it runs all of them"
         self._say.warn_together(name, what, node.span)
         return Loop("CONVERGENT", count)
+
+    def _parameters(self, node: Element, task: str) -> Iterator[Parameter]:
+        """Those that have numbers; others are told."""
+        groups = (params for control in node.all("control") for params in control.all("control_params"))
+        for p in (p for group in groups for p in group.all("parameter")):
+            name, kind, text = (p.attributes.get(key, "") for key in ("name", "type", "value"))
+            value = _number(text, kind)
+            if value is not None and name:
+                yield Parameter(name, value)
+            else:
+                what = (
+                    f"it is {shown(text)} of type {shown(kind)}: parameters are whole numbers (int) and others (float)"
+                )
+                self._say.warn_together(f"{task}.{name}", what, p.span)
 
     def _kinds(self, node: Element) -> Iterator[tuple[tuple[Direction, str], str]]:
         """How the tokens of a port get to the turns of a loop."""
@@ -286,7 +312,7 @@ class _Level:
     def _beyond(self, node: Element, task: Task, values: dict[str, str]) -> None:
         """What a task says that flowc has no word for."""
         say, name, span = self._say, task.name, task.span
-        if task.kind in ("task", "network") and task.language:
+        if task.kind == "network" and task.language:
             say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
         if values.get("HasMTM") == "Yes":
             say.warn_together(name, "modes of a task (MTM) are not imported", span, "import one mode, or make apps")
@@ -298,15 +324,14 @@ class _Level:
         own = [key for key in values if key not in PARAMETERS]
         if own:
             say.warn_together(f"{name} ({listed(own)})", "parameters of a task are not imported", span)
-        if any(values.get(key) for key in ("CompileFlags", "LinkFlags")):
+        if any(values.get(key, "").split() not in ([], ["-lm"]) for key in ("CompileFlags", "LinkFlags")):
             help_text = "they belong to the code, and the machine of its authors"
             say.warn_together(name, "flags of compiler and linker are not imported", span, help_text)
-        if any(setting for group in node.all("extraSetting_list") for setting in group.children):
-            say.warn_together(name, "further sources and headers are not imported", span)
+        data = [n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")]
+        if data:
+            say.warn_together(f"{name} ({listed(data)})", "further files of a task are not imported", span)
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
-        if any(p for group in node.all("libraryPort_list") for p in group.children):
-            say.warn_together(name, _LIBRARIES, span)
 
     # -- composites --------------------------------------------------------------------------------------------------
     def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element) -> Graph | None:
@@ -383,6 +408,19 @@ class _Level:
         what = "input" if way == "in" else "output"
         help_text = did_you_mean(port, there) or (f"there is {one_of(sorted(there))}" if there else "")
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
+
+
+def _extra(node: Element) -> list[tuple[str, str]]:
+    """Kind and name of the files that belong to a task beside its code."""
+    settings = (s for group in node.all("extraSetting_list") for s in group.all("extraSetting"))
+    return [(s.attributes.get("type", ""), s.attributes.get("name", "")) for s in settings]
+
+
+def _number(text: str, kind: str) -> int | Fraction | None:
+    if re.fullmatch(r"[+-]?\d{1,15}", text) and kind == "int":
+        return int(text)
+    number = re.fullmatch(r"[+-]?(\d{1,15}\.?\d{0,15}|\.\d{1,15})([eE][+-]?\d{1,2})?", text, re.ASCII)
+    return Fraction(text) if number is not None and kind in ("float", "double") else None
 
 
 def _meant(time_ns: Fraction | None) -> Fraction | None:

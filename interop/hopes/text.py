@@ -1,9 +1,9 @@
 """An imported HOPES project as texts: the application, and stubs for its code.
 
-In: the dataflow of a project with its networks. Out: `Texts`, laid out as `flowc fmt` does. Copies of a
-composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and tasks that move the same data one `task`; a
-network is an abstract task between `Pre` and `Post`, since HOPES knows the times of its layers, but not the layers.
-The mapping of the authors is left to `pins`.
+In: the dataflow of a project with its networks, and the code that can be used. Out: `Texts`, laid out as `flowc fmt`
+does. Copies of a composite (`ImgProcessing_1`, `ImgProcessing_2`) become one `graph`, and tasks that move the same data
+one `task`, unless they have code: that has a state of its own in each. A network is an abstract task between `Pre` and
+`Post`, since HOPES knows the times of its layers, but not the layers. The mapping of the authors is left to `pins`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .counts import Place
 from .groups import Flow, Group
 from .networks import HopesNetwork
 from .tasks import Direction, Task, Way
+from .wrapper import Called, Given, Wrapped, given
 
 Role = Literal["", "pre", "post"]
 #: A task of the text: a task of HOPES, or one of the parts of an external one.
@@ -46,16 +47,18 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """`names` has the full name of each task of the text by its part."""
+    """`names` has the full name of each task of the text by its part. `stubs` is empty where all tasks have code."""
 
     application: str
     stubs: str
     names: Mapping[Part, str]
 
 
-def texts_of(name: str, flow: Flow, networks: Mapping[Way, HopesNetwork], about: Iterable[str], stubs: str) -> Texts:
+def texts_of(
+    name: str, flow: Flow, networks: Mapping[Way, HopesNetwork], code: Wrapped, about: Iterable[str], stubs: str
+) -> Texts:
     """The application, and stubs for a file that is called `stubs`."""
-    return _Texts(name, flow, networks).texts(about, stubs)
+    return _Texts(name, flow, networks, code).texts(about, stubs)
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class _Texts:
     project: str
     flow: Flow
     networks: Mapping[Way, HopesNetwork]
+    code: Wrapped
     #: Names of instances and boundaries on each level.
     instances: dict[Part, str] = field(default_factory=dict)
     declarations: dict[Part, Declaration] = field(default_factory=dict)
@@ -139,7 +143,10 @@ class _Texts:
         elif way in self.networks:
             self._declare_network(way, task)
         else:
-            self.declarations[way, ""] = Declaration("task", task.name, (tuple(self._written(way)), task.stateful))
+            called = self.code.called.get(way)
+            own = called.parameters if called else given((), task.parameters)
+            content = (tuple(self._written(way)), called, own, task.stateful or called is not None)
+            self.declarations[way, ""] = Declaration("task", task.name, content)
 
     def _declare_graph(self, way: Way) -> None:
         inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
@@ -160,11 +167,11 @@ class _Texts:
         data: Written = ("out", "data", 0, 1)
         result: Written = ("out", "result", 0, 1)
         if network.pre:
-            content: tuple[object, ...] = ((*given, data), task.stateful)
+            content: tuple[object, ...] = ((*given, data), None, (), task.stateful)
             self.declarations[way, "pre"] = Declaration("task", f"{network.name}_pre", content)
             given = [("in", "data", 0, 1)]
         if network.post:
-            content = ((("in", "result", 0, 1), *taken), task.stateful)
+            content = ((("in", "result", 0, 1), *taken), None, (), task.stateful)
             self.declarations[way, "post"] = Declaration("task", f"{network.name}_post", content)
             taken = [result]
         self.declarations[way, ""] = Declaration("network", network.name, ((*given, *taken), network.layers))
@@ -204,12 +211,20 @@ class _Texts:
         return list(found.items())
 
     def _tasks(self, stubs: str) -> list[str]:
-        lines = [
-            "// Tasks have no code yet: HOPES has it in its own form. Fill in the stubs and name them, as in",
-            f'// `python "{stubs}:NAME"`. Of the data HOPES says the size only: give the ports real types.',
-        ]
-        for declaration, parts in self._by_declaration("task"):
-            lines += [f"/// {self._origin(parts)}", _block("task", self.names[declaration], self._items(declaration))]
+        declared = self._by_declaration("task")
+        coded = [d for d, _ in declared if _code(d) is not None]
+        lines = []
+        if coded:
+            lines.append(f"// Code is that of HOPES, in {self.code.folder}: a file for each task, around its `.cic`.")
+        if len(coded) < len(declared):
+            lines += [
+                f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in its own form. Fill in the",
+                f'// stubs and name them, as in `python "{stubs}:NAME"`.',
+            ]
+        lines.append("// Of the data HOPES says the size only: tokens are bytes.")
+        for declaration, parts in declared:
+            name = f"{self.names[declaration]}{_parameters(declaration)}"
+            lines += [f"/// {self._origin(parts)}", _block("task", name, self._items(declaration))]
         networks = self._by_declaration("network")
         if networks:
             lines += [
@@ -231,15 +246,19 @@ class _Texts:
         first = tasks[0]
         rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
         role = {"pre": "What comes before the layers of ", "post": "What follows the layers of ", "": ""}[parts[0][1]]
-        return f"{role}{shown(first.name)}{rest}: {first.language or 'code'} in {shown(first.code)}."
+        called = self.code.called.get(parts[0][0])
+        language, file = (first.language or "code", first.code) if called is None else ("C", called.file)
+        return f"{role}{shown(first.name)}{rest}: {language} in {shown(file)}."
 
     def _items(self, declaration: Declaration) -> list[str]:
-        ports, last = declaration.content
+        ports, *_, last = declaration.content
         assert isinstance(ports, tuple)
         items = []
         for way, name, size, rate in ports:
             type_name = f": uint8[{size}]" if size else ""
             items.append(f"{way} {name}{type_name}" + (f" rate {rate}" if rate > 1 else ""))
+        called = _code(declaration)
+        items += [f'c "{called.code}"'] if called is not None else []
         return [*items, "stateless"] if declaration.kind == "network" or last is False else items
 
     def _graphs(self) -> list[str]:
@@ -315,31 +334,57 @@ class _Texts:
 
     # -- stubs -------------------------------------------------------------------------------------------------------
     def _stubs(self) -> str:
+        stubs = [found for found in self._by_declaration("task") if _code(found[0]) is None]
         lines = [
             f'"""Stubs for the tasks of {self.project}, imported from HOPES: its code stays to be carried over.',
             "",
             "Inputs are arrays of bytes (`numpy.uint8`); a firing returns an array for each output. What a class keeps",
             'between firings belongs to one instance."""',
         ]
-        for declaration, parts in self._by_declaration("task"):
+        for declaration, parts in stubs:
             name = self.names[declaration]
             items = self._items(declaration)
             ports = [i.split()[1].rstrip(":") for i in items if i.startswith("in ")]
+            given = [p.name for p in _given(declaration)]
             returns = [i.removeprefix("out ") for i in items if i.startswith("out ")]
             said = [self._origin(parts)] + ([f"Returns {', '.join(returns)}."] if returns else [])
             stop = f'raise NotImplementedError("{name} is a stub")'
             if declaration.content[-1] is False:
-                lines += ["", "", f"def {name}({', '.join(ports)}):", f'    """{" ".join(said)}"""', f"    {stop}"]
-            else:
-                lines += ["", "", f"class {name}:", f'    """{" ".join(said)}"""', ""]
-                lines += [f"    def __call__({', '.join(['self', *ports])}):", f"        {stop}"]
-        return "\n".join(lines) + "\n"
+                both = ", ".join([*ports, *given])
+                lines += ["", "", f"def {name}({both}):", f'    """{" ".join(said)}"""', f"    {stop}"]
+                continue
+            lines += ["", "", f"class {name}:", f'    """{" ".join(said)}"""', ""]
+            if given:
+                lines += [f"    def __init__(self, {', '.join(given)}):"]
+                lines += [*(f"        self.{p} = {p}" for p in given), ""]
+            lines += [f"    def __call__({', '.join(['self', *ports])}):", f"        {stop}"]
+        return "\n".join(lines) + "\n" if stubs else ""
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
 def _block(kind: str, name: str, items: list[str]) -> str:
     line = f"{kind} {name} {{ {'   '.join(items)} }}" if items else f"{kind} {name} {{ }}"
     return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
+
+
+def _code(declaration: Declaration) -> Called | None:
+    """The code of a task."""
+    return next((part for part in declaration.content if isinstance(part, Called)), None)
+
+
+def _given(declaration: Declaration) -> tuple[Given, ...]:
+    found = declaration.content[2] if declaration.kind == "task" else ()
+    assert isinstance(found, tuple)
+    return found
+
+
+def _parameters(declaration: Declaration) -> str:
+    """The parameters of a task, as they are declared."""
+    said = [
+        f"{p.name}: int = {p.value}" if isinstance(p.value, int) else f"{p.name}: float = {float(p.value)!r}"
+        for p in _given(declaration)
+    ]
+    return f"({', '.join(said)})" if said else ""
 
 
 def _chains(arrows: Iterable[str]) -> list[str]:

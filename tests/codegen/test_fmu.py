@@ -220,21 +220,23 @@ def test_instances_have_states_of_their_own_and_begin_anew(write: Write) -> None
         one.free()
 
 
-def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write) -> None:
-    with opened(made(write, COUNT, count_c=COUNT_C).file) as unit:
+@pytest.mark.parametrize("words", ["", ": more than it counts"])
+def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write, words: str) -> None:
+    why = f'const char *count_error(void *state) {{ return "{words[2:]}"; }}' if words else ""
+    with opened(made(write, COUNT, count_c=COUNT_C + why).file) as unit:
         one = Instance(unit)
         one.start()
         one.step(x=1)
         with pytest.raises(FMICallException, match="error"):
             one.step(x=100)
-        assert one.said == ["task G.c failed at firing 1: count returned 7"] and one.get("n") == 10
+        assert one.said == [f"task G.c failed at firing 1: count returned 7{words}"] and one.get("n") == 10
         with pytest.raises(FMICallException):
             one.step(x=1)
         assert one.said[1:] == ["fmi2DoStep cannot be called after a failure: reset it first"]
         one.reset()
         with pytest.raises(FMICallException):
             one.start(c__first=-1)
-        assert one.said[2:] == ["task G.c cannot start: count_init returned NULL"]
+        assert one.said[2:] == [f"task G.c cannot start: count_init returned NULL{words}"]
         one.free()
 
 

@@ -222,25 +222,29 @@ def run_sdf3(rng: Random, folder: Path) -> bool:
 
 # -- HOPES -------------------------------------------------------------------------------------------------------------
 def prepare_hopes(folder: Path) -> None:
-    """A project."""
-    shutil.copytree(ROOT / "tests" / "data" / "hopes" / "Doorbell", folder / "Doorbell")
+    """A project with networks, and one with code."""
+    for name in ("Doorbell", "Mixer"):
+        shutil.copytree(ROOT / "tests" / "data" / "hopes" / name, folder / name)
 
 
 def make_hopes(rng: Random, folder: Path) -> None:
     """One of its files changed; sometimes times beside it."""
-    files = sorted(p for p in (folder / "Doorbell").rglob("*") if p.is_file())
+    files = sorted(p for p in (folder / rng.choice(("Doorbell", "Mixer"))).rglob("*") if p.is_file())
     file = rng.choice(files)
-    texts = [p.read_text() for p in files]
-    file.write_bytes(mutate.text(rng, file.read_text(), texts).encode(errors="surrogatepass"))
+    texts = [p.read_text(errors="replace") for p in files]
+    file.write_bytes(mutate.text(rng, file.read_text(errors="replace"), texts).encode(errors="surrogatepass"))
     times = json.dumps({"Doorbell1.Face": {"cpu": 1200, "gpu": 300}, "comment": "x"})
     (folder / "times.json").write_bytes(mutate.json_text(rng, times).encode(errors="surrogatepass"))
 
 
 def run_hopes(rng: Random, folder: Path) -> bool:
-    """Import it; what comes out is a text that flowc can read."""
-    out = folder / "out" / "door.flow"
+    """Import them; what comes out are texts that flowc can read."""
     times = folder / "times.json" if rng.random() < 0.3 else None
-    done = face(cli.import_, folder / "Doorbell", output=out, times=times, force=True)
-    if done:
-        _is_readable(out)
+    done = True
+    for name in ("Doorbell", "Mixer"):
+        out = folder / "out" / f"{name}.flow"
+        if face(cli.import_, folder / name, output=out, times=times, force=True):
+            _is_readable(out)
+        else:
+            done = False
     return done

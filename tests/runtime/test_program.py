@@ -210,7 +210,28 @@ def test_a_c_task_that_fails_stops_the_program(write: Write, tmp_path: Path) -> 
     )
     done = run(build(flow, tmp_path / "out"))
     assert done.returncode == 1
-    assert "app A, task A.f failed at firing 5: f returned 42" in done.stderr
+    assert "app A, task A.f failed at firing 5: f returned 42\n" in done.stderr
+
+
+@pytest.mark.parametrize("lacks", ["init", "fire"])
+def test_a_c_task_says_why_it_failed(write: Write, tmp_path: Path, lacks: str) -> None:
+    code = f"""
+    static const char *why;
+    void *f_init(const f_params *p) {{ why = "no room for é"; return {"0" if lacks == "init" else "&why"}; }}
+    int f(void *s, const int64_t *n, int64_t *m, const f_params *p) {{ *m = *n; why = "five is odd"; return *n == 5; }}
+    const char *f_error(void *s) {{ return s == &why || !s ? why : "another state"; }}
+    """
+    flow = write(
+        COMMON + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
+        t_py=COUNT,
+        f_c=code,
+    )
+    done = run(build(flow, tmp_path / "out"))
+    assert done.returncode == 1
+    words = (
+        "f_init returned NULL: no room for é" if lacks == "init" else "failed at firing 5: f returned 1: five is odd"
+    )
+    assert words in done.stderr
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,252 @@
+"""Which code of a HOPES project runs in flowc as it is: C in `.cic` files, and what keeps the rest from it.
+
+In: a project and its tasks. Out: a `Source` for every task whose code is C that needs nothing but standard headers,
+files of the project, and what `cic.h` offers. All others are told with what stopped them (F722). Files are read and
+looked at, not compiled; what is written around them is left to `wrapper`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...model.files import read_bytes
+from ..names import listed, shown
+from .files import Collector, Project
+from .libraries import Library
+from .tasks import Graph, Task, Way
+
+#: Headers of C and POSIX.
+_STANDARD = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+stddef stdint stdio stdlib stdnoreturn string tgmath time uchar wchar wctype dirent fcntl getopt libgen malloc memory
+poll pthread sched semaphore strings sys/file sys/ioctl sys/ipc sys/mman sys/resource sys/select sys/shm sys/stat
+sys/time sys/types sys/wait termios unistd
+"""
+_COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE)
+_PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
+#: What HOPES offers to code begins like this; a request to its kernel has a name of its own.
+_OFFERED = re.compile(
+    r"\b(?:U[FKC][A-Z]\w*_\w+|(?:MQ|AC)_\w+|BUF_(?:SEND|RECEIVE)|PORT_INITIALIZE|SYS_REQ(?:_\w+|\s*\(\s*\w+)?)\b",
+    re.ASCII,
+)
+_CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
+_CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
+_CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
+_COMPILED = (".c", ".cc", ".cpp", ".cu")
+_SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A library that is called through a port; `files` are its header, where it has one, and its code."""
+
+    port: str
+    library: Library
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Code of a task. Files are paths below the project; `files` has all that `file` needs, and `file` itself.
+
+    `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` what stands in quotes in it.
+    """
+
+    file: str
+    files: Mapping[str, bytes]
+    links: tuple[Link, ...]
+    lacks: tuple[str, ...]
+    words: frozenset[str]
+
+
+class _Unusable(Exception):
+    """Why code is not imported; `help` says what to do where that is not to fill in a stub."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file: its bytes, its text without comments, and that without texts in quotes as well."""
+
+    data: bytes
+    text: str
+    code: str
+
+
+def sources_of(project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> dict[Way, Source]:
+    """The code that can be used, by task; why other code cannot is told to `say`."""
+    return _Sources(project, graph, tasks, say).found()
+
+
+@cache
+def header() -> str:
+    """The file cic.h."""
+    return (Path(__file__).parent / "cic.h").read_text()
+
+
+@cache
+def _known() -> frozenset[str]:
+    """What cic.h offers under the names of HOPES."""
+    return frozenset(_OFFERED.findall(header()))
+
+
+class _Sources:
+    def __init__(self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> None:
+        self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
+        self._read: dict[Path, _Read] = {}
+        #: Files that others are linked with.
+        self._sources = {name for task in tasks.values() for name in task.sources}
+        #: By level and name of a library: how many ports lead to it.
+        self._users = Counter((level, name) for level, g in self._levels() for name in g.calls.values())
+
+    def found(self) -> dict[Way, Source]:
+        found: dict[Way, Source] = {}
+        for way, task in self._tasks.items():
+            if task.kind != "task" or not (task.code or task.language):
+                continue
+            try:
+                found[way] = self._source(way, task)
+            except _Unusable as why:
+                self._say.warn_together(task.name, f"code is not imported: {why}", task.span, "fill in the stub")
+        used = {(link.library.name, link.library.span) for source in found.values() for link in source.links}
+        for library in (lib for _, g in self._levels() for lib in g.libraries.values()):
+            if (library.name, library.span) not in used:
+                what = "libraries are not imported that no imported code calls"
+                self._say.warn_together(library.name, what, library.span)
+        return found
+
+    def _levels(self) -> Iterator[tuple[Way, Graph]]:
+        yield (), self._graph
+        yield from ((way, t.graph) for way, t in self._tasks.items() if t.graph is not None)
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+    def _source(self, way: Way, task: Task) -> Source:
+        near = Path(task.span.file).parent
+        file = self._project.below(task.code, near)
+        if file is None:
+            raise _Unusable("its file is not in the project")
+        if task.sources:
+            raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
+        closed = self._closure(file, task.language)
+        code = " ".join(self._read[path].code for path in closed)
+        if re.search(r"\bTASK_GO\b", code) is None:
+            raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
+        links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
+        for link in links:
+            for path in link.files:
+                closed |= self._closure(self._project.files / path, link.library.language)
+        lacks = tuple(word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None)
+        words = frozenset(w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text))
+        files = {self._named(path): self._read[path].data for path in closed}
+        return Source(self._named(file), files, links, lacks, words)
+
+    def _link(self, way: Way, port: str) -> Link:
+        """The library behind a port, looked for outwards."""
+        level, name, outer = way[:-1], way[-1], port
+        while True:
+            graph = self._tasks[level].graph if level else self._graph
+            assert graph is not None
+            if (name, outer) in graph.calls:
+                break
+            ports = self._tasks[level].libraries if level else {}
+            above = next((p for p, inside in ports.items() if inside == (name, outer)), None)
+            if above is None:
+                raise _Unusable(f"no library is connected to its port {shown(port)}")
+            level, name, outer = level[:-1], level[-1], above
+        library = graph.libraries.get(graph.calls[name, outer])
+        if library is None:
+            raise _Unusable(f"there is no library {shown(graph.calls[name, outer])}")
+        if library.calls:
+            raise _Unusable(f"library {shown(library.name)} calls another one")
+        if library.stateful and self._users[level, library.name] > 1:
+            raise _Unusable(f"library {shown(library.name)} has a state that several tasks share")
+        near = Path(library.span.file).parent
+        files = [self._project.below(path, near) for path in (library.header, library.file) if path]
+        missing = [path for path, found in zip((library.header, library.file), files, strict=False) if found is None]
+        if missing or not library.file:
+            raise _Unusable(f"there is no {listed(missing) or 'file'} of library {shown(library.name)}")
+        code = " ".join(self._content(path).code for path in files if path is not None)
+        for word in ("init", "wrapup"):
+            if re.search(rf"\bLIBFUNC\s*\([^,()]*,\s*{word}\b", code) is None:
+                raise _Unusable(f"library {shown(library.name)} has no function `{word}`")
+        return Link(port, library, tuple(self._named(path) for path in files if path is not None))
+
+    # -- files -------------------------------------------------------------------------------------------------------
+    def _closure(self, file: Path, language: str) -> dict[Path, None]:
+        """The file and those that it includes, if all of them can be used."""
+        found: dict[Path, None] = {}
+        waiting = [file]
+        while waiting:
+            path = waiting.pop()
+            if path not in found:
+                found[path] = None
+                read = self._content(path)
+                self._usable(path, read.code, language)
+                waiting += self._includes(path, read.text)
+        return found
+
+    def _content(self, path: Path) -> _Read:
+        if path not in self._read:
+            try:
+                data = read_bytes(path)
+            except OSError as error:
+                raise _Unusable(f"{shown(path.name)} cannot be read: {error.strerror}") from error
+            # Comments may be in any encoding: what has a meaning is ASCII.
+            text = _COMMENT_OR_TEXT.sub(_without_comment, data.decode("latin-1"))
+            self._read[path] = _Read(data, text, _COMMENT_OR_TEXT.sub('""', text))
+        return self._read[path]
+
+    def _usable(self, path: Path, code: str, language: str) -> None:
+        name = shown(path.name)
+        if "\0" in code:
+            raise _Unusable(f"{name} is not a text")
+        if _CUDA.search(code):
+            raise _Unusable("it is CUDA")
+        if language not in ("", "C") and _CPP.search(code):
+            raise _Unusable(f"it is {language}")
+        for call in _OFFERED.findall(code):
+            request = re.sub(r"\s*\(\s*", "_", call)
+            if request not in _known() and request != "SYS_REQ":
+                raise _Unusable(f"it calls `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`")
+
+    def _includes(self, path: Path, text: str) -> Iterator[Path]:
+        """The local files that a file includes."""
+        for said in _INCLUDE.findall(text):
+            plain = _PLAIN_INCLUDE.fullmatch(said)
+            if plain is None:
+                raise _Unusable(f"it includes {shown(said.strip())}")
+            quote, name = plain.groups()
+            local = self._local(path, name) if quote == '"' else None
+            if local is not None:
+                behind = next((local.stem + end for end in _COMPILED if local.stem + end in self._sources), None)
+                if behind is not None:
+                    raise _Unusable(f"it needs further sources, such as {shown(behind)}")
+                yield local
+            elif name.removesuffix(".h") not in _STANDARD.split():
+                raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")
+
+    def _local(self, path: Path, name: str) -> Path | None:
+        """The file of that name beside another one; None where there is none."""
+        place = Path(os.path.normpath(path.parent / name.replace("\0", "")))
+        inside = place.is_relative_to(os.path.normpath(self._project.files))
+        if not inside or (os.path.isfile(place) and not place.resolve().is_relative_to(self._project.files.resolve())):
+            raise _Unusable(f"it includes {shown(name)}, which is outside of the project")
+        return place if os.path.isfile(place) else None
+
+    def _named(self, path: Path) -> str:
+        """The path below the project, as C and other files can name it."""
+        name = os.path.relpath(path, self._project.files)
+        if _SIMPLE_PATH.fullmatch(name) is None:
+            raise _Unusable(f"{shown(name)} cannot be named in C")
+        return name
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    said = found.group()
+    return " " + "\n" * said.count("\n") if said.startswith("/") else said

@@ -1,0 +1,210 @@
+"""C tasks of flowc around the code of HOPES tasks.
+
+In: the code that can be used, and the dataflow. Out: for each task what the text says of it (`Called`), and all files
+that stand in a folder beside the text: `cic.h`, the project's own files as they are, at their places in the project,
+and one C file for each task. One for each, since such code keeps its state in static variables: two instances of one
+library would share them.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..names import identifiers, reserved_words, shown
+from .code import Link, Source, header
+from .counts import Place, loops_around
+from .groups import Flow
+from .tasks import Parameter, Port, Way
+
+_C_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main
+"""
+_COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_WRAPUP { }"}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A parameter of the task: its name in the text, the value, and whose it is in HOPES under which name."""
+
+    name: str
+    value: int | Fraction
+    task: str
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What the text calls: `code` is `FILE:FUNCTION`. `file` is the task's own file, below the project."""
+
+    code: str
+    file: str
+    parameters: tuple[Given, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """`files` by their paths beside the text."""
+
+    called: Mapping[Way, Called]
+    files: Mapping[str, str | bytes]
+    folder: str
+
+
+def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) -> Wrapped:
+    """The C tasks of a text that is called `stem`."""
+    folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem) + "_c"
+    names = identifiers(("_".join(way) for way in sources), "task", _C_WORDS.split())
+    called: dict[Way, Called] = {}
+    files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
+    for (way, source), name in zip(sources.items(), names, strict=True):
+        called[way] = Called(f"{folder}/{name}.c:{name}_go", source.file, _parameters(way, source, flow))
+        files[f"{folder}/{name}.c"] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
+    for source in sources.values():
+        files |= {f"{folder}/{path}": data for path, data in source.files.items()}
+    return Wrapped(called, files, folder)
+
+
+def given(way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()) -> tuple[Given, ...]:
+    """Parameters of a task, and of composites around it, under names that Python, C and the text can use."""
+    found = [*((way, p) for p in own), *around]
+    reserved = {*reserved_words(), *_C_WORDS.split(), *keyword.kwlist}
+    names = identifiers((p.name for _, p in found), "parameter", reserved)
+    return tuple(Given(name, p.value, "_".join(w), p.name) for name, (w, p) in zip(names, found, strict=True))
+
+
+def _parameters(way: Way, source: Source, flow: Flow) -> tuple[Given, ...]:
+    """Those of the task, and those of composites around it that its code speaks of."""
+    above = [(way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters]
+    return given(way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words))
+
+
+# -- a file ------------------------------------------------------------------------------------------------------------
+def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) -> Iterator[str]:
+    full, function = "_".join(way), called.code.rpartition(":")[2]
+    loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
+    turns = next((loop.count for loop in loops if loop is not None), 1)
+    ports = list(_ports(way, flow))
+    used = [i for i, (_, port) in enumerate(ports) if (way, port.direction, port.name) in flow.tokens]
+    pointers = [f"{'const ' if ports[i][1].direction == 'in' else ''}uint8_t *p{n}" for n, i in enumerate(used)]
+    arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
+    data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
+    yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
+    yield f"#define TASK_NAME {_text(full)}"
+    yield f"#define CIC_TURNS {turns}"
+    yield from _list("CIC_PORTS", [entry for entry, _ in ports])
+    yield from _list("CIC_PARAMETERS", [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters])
+    yield '#include "cic.h"'
+    for link in source.links:
+        yield f"static void {_start(link)}(void), {_end(link)}(void);"
+    yield ""
+    yield f"void *{function}_init(const {function}_params *given)"
+    yield "{"
+    yield from [
+        f"    cic_parameters[{i}].value = (double)given->{g.name};" for i, g in enumerate(called.parameters)
+    ] or ["    (void)given;"]
+    yield from (f"    {_start(link)}();" for link in _once(source.links))
+    yield "    return cic_start();"
+    yield "}"
+    yield ""
+    yield f"int {function}({arguments})"
+    yield "{"
+    yield "    (void)state, (void)given;"
+    yield f"    return cic_fire((const void *const[]) {{ {data} }});"
+    yield "}"
+    yield ""
+    yield f"void {function}_exit(void *state)"
+    yield "{"
+    yield "    (void)state;"
+    yield "    cic_end();"
+    yield from (f"    {_end(link)}();" for link in _once(source.links))
+    yield "}"
+    yield ""
+    yield f"const char *{function}_error(void *state) {{ return (void)state, cic_said; }}"
+    yield ""
+    for link in source.links:
+        yield from _library(link, link in _once(source.links))
+    yield f'#include "{source.file}"'
+    yield from (_COMPLETED[word] for word in source.lacks)
+
+
+def _once(links: tuple[Link, ...]) -> list[Link]:
+    """One link to each library."""
+    return list({link.library.name: link for link in reversed(links)}.values())[::-1]
+
+
+def _library(link: Link, first: bool) -> Iterator[str]:
+    """The functions of a library, each under a name of its own, and the word that calls them."""
+    prefix = _prefix(link)
+    if first:
+        yield f"/* Library {_comment(link.library.name)}. */"
+        yield f"#define LIBFUNC(type, function, ...) type {prefix}##function(__VA_ARGS__)"
+        yield f"#define LIBCALL_this(function, ...) {prefix}##function(__VA_ARGS__)"
+        yield from (f'#include "{path}"' for path in link.files)
+        yield "#undef LIBFUNC"
+        yield "#undef LIBCALL_this"
+        yield f"static void {_start(link)}(void) {{ {prefix}init(); }}"
+        yield f"static void {_end(link)}(void) {{ {prefix}wrapup(); }}"
+    yield f"#define LIBCALL_{link.port}(function, ...) {prefix}##function(__VA_ARGS__)"
+    yield ""
+
+
+def _prefix(link: Link) -> str:
+    (name,) = identifiers([link.library.name], "library")
+    return f"l_{name}_"
+
+
+def _start(link: Link) -> str:
+    return f"cic_start_{_prefix(link)}"
+
+
+def _end(link: Link) -> str:
+    return f"cic_end_{_prefix(link)}"
+
+
+def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
+    """The entry of each port in the table: its name in HOPES, and the bytes of a firing."""
+    for (direction, name), port in flow.tasks[way].ports.items():
+        place: Place = (way, direction, name)
+        token = flow.tokens.get(place)
+        if token is None:
+            yield f"CIC_LOOSE({_text(name)})", port
+            continue
+        kind = "CIC_OUT" if direction == "out" else "CIC_IN"
+        if place in flow.back:
+            kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
+        elif _in_turns(place, flow):
+            kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
+        yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
+
+
+def _in_turns(place: Place, flow: Flow) -> bool:
+    """Is the port at the border of a loop whose turns read the same tokens, or of which the last turn counts?"""
+    while True:
+        if place in flow.turns and flow.turns[place].count > 1:
+            return True
+        way, direction, name = place
+        level = way[:-1]
+        inside = flow.tasks[level].inside.items() if level else ()
+        outer = next((p for (d, p), end in inside if d == direction and end == (way[-1], name)), None)
+        if outer is None:
+            return False
+        place = (level, direction, outer)
+
+
+def _list(name: str, items: list[str]) -> Iterator[str]:
+    yield " \\\n    ".join([f"#define {name}", *(f"{item}," for item in items)])
+
+
+def _text(name: str) -> str:
+    """A stranger's name as a text of C."""
+    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode())
+    return f'"{"".join(plain)}"'
+
+
+def _comment(name: str) -> str:
+    return shown(name).replace("*/", "* /").replace("/*", "/ *")

@@ -1,0 +1,274 @@
+"""The code of HOPES tasks in flowc: what runs as it is, what is refused and why, and what is said when it fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.cli import app as cli
+from flowc.interop.hopes import importer as hopes
+from flowc.model.diagnostic import Errors
+from typer.testing import CliRunner
+
+from builds import build, harness, run
+from hopes_xml import composite, level, task
+
+MIXER = Path(__file__).resolve().parents[1] / "data/hopes/Mixer"
+PLAIN = "TASK_CODE_BEGIN\nTASK_INIT { }\nTASK_GO { }\nTASK_WRAPUP { }\nTASK_CODE_END\n"
+SOURCE = """STATIC int port_out;
+TASK_INIT { port_out = PORT_INITIALIZE(TASK_ID, "out"); }
+TASK_GO { int value = 7; MQ_SEND(port_out, &value, 4); }
+TASK_WRAPUP { }
+"""
+SINK = """#include <stdio.h>
+STATIC int port_in;
+TASK_INIT { port_in = PORT_INITIALIZE(TASK_ID, "in"); }
+TASK_GO { int value; MQ_RECEIVE(port_in, &value, 4); printf("%s %d\\n", TASK_NAME, value); }
+TASK_WRAPUP { }
+"""
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------------
+def imported(project: Path, folder: Path) -> hopes.Imported:
+    """The project with its code, as files in a folder."""
+    found = hopes.read(project, "app")
+    for name, content in {"app.flow": found.text, **found.files, **found.code.files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return found
+
+
+def pair(folder: Path, source: str = SOURCE, sink: str = SINK, *, size: int = 4, more: str = "") -> Path:
+    """A project of two tasks, with the code of both."""
+    project = folder / "Pair.files" / "CICTask"
+    tasks = [task("Source", outs=f"out:{size}:1", more=more, CICFile="Source.cic", Language="C")]
+    tasks += [task("Sink", f"in:{size}:1", CICFile="Sink.cic", Language="C")]
+    level(project, tasks, "Source.out>Sink.in")
+    (project / "Source.cic").write_text(source)
+    (project / "Sink.cic").write_text(sink)
+    return project.parent
+
+
+def refused(project: Path) -> str:
+    """Why the code of `Source` is not imported, as it is said at the task."""
+    (found,) = (d for d in hopes.read(project, "app").warnings if "code is not imported" in d.message)
+    assert found.code == "F722" and found.span is not None and found.span.file.endswith("task.xml")
+    assert found.help == "fill in the stub"
+    return found.message.partition("code is not imported: ")[2]
+
+
+def failure(folder: Path) -> str:
+    done = run(build(folder / "app.flow", folder / "out"), "--frames", "2", "--quiet")
+    assert done.returncode == 1
+    return done.stderr
+
+
+# -- what runs ---------------------------------------------------------------------------------------------------------
+def test_code_runs_as_it_is(tmp_path: Path) -> None:
+    found = imported(MIXER, tmp_path)
+    assert found.stubs[1] == "" and not [d for d in found.warnings if "code" in d.message or "librar" in d.message]
+    # Two copies of a composite keep a state each, so they are two graphs.
+    assert re.findall("^graph (.*) {", found.text, re.MULTILINE) == ["Voice1", "Voice2"]
+    assert "task Tone(step: int = 3, gain: float = 0.5) {" in found.text
+    out = build(tmp_path / "app.flow", tmp_path / "out")
+    done = run(out, "--frames", "3", "--quiet")
+    assert (done.stdout, done.returncode) == ("0 1104\n1500 1500\n1500 1500\nthat was all\n", 0), done.stderr
+    done = run(out, "--frames", "2", "--quiet", "--set", "Mixer.Tone.step=-1000")
+    assert done.stdout == "0 -400\n-800 -1200\nthat was all\n"
+
+
+def test_the_reference_begins_anew(tmp_path: Path) -> None:
+    imported(MIXER, tmp_path)  # its counters are static, and no TASK_INIT sets them
+    done = harness(build(tmp_path / "app.flow", tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_of_the_project_are_copied_as_they_are(tmp_path: Path) -> None:
+    found = imported(MIXER, tmp_path)
+    files = {p.relative_to(MIXER / "Mixer.files") for p in MIXER.rglob("*") if p.suffix in (".cic", ".cicl", ".h")}
+    for file in files:
+        assert (tmp_path / "app_c" / file).read_bytes() == (MIXER / "Mixer.files" / file).read_bytes()
+    own = {
+        f"app_c/{name}" for name in ("cic.h", "Tone.c", "Mix.c", "Show.c", "Voice_1_V1_Count.c", "Voice_2_V2_Count.c")
+    }
+    assert set(found.code.files) == own | {f"app_c/{file}" for file in files}
+    assert hopes.read(MIXER, "app") == found
+
+
+def test_the_command_says_what_was_made(tmp_path: Path) -> None:
+    target = tmp_path / "mixer.flow"
+    done = CliRunner().invoke(cli, ["import", str(MIXER), "-o", str(target)])
+    assert done.exit_code == 0 and done.stdout == f"{target}\n"
+    assert "flowc: 5 tasks have the project's own code, in mixer_c\n" in done.stderr
+    assert not (tmp_path / "mixer_tasks.py").exists()
+    assert flowc.check(target).ok
+    again = CliRunner().invoke(cli, ["import", str(MIXER), "-o", str(target)])
+    assert again.exit_code == 1 and "F604" in again.stderr
+    assert CliRunner().invoke(cli, ["import", str(MIXER), "-o", str(target), "--force"]).exit_code == 0
+
+
+def test_turns_of_a_loop_are_counted_and_its_borders_may_be_left_alone(tmp_path: Path) -> None:
+    step = """STATIC int port_in, port_back, port_out, port_next;
+TASK_INIT
+{
+    port_in = PORT_INITIALIZE(TASK_ID, "in");
+    UFPort_Initialize(TASK_ID, "back", &port_back);
+    port_out = PORT_INITIALIZE(TASK_ID, "out");
+    port_next = PORT_INITIALIZE(TASK_ID, "next");
+}
+TASK_GO
+{
+    int turn, value = 0;
+
+    UFLoop_GetIteration(THIS_TASK_ID, THIS_THREAD_ID, &turn);
+    MQ_RECEIVE(turn ? port_back : port_in, &value, 4);
+    value = 10 * value + turn;
+    MQ_SEND(turn == 2 ? port_out : port_next, &value, 4);
+    if (turn == 2)
+        UFLoop_StopNextIteration(THIS_TASK_ID);
+}
+TASK_WRAPUP { }
+"""
+    project = tmp_path / "Loop.files"
+    maps = ("in:Step:in:broadcasting", "out:Step:out")
+    loop = composite(
+        "Turns", "Turns/CICTask/task.xml", "in:4:1", "out:4:1", *maps, LoopType="CONVERGENT", LoopCount="3"
+    )
+    ends = [task("Source", outs="out:4:1", CICFile="Source.cic"), task("Sink", "in:4:1", CICFile="Sink.cic")]
+    level(project / "CICTask", [ends[0], loop, ends[1]], "Source.out>Turns.in", "Turns.out>Sink.in")
+    inner = task("Step", "in:4:1 back:4:1", "out:4:1 next:4:1", CICFile="Step.cic")
+    level(project / "Turns/CICTask", [inner], "Step.next>Step.back+4")
+    for name, text in (("CICTask/Source", SOURCE), ("CICTask/Sink", SINK), ("Turns/CICTask/Step", step)):
+        (project / f"{name}.cic").write_text(text)
+    imported(project, tmp_path)
+    done = run(build(tmp_path / "app.flow", tmp_path / "out"), "--frames", "2", "--quiet")
+    assert done.stdout == "Sink 7012\nSink 7012\n", done.stderr
+
+
+def test_names_of_strangers_do_no_harm(tmp_path: Path) -> None:
+    project = tmp_path / "Odd.files" / "CICTask"
+    named = ("main", "int", "printf", "a-b", "MatA")
+    tasks = [task(n, outs="class:4:1", CICFile=f"{n}.cic") for n in named]
+    tasks += [task(f"to_{n}", "in:4:1", CICFile="Sink.cic") for n in named]
+    level(project, tasks, *(f"{n}.class>to_{n}.in" for n in named))
+    text = (project / "task.xml").read_text().replace("Deep", "*/ &quot; ??/ \\")
+    (project / "task.xml").write_text(text)
+    for n in named:
+        (project / f"{n}.cic").write_text(SOURCE.replace('"out"', '"class"') + "void MatA(void) { }\n#define state 7\n")
+    (project / "Sink.cic").write_text(SINK)
+    imported(project.parent, tmp_path)
+    done = run(build(tmp_path / "app.flow", tmp_path / "out"), "--frames", "1", "--quiet")
+    assert sorted(done.stdout.splitlines()) == sorted(f"to_{n} 7" for n in named), done.stderr
+
+
+# -- what fails --------------------------------------------------------------------------------------------------------
+def test_a_wrong_size_is_found_at_the_first_firing(tmp_path: Path) -> None:
+    imported(pair(tmp_path, size=12), tmp_path)
+    said = failure(tmp_path)
+    assert "app Deep, task Deep.Source failed at firing 0: " in said
+    assert "Source_go returned 1: port `out`: 4 bytes were written, and rate and sample_size say 12" in said
+
+
+@pytest.mark.parametrize(
+    ("go", "words"),
+    [
+        ("MQ_SEND(port_out, &value, 8);", "port `out`: 8 bytes were written, and rate and sample_size say 4"),
+        ("MQ_RECEIVE(port_out, &value, 4);", "it reads port `out`, which is an output"),
+        ("MQ_SEND(17, &value, 4);", "it writes 4 bytes through a port that it does not have"),
+        ('SYS_REQ(GET_PARAM_INT, "Source", "x");', "it asks for the parameter `x` of `Source`, which there is not"),
+    ],
+)
+def test_what_code_does_wrong_is_said_in_words(tmp_path: Path, go: str, words: str) -> None:
+    imported(pair(tmp_path, SOURCE.replace("MQ_SEND(port_out, &value, 4);", go)), tmp_path)
+    assert words in failure(tmp_path)
+
+
+def test_code_that_sends_before_it_fires_is_refused(tmp_path: Path) -> None:
+    early = SOURCE.replace('"out"); }', '"out"); MQ_SEND(port_out, &port_out, 4); }')
+    imported(pair(tmp_path, early), tmp_path)
+    assert "Source_go_init returned NULL: it writes port `out`, which is for firings only" in failure(tmp_path)
+
+
+def test_the_compiler_may_quote_any_encoding(tmp_path: Path) -> None:
+    project = pair(tmp_path, PLAIN)
+    (project / "CICTask" / "Sink.cic").write_bytes(SINK.encode() + '"한글" wrong'.encode("euc-kr"))
+    imported(project, tmp_path)
+    with pytest.raises(Errors) as raised:
+        build(tmp_path / "app.flow", tmp_path / "out")
+    assert [d.code for d in raised.value.diagnostics] == ["F306"]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("TASK_INIT { }\n/* TASK_GO { } */", "there is no TASK_GO in `Source.cic`"),
+        (f'#include "../../x.h"\n{PLAIN}', "it includes `../../x.h`, which is outside of the project"),
+        (f'#include "/etc/passwd"\n{PLAIN}', "it includes `/etc/passwd`, which is outside of the project"),
+        (f"#include <cuda.h>\r\n{PLAIN}", "it includes `cuda.h`, which is neither of C nor in the project"),
+        (f"# include WHAT\n{PLAIN}", "it includes `WHAT`"),
+        (f'#include "own.h"\n{PLAIN}', "it includes `X11/Xlib.h`, which is neither of C nor in the project"),
+        (PLAIN.replace("GO {", "GO { SYS_REQ ( STOP );"), "it calls `SYS_REQ(STOP)`"),
+        (PLAIN.replace("GO {", "GO { BUF_SEND(0, 0, 0);"), "it calls `BUF_SEND`"),
+        (PLAIN.replace("GO {", "GO { UCAlloc_malloc(3);"), "it calls `UCAlloc_malloc`"),
+        (PLAIN.replace("GO {", "GO { k<<<1, 1>>>();"), "it is CUDA"),
+        (PLAIN.replace("GO {", "GO { LIBCALL(lib, f);"), "no library is connected to its port `lib`"),
+        (f"{PLAIN}\0", "`Source.cic` is not a text"),
+    ],
+)
+def test_code_that_needs_more_is_named(tmp_path: Path, code: str, why: str) -> None:
+    project = pair(tmp_path, code)
+    (project / "CICTask/own.h").write_text("#include <X11/Xlib.h>\n")
+    assert refused(project) == why
+    found = hopes.read(project, "app")
+    assert "class Source:" in found.stubs[1] and "class Sink:" not in found.stubs[1]
+    assert "task Source { out output: uint8[4] }" in found.text and "Sink.c:Sink_go" in found.text
+
+
+def test_words_in_comments_and_texts_do_not_count(tmp_path: Path) -> None:
+    more = '// #include <cuda.h> BUF_SEND(\n/*\n#include "../../x.h"\n*/ static char *s = "SYS_REQ(STOP) // <<<";\n'
+    found = hopes.read(pair(tmp_path, more + SOURCE), "app")
+    assert found.stubs[1] == ""
+
+
+def test_missing_code_other_languages_and_further_sources_are_named(tmp_path: Path) -> None:
+    project = pair(tmp_path)
+    (project / "CICTask/Source.cic").unlink()
+    assert refused(project) == "its file is not in the project"
+    (project / "CICTask/Source.cic").write_text("class Thing { };\n" + SOURCE)
+    xml = (project / "CICTask/task.xml").read_text()
+    (project / "CICTask/task.xml").write_text(xml.replace('"Language" value="C"', '"Language" value="C++"', 1))
+    assert refused(project) == "it is C++"
+    extra = '<extraSetting_list><extraSetting type="Extra Source" name="list.c"/></extraSetting_list>'
+    assert refused(pair(tmp_path / "b", more=extra)) == "it needs further sources, such as `list.c`"
+
+
+def test_a_library_with_a_state_that_tasks_share_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "Mixer"
+    for file in MIXER.rglob("*"):
+        if file.is_file():
+            (folder / file.relative_to(MIXER)).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.relative_to(MIXER)).write_bytes(file.read_bytes())
+    xml = folder / "Mixer.files/CICTask/task.xml"
+    link = '<taskLibraryConnection src_task="Mix" src_port="curve" dst_library="Curve" dst_port="Curve" />'
+    text = xml.read_text()
+    xml.write_text(text.replace(link, link + link.replace('"Mix"', '"Show"')))
+    assert refused(folder) == "library `Curve` has a state that several tasks share"
+    assert "`Curve`: libraries are not imported" in " ".join(d.message for d in hopes.read(folder, "app").warnings)
+    whole = xml.read_text().replace('"HasInternalStates" value="Yes" />\n        <parameter name="Language" value="C" />\n      </config>\n    </library>',
+                                    '"HasInternalStates" value="No" />\n      </config>\n    </library>')  # fmt: skip
+    xml.write_text(whole)
+    assert hopes.read(folder, "app").stubs[1] == ""  # without a state, each has its own copy
+
+
+def test_parameters_that_are_no_numbers_are_named(tmp_path: Path) -> None:
+    said = "<control><control_params>{}</control_params></control>"
+    lines = '<parameter name="{}" type="{}" value="{}"/>'
+    given = [("for", "int", "-3"), ("b", "int", "3.5"), ("c", "string", "x"), ("d", "float", ".25")]
+    project = pair(tmp_path, more=said.format("".join(lines.format(*g) for g in given)))
+    found = hopes.read(project, "app")
+    assert "task Source(parameter_for: int = -3, d: float = 0.25) {" in found.text
+    told = [d.message for d in found.warnings if "parameters are" in d.message]
+    assert [m.partition(":")[0] for m in told] == ["`Source.b`", "`Source.c`"]
