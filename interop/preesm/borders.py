@@ -1,25 +1,28 @@
-"""Where a sub-graph takes more than it is fed, or makes more than it hands on.
+"""How tokens are repeated, and how only the last ones are kept: by words on an arrow, where these say the same.
 
 PiSDF counts for itself how often a sub-graph fires what is inside. If that takes more tokens from an input interface
 than one firing from outside brings, those tokens come again from the first one on; of what is made for an output
-interface only the last tokens leave. PREESM puts a broadcast or a roundbuffer there, and so does this import: a task
-that copies. This is the one place that knows of it: an arrow that repeats tokens by itself would be said here.
+interface only the last tokens leave. A broadcast whose outputs are longer than its input repeats in the same way. Where
+the lengths are no multiples of each other the language has no word: then a task copies (`level`).
 """
 
 from __future__ import annotations
 
-from typing import Literal
 
-from .graph import Direction
+def repeated(taken: int, made: int) -> str | None:
+    """A hop of an arrow that makes tokens out of a block, from the first one on, again and again.
 
-Border = Literal["", "broadcast", "roundbuffer"]
-
-
-def border(direction: Direction, outside: int, inside: int) -> Border:
-    """What stands at an interface; "" where the same tokens go in and out.
-
-    `outside` tokens pass the interface in one firing of the sub-graph, `inside` ones are taken or made in it.
+    "" where they are as many, None where no word fits.
     """
-    if outside == inside:
+    return _hop("repeat", taken, made)
+
+
+def kept(taken: int, made: int) -> str | None:
+    """A hop of an arrow that makes of tokens the last ones; "" and None as in `repeated`."""
+    return _hop("last", made, taken)
+
+
+def _hop(word: str, block: int, blocks: int) -> str | None:
+    if block == blocks:
         return ""
-    return "broadcast" if direction == "in" else "roundbuffer"
+    return None if blocks % block else f"{word} {blocks // block}" + (f" of {block}" if block > 1 else "")

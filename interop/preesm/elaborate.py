@@ -50,6 +50,8 @@ class _Elaboration:
     leaves: list[Leaf] = field(default_factory=list)
     #: Connected ends: a union-find forest of tasks and of ports of sub-graphs.
     roots: dict[Way, Way] = field(default_factory=dict)
+    #: Firings of what moves blocks on arrows.
+    virtual: list[tuple[Way, int]] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     levels: int = 0
 
@@ -94,6 +96,7 @@ class _Elaboration:
         if level is None or any(i is None for i in inside.values()):
             return None
         self.connect(level, way)
+        self.virtual += (((*way, node), firings * times) for node, times in level.virtual)
         declarations: dict[str, Graph] = {}
         for name, sub in inside.items():
             assert sub is not None
@@ -189,7 +192,10 @@ class _Elaboration:
         parts: dict[Way, list[Leaf]] = defaultdict(list)
         for leaf in self.leaves:
             parts[self.root(leaf.way)].append(leaf)
-        scales = [math.gcd(*(leaf.firings for leaf in part)) for part in parts.values()]
+        blocks: dict[Way, list[int]] = defaultdict(list)
+        for place, firings in self.virtual:
+            blocks[self.root(place)].append(firings)
+        scales = [math.gcd(*(leaf.firings for leaf in part), *blocks[root]) for root, part in parts.items()]
         if len(set(scales)) > 1:
             first = [part[0].way[-1] for part in parts.values()]
             message = f"{len(parts)} parts of this graph share no data"

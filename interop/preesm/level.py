@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal
 
 from ...model.span import Span
 from ..names import capitalised, identifiers, reserved_words, shown
-from . import expressions
-from .borders import border
+from . import borders, expressions
 from .design import Formal, Graph, Instance, Kind, Port, Task
 from .files import Collector
-from .graph import SPECIAL, Direction, End, Function, PiActor, PiFifo, PiGraph, PiPort
+from .graph import SPECIAL, Direction, End, Function, PiActor, PiGraph, PiPort
 from .rates import Edge, Unbalanced, level_firings
 from .types import Token, plain, token_of
 from .values import Value, Values
@@ -27,6 +28,7 @@ extern false float for goto if inline int long p register restrict return short 
 switch true typedef union unsigned void volatile while
 """
 _FLOATS = ("float", "double", "long double")
+Border = Literal["", "broadcast", "roundbuffer"]
 _KINDS: Mapping[str, Kind] = {"broadcast": "broadcast", "fork": "fork", "join": "join", "roundbuffer": "roundbuffer"}
 
 
@@ -97,6 +99,7 @@ class Level:
     #: What a fifo into a node brings, and the instance that stands at an interface.
     into: dict[End, int] = field(default_factory=dict)
     at_border: dict[str, Part] = field(default_factory=dict)
+    hops: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
     # -- numbers -------------------------------------------------------------------------------------------------------
@@ -161,11 +164,11 @@ class Level:
         self.boundary = boundary_names(self.pi.interfaces)
         self.gone = {n for n, a in self.pi.actors.items() if self.only_hands_on(a)}
         kept = [n for n in self.pi.actors if n not in self.gone]
-        borders = dict(self.borders())
-        wanted = [*self.boundary.values(), *kept, *(f"{n}_{kind}" for n, (kind, _) in borders.items())]
+        tasks = dict(self.at_interfaces())
+        wanted = [*self.boundary.values(), *kept, *(f"{n}_{kind}" for n, (kind, _) in tasks.items())]
         names = identifiers(wanted, "actor", reserved_words())[len(self.boundary) :]
         self.names = dict(zip(kept, names, strict=False))
-        for (interface, (_, task)), name in zip(borders.items(), names[len(kept) :], strict=True):
+        for (interface, (_, task)), name in zip(tasks.items(), names[len(kept) :], strict=True):
             part = Part(f"{interface}#", name, task, 1, {}, None, True)
             self.at_border[interface] = part
             self.tasks.append(part)
@@ -183,10 +186,10 @@ class Level:
         return actor.kind in SPECIAL and all(self.hands_on(actor, p) for p in actor.ports if p.direction == "out")
 
     def hands_on(self, actor: PiActor, port: PiPort) -> bool:
-        """Does this output of a special actor carry the same tokens as its only input, which come from elsewhere?"""
+        """Can an arrow say what this output of a special actor carries, and do its tokens come from elsewhere?"""
         seen: set[str] = set()
         here: PiActor | None = actor
-        while here is not None and self.same(here, port):
+        while here is not None and self.hop(here, port) is not None:
             if here.name in seen:
                 return False  # nothing but special actors in a circle
             seen.add(here.name)
@@ -195,29 +198,43 @@ class Level:
             port = port if here is None else here.port(name)
         return bool(seen)
 
-    def same(self, actor: PiActor, port: PiPort) -> bool:
-        """Do rates and types let an output carry what comes in?"""
+    def hop(self, actor: PiActor, port: PiPort) -> str | None:
+        """What an arrow through a special actor says; "" where the same tokens come out, None where it has no word."""
+        inputs = [p for p in actor.ports if p.direction == "in"]
         alone = actor.kind in ("broadcast", "roundbuffer") or (actor.kind in SPECIAL and len(actor.ports) == 2)
-        if not alone or len([p for p in actor.ports if p.direction == "in"]) != 1:
-            return False
-        before, after = (actor.name, _only_input(actor)), (actor.name, port.name)
-        return self.rates[before] == self.rates[after] and self.tokens[before].text == self.tokens[after].text
+        if not alone or len(inputs) != 1:
+            return None
+        before, after = (actor.name, inputs[0].name), (actor.name, port.name)
+        if self.tokens[before].text != self.tokens[after].text:
+            return None
+        taken, made = self.rates[before], self.rates[after]
+        shorter = actor.kind == "roundbuffer" and made < taken
+        return borders.kept(taken, made) if shorter else borders.repeated(taken, made)
 
-    def borders(self) -> Iterator[tuple[str, tuple[str, Task]]]:
-        """Tasks at interfaces, where the tokens inside are not those outside: a word for it, and the task."""
+    def at_interfaces(self) -> Iterator[tuple[str, tuple[str, Task]]]:
+        """Tasks at interfaces, where tokens inside are others than those outside: a name for it, and the task.
+
+        What an arrow can say is put into `hops`.
+        """
         for name, interface in self.pi.interfaces.items():
             outside, end = self.rates[name, ""], self.opposite(name)
-            times = self.firings[end[0]] if end[0] in self.pi.actors else 1
-            inside = self.rates[end] * times
+            through = end[0] in self.pi.interfaces
+            inside = self.rates[end] * (1 if through else self.firings[end[0]])
+            if through and inside != outside:
+                message = f"interface {shown(name)} leads to {shown(end[0])}, which has another rate"
+                self.say.fault(message, interface.span)
             before, after = self.outer[name], self.tokens[name, ""]
             if before.bytes != after.bytes:
                 message = f"the fifo inside of interface {shown(name)} has another type than the one around it"
                 self.say.refuse(message, interface.span)
-            kind = border(interface.direction, outside, inside)
-            if not kind and before.text == after.text:
+            enters = interface.direction == "in"
+            hop = borders.repeated(outside, inside) if enters else borders.kept(inside, outside)
+            if hop is not None and before.text == after.text:
+                self.hops[name] = hop
                 continue
-            taken, made = (outside, inside) if interface.direction == "in" else (inside, outside)
-            tokens = (before, after) if interface.direction == "in" else (after, before)
+            kind: Border = "" if hop == "" else "broadcast" if enters else "roundbuffer"
+            taken, made = (outside, inside) if enters else (inside, outside)
+            tokens = (before, after) if enters else (after, before)
             ports = _port("given", "in", taken, tokens[0]), _port("taken", "out", made, tokens[1])
             word = {"broadcast": "repeated", "roundbuffer": "last", "": "copied"}[kind]
             task = Task(kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True)
@@ -341,26 +358,54 @@ class Level:
         for i, fifo in enumerate(self.pi.fifos):
             if fifo.target[0] in self.gone:
                 continue
-            source, delays = self.source(i)
-            total = sum(tokens for tokens, _ in delays)
-            texts = [text for tokens, text in delays if tokens]
-            delay = f"delay {' + '.join(texts)} -> " if total else ""
-            yield f"{source} -> {delay}{self.text(fifo.target, 'in')}"
+            hops = "".join(f"{hop} -> " for hop in self.way(i))
+            yield f"{self.origin(i)} -> {hops}{self.text(fifo.target, 'in')}"
         for name, part in self.at_border.items():
             if self.pi.interfaces[name].direction == "out":
                 yield f"{part.name} -> {self.boundary[name]}"
 
-    def source(self, index: int) -> tuple[str, list[tuple[int, str]]]:
-        """Where the tokens of a fifo come from, through all that only hands on, and the delays on the way."""
-        delays: list[tuple[int, str]] = []
+    def chain(self, index: int) -> list[int]:
+        """The fifos that an arrow stands for, from its origin on: through all that an arrow can say."""
+        found = [index]
         while True:
-            fifo: PiFifo = self.pi.fifos[index]
-            if index in self.delays:
-                delays.insert(0, self.delays[index])
-            actor = self.pi.actors.get(fifo.source[0])
-            if actor is None or not self.hands_on(actor, actor.port(fifo.source[1])):
-                return self.text(fifo.source, "out"), delays
-            index = self.into[actor.name, _only_input(actor)]
+            source, port = self.pi.fifos[found[0]].source
+            actor = self.pi.actors.get(source)
+            if actor is None or not self.hands_on(actor, actor.port(port)):
+                return found
+            found.insert(0, self.into[source, _only_input(actor)])
+
+    def origin(self, index: int) -> str:
+        """Where the tokens of a fifo come from."""
+        return self.text(self.pi.fifos[self.chain(index)[0]].source, "out")
+
+    def way(self, index: int) -> Iterator[str]:
+        """What happens to the tokens of a fifo on their way; delays that follow each other are one."""
+        chain = self.chain(index)
+        words = [("", self.hops.get(self.pi.fifos[chain[0]].source[0], ""))]
+        for i in chain:
+            source, port = self.pi.fifos[i].source
+            if i != chain[0]:
+                actor = self.pi.actors[source]
+                words.append(("", self.hop(actor, actor.port(port)) or ""))
+            tokens, text = self.delays.get(i, (0, ""))
+            words.append(("delay", text if tokens else ""))
+        words.append(("", self.hops.get(self.pi.fifos[index].target[0], "")))
+        for kind, same in groupby((w for w in words if w[1]), key=lambda w: w[0]):
+            if kind:
+                yield f"{kind} {' + '.join(text for _, text in same)}"
+            else:
+                yield from (text for _, text in same)
+
+    @property
+    def virtual(self) -> Iterator[tuple[str, int]]:
+        """Nodes that become words on arrows, which move whole blocks, with their firings."""
+        for name, hop in self.hops.items():
+            if hop:
+                yield name, 1
+        for name, actor in self.pi.actors.items():
+            outputs = [p for p in actor.ports if p.direction == "out"]
+            if actor.kind in SPECIAL and any(self.hands_on(actor, p) and self.hop(actor, p) for p in outputs):
+                yield name, self.firings[name]
 
     def text(self, end: End, direction: Direction) -> str:
         """An end of an arrow."""

@@ -73,6 +73,14 @@ def firings(text: Path) -> dict[str, int]:
     return {t.partition(".")[2]: n for t, n in counts.items()}
 
 
+def said_by(text: Path) -> list[str]:
+    """What the program prints in two frames."""
+    command = [sys.executable, "-m", "flowc", "run", str(text), "--frames", "2", "--no-measure"]
+    done = subprocess.run(command, cwd=text.parent, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def valid(text: Path, platform: str = "host") -> Valid:
     return flowc.check(text, platform=platform).require()
 
@@ -122,12 +130,9 @@ def test_a_project_runs_as_its_authors_meant(tmp_path: Path) -> None:
         "PREESM gives times without a unit: they are read as ns",
         "what copies cost is not imported",
     ]
-    command = [sys.executable, "-m", "flowc", "run", str(text), "--frames", "2", "--no-measure"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
-    assert done.returncode == 0, done.stderr
     # A gain for two firings, halves that are swapped, and what was counted one frame before, which `times` overwrites
     # in its own copy alone.
-    assert done.stdout.splitlines()[:2] == ["0<306 0<309 0<300 0<303", "100<318 101<321 102<312 103<315"]
+    assert said_by(text)[:2] == ["0<306 0<309 0<300 0<303", "100<318 101<321 102<312 103<315"]
 
 
 def test_the_text_keeps_names_and_formulas(tmp_path: Path) -> None:
@@ -137,7 +142,7 @@ def test_the_text_keeps_names_and_formulas(tmp_path: Path) -> None:
     assert 'task Count(n: int, first: int) { out x: int32 rate n   c "app_code/tasks.c:fire_Count" }' in lines
     assert "Times: Times(n = size / 2)" in lines
     assert "Count -> delay size -> Show.before" in lines  # the broadcast is two arrows
-    assert "gain -> gain_repeated" in lines
+    assert "gain -> repeat 2 -> Times.gain" in lines
 
 
 def test_firings_are_those_of_a_second_reading(tmp_path: Path) -> None:
@@ -285,11 +290,29 @@ def test_interfaces_repeat_inputs_and_keep_the_last_outputs(tmp_path: Path) -> N
     (tmp_path / "in/sub.pi").write_text(inside)
     (tmp_path / "in/top.pi").write_text(top)
     text, _ = imported(tmp_path / "in/top.pi", tmp_path / "out")
-    assert firings(text) == {"A": 1, "S.i_repeated": 1, "S.o_last": 1, "S.X": 3, "B": 1}
+    assert firings(text) == {"A": 1, "S.i_repeated": 1, "S.X->last3->B": 1, "S.X": 3, "B": 1}
     assert pisdf.agree(firings(text), pisdf.Flat(tmp_path / "in/top.pi", {}).firings())
     code = (tmp_path / "out/app_code/tasks.c").read_text()
-    assert "flowc_fill(out_taken, 12, (const char *)in_given, 8);" in code  # 0 1 0
-    assert "flowc_fill(out_taken, 4, (const char *)in_given + 8, 4);" in code  # the last of three
+    assert "flowc_fill(out_taken, 12, (const char *)in_given, 8);" in code  # 0 1 0, for which there is no word
+
+
+def test_blocks_are_repeated_and_the_last_ones_kept(edit: Edit, tmp_path: Path) -> None:
+    """Twice as many firings inside as data for them: `times` gets each block twice, and its last results leave."""
+    folder = edit(
+        (SUB, '<port annotation="NONE" expr="1" kind="input" name="gain"/>', '<port annotation="NONE" expr="1" kind="input" name="gain"/><port kind="input" name="four" expr="1"/>'),
+        (SUB, '<node id="y" kind="snk">', '<node id="four" kind="src"><port kind="output" name="four" expr="4"/></node><node id="y" kind="snk">'),
+        (SUB, '<edge kind="dependency"', f'{fifo("four.four", "Times.four")}<edge kind="dependency"'),
+        (TOP, '<port annotation="NONE" expr="1" kind="input" name="gain"/>', '<port annotation="NONE" expr="1" kind="input" name="gain"/><port kind="input" name="four" expr="4"/>'),
+        (TOP, '<node id="Copy" kind="broadcast">', f'{node("broadcast", "Four", "input i 1", "output o 4", "output p 1")}<node id="Copy" kind="broadcast">'),
+        (TOP, 'target="Scale" targetport="gain" type="float"/>', 'target="Four" targetport="i" type="float"/>' + fifo("Four.o", "Scale.four", "float") + fifo("Four.p", "Scale.gain", "float")),
+    )  # fmt: skip
+    edit_again(folder, SUB, 'targetport="four" type="int"', 'targetport="four" type="float"')
+    text, _ = imported(folder / TOP, tmp_path / "out")
+    lines = [line.strip() for line in text.read_text().splitlines()]
+    assert "Level -> repeat 4 -> Scale.four" in lines
+    assert {"x -> repeat 2 of 4 -> Times.x", "gain -> repeat 4 -> Times.gain", "Times -> last 2 of 4 -> y"} < set(lines)
+    assert pisdf.agree(firings(text), pisdf.Flat(folder / TOP, {}).firings())
+    assert said_by(text)[:2] == ["0<306 0<309 0<300 0<303", "100<318 101<321 102<312 103<315"]
 
 
 def test_a_graph_with_interfaces_has_open_ends(tmp_path: Path) -> None:
@@ -317,8 +340,8 @@ def test_delays_add_up_along_broadcasts(tmp_path: Path) -> None:
     text, said = imported(tmp_path / "g.pi", tmp_path / "out")
     lines = [line.strip() for line in text.read_text().splitlines()]
     assert "A -> delay n + n -> B" in lines
-    assert "A -> delay n -> C" in lines  # as its other output repeats tokens
-    assert firings(text) == {"A": 1, "B": 1, "C": 1, "D": 1}
+    assert "A -> delay n -> repeat 2 -> D" in lines  # in the order of the fifos
+    assert firings(text) == {"A": 1, "B": 1, "D": 1, "A->repeat2->D": 1}
     assert said == ["`A`, `B` and `D`: PREESM knows no code of these actors: the tasks have none"]
 
 
