@@ -80,7 +80,8 @@ def tried(root: Path, graph: Path, scenario: Path, folder: Path, run: bool) -> R
     row.firings = sum(counts.values())
     expected = pisdf.Flat(graph, pisdf.given(scenario)).firings()
     row.agreed = pisdf.agree(counts, expected)
-    row.code = all(t.implementations for app in valid.system.apps for t in app.tasks)
+    # What repeats tokens on an arrow is called like the arrow, and needs no code.
+    row.code = all(t.implementations for app in valid.system.apps for t in app.tasks if "->" not in t.name)
     if run and row.code:
         row.ran, row.why = executed(text, folder)
     elif not row.code:
