@@ -15,9 +15,10 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            help="An SDF3 XML file, the .cfg of a Darknet network, a configuration of JEDI, a HOPES project.",
+            help="An SDF3 XML file, a scenario or graph of PREESM, the .cfg of a Darknet network, a configuration of "
+            "JEDI, a HOPES project.",
             show_default=False,
-            metavar="GRAPH.xml|NET.cfg|APP.cfg|DIR",
+            metavar="GRAPH.xml|APP.scenario|TOP.pi|NET.cfg|APP.cfg|DIR",
         ),
     ],
     output: Annotated[
@@ -38,7 +39,7 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Turn files of SDF3, HOPES, JEDI into .flow, Darknet into .onnx."""
+    """Import SDF3, PREESM, HOPES, JEDI as .flow, Darknet as .onnx."""
     from ..driver.import_ import foreign_options, importer_of
     from ..driver.import_ import import_ as driver_import
     from ..interop.registry import Request

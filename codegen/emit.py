@@ -153,14 +153,15 @@ def compile_command(source: str) -> list[str]:
     stem = source.rsplit(".", 1)[0]
     flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
-        flags += [*STRICT_C, "-include", f"{stem}.flow.h"]
+        # A function of the task that is called like one of libc is meant wherever the source calls it.
+        flags += ["-Wl,-Bsymbolic", *STRICT_C, "-include", f"{stem}.flow.h"]
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
 
 
 def _shell(word: str) -> str:
     if word.startswith("$"):
         return word
-    return word if re.fullmatch(r"[\w./=+-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
+    return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def _jinja() -> Environment:

@@ -125,6 +125,12 @@ def _jedi(request: Request) -> Imported:
     return imported(request)
 
 
+def _preesm(request: Request) -> Imported:
+    from .preesm.importer import imported
+
+    return imported(request)
+
+
 def _sdf3(request: Request) -> Imported:
     from .sdf3.importer import imported
 
@@ -156,6 +162,7 @@ IMPORTERS: tuple[Importer, ...] = (
         "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
     ),
     Importer("jedi", "a configuration of JEDI", lambda path: path.suffix == ".cfg", _jedi),
+    Importer("preesm", "a graph or scenario of PREESM", lambda path: path.suffix in (".pi", ".scenario"), _preesm),
     Importer("sdf3", "an SDF3 XML file", lambda path: True, _sdf3, frozenset({"processor"})),
 )
 

@@ -1,14 +1,13 @@
 """XML of strangers, safely: bytes to a tree of elements that know their place.
 
-In: the bytes of a file. Out: its root element, with attributes and the line of each element; text between elements is
-dropped, since none of our formats uses it. A document type is refused, and with it every entity that could be expanded
-or fetched. What the elements mean is left to the formats.
+In: the bytes of a file. Out: its root element, with attributes, text and the line of each element. A document type is
+refused, and with it every entity that could be expanded or fetched. What the elements mean is left to the formats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
@@ -21,12 +20,21 @@ DEEPEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`tag` and attribute names have no namespace prefix; `span` is the start of the opening tag."""
+    """`tag` and attribute names have no namespace prefix; `span` is the start of the opening tag.
+
+    `words` are the pieces of text that stand in it, in front of, between and behind its children.
+    """
 
     tag: str
     attributes: dict[str, str]
     children: list[Element]
     span: Span
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What stands in it, without blanks around."""
+        return "".join(self.words).strip()
 
     def all(self, *tags: str) -> Iterator[Element]:
         """The children with one of these tags, in the order of the text."""
@@ -65,6 +73,7 @@ def parse(path: str, data: bytes, code: str) -> Element:
         _refuse(code, "this XML has a document type, which is not read", here(9), "remove the `<!DOCTYPE ...>`")
 
     parser.StartElementHandler = start
+    parser.CharacterDataHandler = lambda text: opened[-1].words.append(text)
     parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = doctype
     try:

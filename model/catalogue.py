@@ -110,4 +110,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F721": ("a HOPES project is faulty", "Names have to exist, numbers to be numbers, files to lie inside the project. A file with given times is checked under this code, too. All faults are reported at once."),
     "F724": ("this cannot be said in HOPES", "A mapping goes back into the project that the text was imported from: both have to have the same tasks, everything has to be mapped, and on processors of its device. All reasons are told at once."),
     "F722": ("HOPES says something that flowc does not", "What is imported is right without it, but means less. This is a warning."),
+    "F730": ("this is no file of PREESM", "A graph is a `.pi`, an architecture a `.slam`, and a scenario names both. They are XML; a file with a document type is refused, so that no entity is ever expanded or fetched."),
+    "F731": ("a file of PREESM is faulty", "Names have to exist, expressions to have a value, rates to balance, interfaces to have the same rates inside and outside. Files of the project around the graph are read, and no others. All faults are reported at once."),
+    "F732": ("PREESM can do what a text cannot say", "Parameters, rates and types are fixed in flowc before a program runs: configuration actors and outputs are refused, and so are rates that are 0 or no whole numbers. A delay keeps its tokens from one iteration to the next."),
+    "F733": ("PREESM says something that flowc does not", "What is imported is right without it, but means less than the files, or something has to be filled in. This is a warning."),
 }  # fmt: skip

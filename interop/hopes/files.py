@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from xml.parsers import expat
 
-from ...model.diagnostic import Diagnostic, Errors, Note
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes
 from ...model.span import Span
+from .. import collector
 from ..names import listed, shown
 from ..xml_tree import Element, parse
 
@@ -31,67 +32,15 @@ _NS = {
     "ms": Fraction(1_000_000), "us": Fraction(1000), "ns": Fraction(1), "ps": Fraction(1, 1000),
     "fs": Fraction(1, 1_000_000),
 }  # fmt: skip
-_LONGEST = 15
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 
 
 @dataclass(slots=True)
-class Collector:
-    """Errors and warnings of one project. What concerns many tasks alike is one warning at the first of them."""
+class Collector(collector.Collector):
+    """Errors and warnings of one project."""
 
-    faults: list[Diagnostic] = field(default_factory=list)
-    _warnings: list[Diagnostic] = field(default_factory=list)
-    _shared: dict[tuple[str, str], list[tuple[str, Span]]] = field(default_factory=dict)
-
-    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
-        """Something that makes the import impossible."""
-        self.faults.append(Diagnostic(FAULTY, message, span, notes=tuple(notes), help=help_text))
-
-    def warn(self, message: str, span: Span, help_text: str = "") -> None:
-        """Something that the import leaves out or understands in its own way."""
-        self._warnings.append(Diagnostic(LESS, message, span, help=help_text, severity="warning"))
-
-    def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
-        """As `warn`, for things that are said of many: `message` follows their names."""
-        self._shared.setdefault((message, help_text), []).append((name, span))
-
-    def forgive(self, part: Collector, what: str) -> bool:
-        """Take over what was said of a part that the application can do without; was it free of faults?"""
-        self._warnings += part._warnings
-        for key, who in part._shared.items():
-            self._shared.setdefault(key, []).extend(who)
-        for fault in part.faults[:1]:
-            more = f" (and {len(part.faults) - 1} more faults)" if len(part.faults) > 1 else ""
-            left_out = f"{what} is left out: {fault.message}{more}"
-            self._warnings.append(Diagnostic(LESS, left_out, fault.span, help=fault.help, severity="warning"))
-        return not part.faults
-
-    def warnings(self) -> tuple[Diagnostic, ...]:
-        """All of them, in the order of the files."""
-        shared = [
-            Diagnostic(
-                LESS, f"{listed((n for n, _ in who), 4)}: {message}", who[0][1], help=help_text, severity="warning"
-            )
-            for (message, help_text), who in self._shared.items()
-        ]
-        return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))
-
-    def attribute(self, node: Element, name: str) -> str | None:
-        """An attribute that has to be there; None after a fault."""
-        if name not in node.attributes:
-            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
-        return node.attributes.get(name)
-
-    def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:
-        """A whole number; None after a fault."""
-        if re.fullmatch("[0-9]+", text.strip()) is None or len(text.strip()) > _LONGEST:
-            self.fault(f"{of} is {shown(text)}, which is not a whole number", span)
-            return None
-        value = int(text)
-        if value < least:
-            self.fault(f"{of} is {value}: it has to be {least} at least", span)
-            return None
-        return value
+    faulty: str = FAULTY
+    less: str = LESS
 
     def time_ns(self, text: str, unit: str, of: str, span: Span) -> Fraction | None:
         """A time in ns; None after a fault, or after a warning where it is not said in time."""
@@ -105,15 +54,6 @@ class Collector:
             self.fault(f"{of} has the unit {shown(unit)}", span, f"there is {', '.join(_NS)}")
             return None
         return value * _NS[unit]
-
-    def stop(self) -> None:
-        """Raises Errors in the order of the files, if there are any."""
-        if self.faults:
-            raise Errors(sorted(self.faults, key=_place))
-
-
-def _place(d: Diagnostic) -> tuple[str, int, int]:
-    return (d.span.file, d.span.line, d.span.column) if d.span else ("", 0, 0)
 
 
 def start_of(path: Path) -> Span:

@@ -55,6 +55,10 @@ NOT_FROM_TEXT = {
     "F721",
     "F722",
     "F724",
+    "F730",
+    "F731",
+    "F732",
+    "F733",
 }
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")

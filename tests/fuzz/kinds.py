@@ -29,5 +29,6 @@ KINDS = {
     "darknet": Kind(others.nothing, others.make_darknet, others.run_darknet, 3),
     "jedi": Kind(others.nothing, others.make_jedi, others.run_jedi, 3),
     "sdf3": Kind(others.nothing, others.make_sdf3, others.run_sdf3, 3),
+    "preesm": Kind(others.prepare_preesm, others.make_preesm, others.run_preesm, 2),
     "hopes": Kind(others.prepare_hopes, others.make_hopes, others.run_hopes, 2),
 }

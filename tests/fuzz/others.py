@@ -248,3 +248,27 @@ def run_hopes(rng: Random, folder: Path) -> bool:
         else:
             done = False
     return done
+
+
+# -- PREESM ------------------------------------------------------------------------------------------------------------
+def prepare_preesm(folder: Path) -> None:
+    """A project."""
+    shutil.copytree(ROOT / "tests" / "data" / "preesm" / "Ramp", folder / "Ramp")
+
+
+def make_preesm(rng: Random, folder: Path) -> None:
+    """One of its files changed."""
+    files = sorted(p for p in (folder / "Ramp").rglob("*") if p.suffix in (".pi", ".slam", ".scenario", ".h", ".c"))
+    file = rng.choice(files)
+    texts = [p.read_text() for p in files]
+    file.write_bytes(mutate.text(rng, file.read_text(), texts).encode(errors="surrogatepass"))
+
+
+def run_preesm(rng: Random, folder: Path) -> bool:
+    """Import it; what comes out is a text that flowc can read."""
+    out = folder / "out" / "ramp.flow"
+    name = rng.choice(["Scenarios/two.scenario", "Algo/ramp.pi"])
+    done = face(cli.import_, folder / "Ramp" / name, output=out, force=True)
+    if done:
+        _is_readable(out)
+    return done

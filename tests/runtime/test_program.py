@@ -234,6 +234,22 @@ def test_a_c_task_says_why_it_failed(write: Write, tmp_path: Path, lacks: str) -
     assert words in done.stderr
 
 
+def test_a_function_in_c_may_be_called_like_one_of_libc(write: Write, tmp_path: Path) -> None:
+    code = """
+int64_t times(int64_t n);
+int64_t times(int64_t n) { return 3 * n; }
+int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n); return 0; }
+"""
+    flow = write(
+        COMMON + 'task F { in n: N  out m: N  c "f.c:f" }\napp A { c: Count  f: F  k: Keep  c -> f -> k }',
+        t_py=COUNT,
+        f_c=code,
+    )
+    done = run(build(flow, tmp_path / "out"), "--frames", "3")
+    assert done.returncode == 0, done.stderr
+    assert seen(done.stdout) == [0, 3, 6]
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("body", "said"),

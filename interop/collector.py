@@ -1,0 +1,93 @@
+"""Where everything goes that an importer says about a stranger's files, so that one run tells all of it.
+
+In: errors and warnings with their places. Out: errors in the order of the files, raised together, and warnings, of
+which those that concern many things alike are one. What is wrong and what is lost is decided by the importers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..model.diagnostic import Diagnostic, Errors, Note
+from ..model.span import Span
+from .names import listed, shown
+from .xml_tree import Element
+
+#: Digits of a number that is still one.
+LONGEST = 15
+
+
+@dataclass(slots=True)
+class Collector:
+    """Errors and warnings of one import, with their codes `faulty` and `less`."""
+
+    faulty: str
+    less: str
+    faults: list[Diagnostic] = field(default_factory=list)
+    _warnings: list[Diagnostic] = field(default_factory=list)
+    _shared: dict[tuple[str, str], list[tuple[str, Span]]] = field(default_factory=dict)
+
+    def fault(self, message: str, span: Span, help_text: str = "", notes: Iterable[Note] = ()) -> None:
+        """Something that makes the import impossible."""
+        self.faults.append(Diagnostic(self.faulty, message, span, notes=tuple(notes), help=help_text))
+
+    def warn(self, message: str, span: Span, help_text: str = "") -> None:
+        """Something that the import leaves out or understands in its own way."""
+        self._warnings.append(Diagnostic(self.less, message, span, help=help_text, severity="warning"))
+
+    def warn_together(self, name: str, message: str, span: Span, help_text: str = "") -> None:
+        """As `warn`, for things that are said of many: `message` follows their names, at the place of the first."""
+        self._shared.setdefault((message, help_text), []).append((name, span))
+
+    def forgive(self, part: Collector, what: str) -> bool:
+        """Take over what was said of a part that the application can do without; was it free of faults?"""
+        self._warnings += part._warnings
+        for key, who in part._shared.items():
+            self._shared.setdefault(key, []).extend(who)
+        for fault in part.faults[:1]:
+            more = f" (and {len(part.faults) - 1} more faults)" if len(part.faults) > 1 else ""
+            left_out = f"{what} is left out: {fault.message}{more}"
+            self._warnings.append(Diagnostic(self.less, left_out, fault.span, help=fault.help, severity="warning"))
+        return not part.faults
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """All of them, in the order of the files."""
+        shared = [
+            Diagnostic(
+                self.less,
+                f"{listed(dict.fromkeys(n for n, _ in who), 4)}: {message}",
+                who[0][1],
+                help=help_text,
+                severity="warning",
+            )
+            for (message, help_text), who in self._shared.items()
+        ]
+        return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))
+
+    def attribute(self, node: Element, name: str) -> str | None:
+        """An attribute that has to be there; None after a fault."""
+        if name not in node.attributes:
+            self.fault(f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`')
+        return node.attributes.get(name)
+
+    def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:
+        """A whole number; None after a fault."""
+        if re.fullmatch("[0-9]+", text.strip()) is None or len(text.strip()) > LONGEST:
+            self.fault(f"{of} is {shown(text)}, which is not a whole number", span)
+            return None
+        value = int(text)
+        if value < least:
+            self.fault(f"{of} is {value}: it has to be {least} at least", span)
+            return None
+        return value
+
+    def stop(self) -> None:
+        """Raises Errors in the order of the files, if there are any."""
+        if self.faults:
+            raise Errors(sorted(dict.fromkeys(self.faults), key=_place))
+
+
+def _place(d: Diagnostic) -> tuple[str, int, int]:
+    return (d.span.file, d.span.line, d.span.column) if d.span else ("", 0, 0)

@@ -1,0 +1,1 @@
+"""PREESM: dataflow graphs (`.pi`), architectures (`.slam`) and scenarios."""

@@ -1,0 +1,28 @@
+"""How tokens are repeated, and how only the last ones are kept: by words on an arrow, where these say the same.
+
+PiSDF counts for itself how often a sub-graph fires what is inside. If that takes more tokens from an input interface
+than one firing from outside brings, those tokens come again from the first one on; of what is made for an output
+interface only the last tokens leave. A broadcast whose outputs are longer than its input repeats in the same way. Where
+the lengths are no multiples of each other the language has no word: then a task copies (`level`).
+"""
+
+from __future__ import annotations
+
+
+def repeated(taken: int, made: int) -> str | None:
+    """A hop of an arrow that makes tokens out of a block, from the first one on, again and again.
+
+    "" where they are as many, None where no word fits.
+    """
+    return _hop("repeat", taken, made)
+
+
+def kept(taken: int, made: int) -> str | None:
+    """A hop of an arrow that makes of tokens the last ones; "" and None as in `repeated`."""
+    return _hop("last", made, taken)
+
+
+def _hop(word: str, block: int, blocks: int) -> str | None:
+    if block == blocks:
+        return ""
+    return None if blocks % block else f"{word} {blocks // block}" + (f" of {block}" if block > 1 else "")

@@ -1,0 +1,110 @@
+"""Where the files of a PREESM project are, and how they are read.
+
+In: a path that the user named, and paths as PREESM writes them: `/PROJECT/Algo/top.pi` or `Algo/sub.pi`, from the
+folder of the project. Out: paths that exist below that folder, XML trees, and a `Collector`. Nothing outside of the
+project is opened. What the XML means is left to the other modules.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import read_bytes
+from ...model.span import Span
+from .. import collector
+from ..names import shown
+from ..xml_tree import Element, parse
+
+#: No file of PREESM; a faulty one; one that the language has no words for; one that says more than is imported.
+NOT_PREESM, FAULTY, BEYOND, LESS = "F730", "F731", "F732", "F733"
+#: Files of a project that are looked at, and how far a project may be above its files.
+_MOST, _HIGHEST = 20_000, 6
+
+
+@dataclass(slots=True)
+class Collector(collector.Collector):
+    """Errors and warnings of one import."""
+
+    faulty: str = FAULTY
+    less: str = LESS
+
+    def refuse(self, message: str, span: Span, help_text: str = "") -> None:
+        """Something that PREESM can do and the language cannot say."""
+        self.faults.append(Diagnostic(BEYOND, message, span, help=help_text))
+
+
+@dataclass(frozen=True)
+class Project:
+    """`root` is the folder that paths of PREESM begin at."""
+
+    root: Path
+
+    def find(self, said: str) -> Path | None:
+        """The file that PREESM means; the first part may be the name of the project. None where there is none."""
+        parts = tuple(p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/")
+        if ".." in parts:
+            return None
+        candidates = [parts[1:], parts] if said.startswith("/") else [parts, parts[1:]]
+        return next((f for c in candidates if c and self.holds(f := self.root.joinpath(*c))), None)
+
+    def holds(self, file: Path) -> bool:
+        """Is this a file of the project? A link may lead out of it to a C file of its own name only."""
+        if not os.path.isfile(file):
+            return False
+        real = Path(os.path.realpath(file))
+        shared = real.name == file.name and file.suffix in (".c", ".h")
+        return shared or real.is_relative_to(os.path.realpath(self.root))
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        """All files, those of hidden folders and of folders with generated code left out."""
+        found: list[Path] = []
+        for folder, inside, names in os.walk(self.root):
+            inside[:] = sorted(n for n in inside if not n.startswith(".") and n not in ("generated", "build"))
+            found += (Path(folder, n) for n in sorted(names))
+            if len(found) > _MOST:
+                break
+        return tuple(f for f in found if self.holds(f))
+
+
+def project_of(file: Path, said: str = "") -> Project:
+    """The project around a file: the folder with `.project`, or one in which the path `said` exists."""
+    above = Path(os.path.abspath(file)).parents[:_HIGHEST]
+    marked = next((p for p in above if os.path.isfile(p / ".project")), None)
+    if marked is not None:
+        return Project(marked)
+    fitting = next((p for p in above if said and Project(p).find(said) is not None), None)
+    return Project(fitting or (above[1] if len(above) > 1 else above[0]))
+
+
+def start_of(path: Path) -> Span:
+    """The place to name where a whole file is meant."""
+    return Span(str(path), 1, 1, 1, 1)
+
+
+def read_xml(path: Path, say: Collector, root: str, code: str = FAULTY) -> Element | None:
+    """The root element, which has to be `root`; None after a fault."""
+    try:
+        tree = parse(str(path), read_bytes(path), code)
+    except OSError as error:
+        say.faults.append(Diagnostic(code, f"`{path}` cannot be read: {error.strerror}", None))
+        return None
+    except Errors as fault:
+        say.faults += fault.diagnostics
+        return None
+    if tree.tag != root:
+        say.faults.append(Diagnostic(code, f"the root of this XML is {shown(tree.tag)}, not `{root}`", tree.span))
+        return None
+    return tree
+
+
+def read_text(path: Path) -> str | None:
+    """A source as text, as far as it is one; None where it cannot be read."""
+    try:
+        return read_bytes(path).decode(errors="replace")
+    except OSError:
+        return None

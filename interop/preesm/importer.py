@@ -1,0 +1,93 @@
+"""PREESM's graphs and scenarios to `.flow` texts with C code, a platform, pins and times.
+
+In: a `.scenario`, which names its graph and its architecture, or a graph `.pi` alone. Out: an `Imported`: the text of
+the application, C code that calls that of the actors with the C files it needs, and, from a scenario, the platform, a
+mapping where actors have to run somewhere, and their times as a profile. All faults are told at once. The modules
+beside this one read and write the parts; writing files and hashing tasks is left to the caller.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...model.diagnostic import Diagnostic, Errors
+from .. import registry
+from ..names import shown
+from ..registry import Request
+from .code import code_of
+from .design import Design
+from .elaborate import design_of
+from .files import NOT_PREESM, Collector, Project, project_of, start_of
+from .graph import PiGraph, read_graph
+from .places import Times, losses, mapping_text, pins_of, times_of
+from .platform import Board, read_board
+from .scenario import Scenario, read_scenario
+from .text import names_of, text_of
+
+__all__ = ["imported"]
+
+
+def imported(request: Request) -> registry.Imported:
+    """The graph of a request. Raises Errors with everything that is wrong."""
+    say = Collector()
+    scenario = read_scenario(request.path, say) if request.path.suffix == ".scenario" else None
+    if scenario is None:
+        say.stop()
+    project = project_of(request.path, "" if scenario is None else scenario.algorithm)
+    top = read_graph(request.path if scenario is None else _graph_of(scenario, project), say)
+    sizes, given = ({}, {}) if scenario is None else (scenario.sizes, scenario.values)
+    design = None if top is None else design_of(top, project, sizes, given, say)
+    board = None if scenario is None else _board_of(scenario, project, request.target.stem, say)
+    say.stop()
+    assert top is not None  # anything else
+    assert design is not None  # would be a fault
+    return _texts(request, top, design, scenario, board, project, say)
+
+
+def _texts(
+    request: Request, top: PiGraph, design: Design, scenario: Scenario | None, board: Board | None, project: Project,
+    say: Collector,
+) -> registry.Imported:  # fmt: skip
+    stem = request.target.stem
+    names = names_of(design, top.name)
+    coded = code_of(design.leaves, names.tasks, project, f"{stem}_code", say)
+    about = [f"Imported from {shown(request.path.name)} (PREESM)."]
+    files: dict[str, str | bytes] = {}
+    times: Times | None = None
+    if scenario is not None and board is not None:
+        about.append(f"Its platform is in {board.name}.flow: `--platform {board.name}.flow`.")
+        files[f"{board.name}.flow"] = board.text()
+        pins = pins_of(design, names.app, top.name, scenario, board, say)
+        if pins:
+            used = (request.target.name, f"{board.name}.flow")
+            files[f"{stem}.{board.name}.flow"] = mapping_text(pins, board, used, scenario.file.name)
+        losses(design, top.name, scenario, board, say)
+        times = times_of(design, names.app, top.name, scenario, board, say)
+    say.stop()
+    text = text_of(design, names, coded.codes, about)
+    platform = f"{board.name}.flow" if board is not None and times is not None else ""
+    return registry.Imported(
+        {request.target.name: text, **files, **coded.files},
+        say.warnings(),
+        platform=platform,
+        profile=None if times is None else times.profile,
+    )
+
+
+def _graph_of(scenario: Scenario, project: Project) -> Path:
+    file = project.find(scenario.algorithm)
+    if file is None:
+        message = f"there is no {shown(scenario.algorithm)} in the project around this scenario"
+        help_text = f"its files are looked for below `{project.root}`"
+        raise Errors([Diagnostic(NOT_PREESM, message, scenario.span, help=help_text)])
+    return file
+
+
+def _board_of(scenario: Scenario, project: Project, stem: str, say: Collector) -> Board | None:
+    """The architecture; without one there are no platform, places and times."""
+    file = project.find(scenario.architecture) if scenario.architecture else None
+    if file is None:
+        message = f"there is no architecture {shown(scenario.architecture)}: platform, places and times are left out"
+        say.warn(message, start_of(scenario.file))
+        return None
+    return read_board(file, say, (stem,))

@@ -1,0 +1,115 @@
+"""What a scenario knows of its actors on its architecture: where they have to run, and how long they take.
+
+In: a design with the names of its tasks, a scenario and a board. Out: a text with pins, and entries of a profile.
+PREESM gives times without a unit, which are read as ns. An actor that may run on one operator is pinned there; a choice
+of some is what flowc has no word for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.profile import Profile, ProfileEntry
+from ..names import listed, shown
+from . import expressions
+from .design import Design, Leaf
+from .expressions import Wrong
+from .files import Collector
+from .platform import Board
+from .scenario import Scenario, Timing
+from .text import quoted
+
+_LONGEST_NS = 10**17
+
+
+def pins_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> dict[str, str]:
+    """The processor of each task that has one only."""
+    processors = board.processors()
+    found = {}
+    if len(processors) < 2:
+        return {}
+    for leaf in (leaf for leaf in design.leaves if leaf.actor is not None):
+        allowed = [o for o in scenario.allowed.get("/".join((title, *leaf.way)), ()) if o in processors]
+        if len(allowed) == 1:
+            found[".".join((app, *leaf.path))] = processors[allowed[0]]
+        elif 0 < len(allowed) < len(processors):
+            message = f"may run on {listed(allowed, 4)} only, which is not imported"
+            say.warn_together("/".join(leaf.way), message, scenario.span, "a pin is a place, not a choice")
+    return found
+
+
+def mapping_text(pins: Mapping[str, str], board: Board, files: tuple[str, ...], where: str) -> str:
+    """A text with pins."""
+    lines = [f"// Where actors have to run, from {shown(where)}.", *(f"use {quoted(f)}" for f in files), ""]
+    lines += [f"mapping on {board.name} {{", *(f"    {t} -> {p}" for t, p in pins.items()), "}"]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """`costs` are ns by task and kind of processor."""
+
+    board: str
+    host: str
+    costs: Mapping[tuple[str, str], int]
+
+    def profile(self, hashes: Mapping[str, str]) -> Profile:
+        """As entries, with the content hashes of the tasks."""
+        entries = tuple(
+            ProfileEntry(kind, task, "preesm", hashes[task], "", 0, ns, 0, ns, ns)
+            for (task, kind), ns in sorted(self.costs.items())
+        )
+        return Profile(self.board, self.host, entries)
+
+
+def times_of(design: Design, app: str, title: str, scenario: Scenario, board: Board, say: Collector) -> Times | None:
+    """The times of actors; None where the scenario has none."""
+    kinds = {p.type: p.kind for p in board.pools}
+    costs: dict[tuple[str, str], int] = {}
+    types: dict[tuple[str, str], set[str]] = {}
+    by_actor: dict[str, list[Timing]] = {}
+    for timing in scenario.timings:
+        by_actor.setdefault(timing.actor, []).append(timing)
+    for leaf in design.leaves:
+        for timing in by_actor.get("/".join((title, *leaf.way)), ()):
+            ns = _time(timing, leaf, say) if timing.operator in kinds else None
+            if ns is not None:
+                key = ".".join((app, *leaf.path)), kinds[timing.operator]
+                costs[key] = max(ns, costs.get(key, 0))
+                types.setdefault(key, set()).add(timing.operator)
+    if not costs:
+        return None
+    first = scenario.timings[0].span
+    say.warn("PREESM gives times without a unit: they are read as ns", first)
+    mixed = next((t for t in types.values() if len(t) > 1), None)
+    if mixed is not None:
+        message = f"{listed(sorted(mixed))} are of one kind: of several times of an actor the longest counts"
+        say.warn(message, first, "name others by `wcet` in pins")
+    return Times(board.name, f"times of {Path(scenario.file).name}", costs)
+
+
+def _time(timing: Timing, leaf: Leaf, say: Collector) -> int | None:
+    try:
+        value = expressions.evaluate(expressions.parse(timing.time), leaf.values)
+    except Wrong as reason:
+        say.fault(f"the time of {shown(timing.actor)} is {shown(timing.time)}: {reason}", timing.span)
+        return None
+    if not 0 <= value <= _LONGEST_NS:
+        say.fault(f"the time of {shown(timing.actor)} is {shown(timing.time)}, which is none", timing.span)
+        return None
+    return round(value)
+
+
+def losses(design: Design, title: str, scenario: Scenario, board: Board, say: Collector) -> None:
+    """What a scenario says of actors and operators that are not there, and of copies."""
+    known = {"/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)}
+    types = {p.type for p in board.pools}
+    for timing in scenario.timings:
+        if timing.actor not in known:
+            say.warn_together(timing.actor, "has times and is no actor of this graph", timing.span)
+        elif timing.operator not in types:
+            say.warn_together(timing.operator, "has times and is no type of operator here", timing.span)
+    if scenario.copies is not None and any(leaf.task.kind != "actor" for leaf in design.leaves):
+        say.warn("what copies cost is not imported", scenario.copies, "measure with `flowc profile`")

@@ -1,0 +1,116 @@
+"""A `.slam` file as a platform: operators of one type are a pool, in the order of their numbers.
+
+In: the XML tree. Out: a `Board` that knows which processor of the text an operator is, and its text. What runs where
+is left to `places`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.span import Span
+from ..names import identifiers, listed, reserved_words, shown
+from ..xml_tree import Element
+from .files import NOT_PREESM, Collector, read_xml
+
+#: Kinds of components that run actors, as slam files of several ages call them.
+_KINDS = {"operator": "cpu", "cpu": "cpu", "gpu": "gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """`type` is that of PREESM, `operators` are the names of its processors."""
+
+    name: str
+    kind: str
+    type: str
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """`name` is that of the text."""
+
+    name: str
+    pools: tuple[Pool, ...]
+    file: Path
+    span: Span
+
+    def processors(self) -> Mapping[str, str]:
+        """The name in the text of each operator."""
+        return {
+            operator: f"{p.name}[{n}]" if len(p.operators) > 1 else p.name
+            for p in self.pools
+            for n, operator in enumerate(p.operators)
+        }
+
+    def text(self) -> str:
+        """The platform in the language."""
+        lines = [f"/// Imported from {shown(self.file.name)} (PREESM).", f"platform {self.name} {{"]
+        for pool in self.pools:
+            count = f"[{len(pool.operators)}]" if len(pool.operators) > 1 else ""
+            lines.append(f"    {pool.kind} {pool.name}{count}")
+        return "\n".join([*lines, "}"]) + "\n"
+
+
+def read_board(path: Path, say: Collector, taken: tuple[str, ...] = ()) -> Board | None:
+    """None after a fault. The board is not called as something in `taken`."""
+    root = read_xml(path, say, "design", NOT_PREESM)
+    if root is None:
+        return None
+    before = len(say.faults)
+    descriptions = {
+        d.attributes.get("componentRef", ""): d for d in root.below() if d.tag == "componentDescription"
+    }  # fmt: skip
+    operators: dict[str, list[tuple[int, str]]] = {}
+    others: dict[str, Element] = {}
+    for instance in (e for e in root.below() if e.tag == "componentInstance"):
+        part = {c.tag: c for c in instance.children}
+        name, reference = (part.get(t) for t in ("instanceName", "componentRef"))
+        if name is None or not name.text or reference is None or "name" not in reference.attributes:
+            say.fault("this component has no name or no type", instance.span)
+            continue
+        type_name = reference.attributes["name"]
+        if type_name not in descriptions:
+            say.fault(f"there is no componentDescription of {shown(type_name)}", instance.span)
+            continue
+        kind = descriptions[type_name].attributes.get("componentType", "")
+        if kind.lower() in _KINDS:
+            operators.setdefault(type_name, []).append((_number(part.get("hardwareId")), name.text))
+        else:
+            others.setdefault(kind, descriptions[type_name])
+    if len(say.faults) > before:
+        return None
+    for kind, where in others.items():
+        what = "what communication costs is" if "ComNode" in kind else f"components of kind {shown(kind)} are"
+        say.warn(f"{what} not imported", where.span, "give transfers in the profile" if "ComNode" in kind else "")
+    return _board(path, root, descriptions, operators, say, taken)
+
+
+def _board(
+    path: Path, root: Element, descriptions: Mapping[str, Element], operators: Mapping[str, list[tuple[int, str]]],
+    say: Collector, taken: tuple[str, ...],
+) -> Board | None:  # fmt: skip
+    names = [name for found in operators.values() for _, name in found]
+    if len(set(names)) < len(names):
+        twice = listed(dict.fromkeys(n for n in names if names.count(n) > 1))
+        say.fault(f"there are several operators {twice}", root.span)
+        return None
+    if not operators:
+        say.fault("this architecture has no operator", root.span)
+        return None
+    pools = identifiers(operators, "pool", reserved_words())
+    name = identifiers([*taken, path.stem], "board", {*reserved_words(), "host"})[-1]
+    found = tuple(
+        Pool(pool, _KINDS[descriptions[t].attributes["componentType"].lower()], t, tuple(n for _, n in sorted(inside)))
+        for pool, (t, inside) in zip(pools, operators.items(), strict=True)
+    )
+    return Board(name, found, path, root.span)
+
+
+def _number(said: Element | None) -> int:
+    """What operators of a type are sorted by."""
+    return int(said.text) if said is not None and re.fullmatch("[0-9]{1,9}", said.text) else 0

@@ -1,0 +1,134 @@
+"""A `.scenario` file as it is written: which graph on which architecture, values, sizes of types, times, and places.
+
+In: the XML tree. Out: a `Scenario`. Actors are named as PREESM does, `top/sub_graph/actor`; whether they exist is left
+to `places`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.span import Span
+from ..names import shown
+from ..xml_tree import Element
+from .files import NOT_PREESM, Collector, read_xml
+
+#: What a scenario may hold besides, and what its loss means.
+_IGNORED = {
+    "papifyConfigs": "counters of PAPI are not imported",
+    "energyConfigs": "energies are not imported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a firing of `actor` takes on a type of operator; `time` is an expression without a unit."""
+
+    actor: str
+    operator: str
+    time: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that a scenario gives a parameter."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`sizes` are bytes of types. `values` are by graph and parameter. `allowed` has the operators of each actor.
+
+    `copies` is where the scenario says what copying costs.
+    """
+
+    file: Path
+    algorithm: str
+    architecture: str
+    sizes: Mapping[str, int]
+    values: Mapping[tuple[str, str], Given]
+    timings: tuple[Timing, ...]
+    allowed: Mapping[str, tuple[str, ...]]
+    copies: Span | None
+    span: Span
+
+
+def read_scenario(path: Path, say: Collector) -> Scenario | None:
+    """None after a fault that leaves nothing to look at."""
+    root = read_xml(path, say, "scenario", NOT_PREESM)
+    if root is None:
+        return None
+    files = next(root.all("files"), None)
+    urls = {}
+    for tag in ("algorithm", "architecture"):
+        found = next(files.all(tag), None) if files is not None else None
+        urls[tag] = found.attributes.get("url", "") if found is not None else ""
+    if not urls["algorithm"]:
+        say.fault("this scenario names no `algorithm`", root.span)
+        return None
+    sizes = dict(_sizes(root, say))
+    values = {
+        (p.attributes.get("parent", ""), p.attributes.get("name", "")): Given(p.attributes.get("value", ""), p.span)
+        for group in root.all("parameterValues")
+        for p in group.all("parameter")
+    }
+    copies = next((m.span for t in root.all("timings") for m in t.all("memcpyspeed")), None)
+    _losses(root, say)
+    return Scenario(
+        path, urls["algorithm"], urls["architecture"], sizes, values, tuple(_timings(root, say)), _allowed(root),
+        copies, root.span,
+    )  # fmt: skip
+
+
+def _sizes(root: Element, say: Collector) -> Iterator[tuple[str, int]]:
+    bits = any(True for flags in root.all("flags") for _ in flags.all("sizesAreInBit"))
+    for node in (d for e in root.below() if e.tag == "dataTypes" for d in e.all("dataType")):
+        name, text = say.attribute(node, "name"), say.attribute(node, "size")
+        if name is None or text is None:
+            continue
+        size = say.whole(text, f"the size of {shown(name)}", node.span, 1)
+        if size is not None and bits and size % 8:
+            say.fault(f"{shown(name)} has {size} bits, which are no whole bytes", node.span)
+        elif size is not None:
+            yield name.strip(), size // 8 if bits else size
+
+
+def _timings(root: Element, say: Collector) -> Iterator[Timing]:
+    for group in root.all("timings"):
+        if group.attributes.get("excelUrl"):
+            help_text = "have PREESM write them into the scenario"
+            say.warn(f"times in {shown(group.attributes['excelUrl'])} are not imported", group.span, help_text)
+        for node in group.all("timing"):
+            if node.attributes.get("timingtype", "EXECUTION_TIME") != "EXECUTION_TIME":
+                say.warn_together(node.attributes["timingtype"], "times of this kind are not imported", node.span)
+                continue
+            actor, time = say.attribute(node, "vertexname"), say.attribute(node, "time")
+            operator = say.attribute(node, "opname")
+            if actor is not None and time is not None and operator is not None:
+                yield Timing(actor, operator, time, node.span)
+
+
+def _allowed(root: Element) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for group in (g for c in root.all("constraints") for g in c.all("constraintGroup")):
+        operators = [o.attributes["name"] for o in group.all("operator") if "name" in o.attributes]
+        for task in group.all("task"):
+            found.setdefault(task.attributes.get("name", ""), {}).update(dict.fromkeys(operators))
+    return {task: tuple(operators) for task, operators in found.items()}
+
+
+def _losses(root: Element, say: Collector) -> None:
+    """What flowc has no word for is named once, if it says anything."""
+    for tag, loss in _IGNORED.items():
+        for node in root.all(tag):
+            goal = [o for o in node.all("performanceObjective") if o.attributes.get("objectiveEPS", "0.0") != "0.0"]
+            if goal:
+                say.warn("the objective of this scenario is not imported", goal[0].span, "say `period` in the app")
+            inside = [e for e in node.children if e.tag != "performanceObjective"]
+            if inside:
+                say.warn(loss, inside[0].span)

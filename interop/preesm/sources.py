@@ -1,0 +1,178 @@
+"""Which C files of a project the actors need, and where they lie beside the text.
+
+In: the headers that actors name, and the functions that they call. Out: files by their new paths, and the functions
+that are defined in them. PREESM leaves it to the project's makefile which sources there are and where headers are
+looked for; here a header brings the source that is called like it, and what is included is looked for beside the file,
+beside the headers of actors, then anywhere in the project. Contents stay as they are, but for `#include <x.h>` of a
+header that stands among those of actors: where they are looked for is not said beside the text. Nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .files import Collector, Project, read_text, start_of
+
+#: The room of the project's files: one below the generated file, so that `../include/x.h` stays inside.
+ROOM = "src"
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_ANGLED = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
+#: What C brings itself, also between quotes.
+_STANDARD = """
+assert complex ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef
+stdint stdio stdlib string tgmath threads time uchar wchar wctype
+"""
+_PLAIN = re.compile(r"[\w.+ -]+(/[\w.+ -]+)*", re.ASCII)
+_DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*\)\s*\{")
+#: At the start of a line: what belongs to one file alone.
+_STATIC = re.compile(r"^static\b[^;{}()=]*?\b([A-Za-z_]\w*)[ \t]*(?:\[[^\]\n]*\][ \t]*)*[=;(]", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MOST = 400
+STAND_IN = """/* Stands in for the file of this name, which is not in the project. */
+#ifndef PREESM_H
+#define PREESM_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IN
+#define OUT
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+#endif
+"""
+
+
+@dataclass(slots=True)
+class Sources:
+    """`placed` are files by their paths beside the text, a text where there is none; `sources` those to compile."""
+
+    project: Project
+    say: Collector
+    placed: dict[str, Path | str] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    headers: dict[Path, str] = field(default_factory=dict)
+    defined: set[str] = field(default_factory=set)
+    _named: dict[str, list[Path]] = field(default_factory=dict)
+    _folders: dict[Path, None] = field(default_factory=dict)
+
+    def collect(self, headers: Iterable[Path], functions: Iterable[str]) -> None:
+        """Place what the headers need, then sources that define the functions which are still missing."""
+        for file in self.project.files:
+            if _PLAIN.fullmatch(file.name):
+                self._named.setdefault(file.name, []).append(file)
+        headers = [h for h in headers if _PLAIN.fullmatch(h.name)]
+        self._folders.update(dict.fromkeys(h.parent for h in headers))
+        for header in headers:
+            self.headers[header] = self._place(header, posixpath.join(ROOM, header.name))
+        for function in functions:
+            if function not in self.defined:
+                found = next(self._defining(function), None)
+                if found is not None:
+                    self._source(found)
+
+    def contents(self) -> Iterator[tuple[str, str | bytes]]:
+        """The files by their paths."""
+        for path, file in self.placed.items():
+            text = file if isinstance(file, str) else read_text(file)
+            if text is not None:
+                yield path, self._quoted(text)
+
+    def compiled(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Sources, with those of their static names that one before has as well: in one unit they would meet."""
+        known: set[str] = set()
+        for path in self.sources:
+            file = self.placed[path]
+            text = _COMMENT.sub(" ", read_text(file) or "") if isinstance(file, Path) else ""
+            own = dict.fromkeys(_STATIC.findall(text))
+            yield path, tuple(name for name in own if name in known)
+            known |= own.keys()
+
+    def mentions(self, word: str) -> Path | None:
+        """The first file that uses a word."""
+        files = (f for f in self.placed.values() if isinstance(f, Path))
+        return next((f for f in files if re.search(rf"\b{word}\b", _COMMENT.sub(" ", read_text(f) or ""))), None)
+
+    def _place(self, file: Path, path: str) -> str:
+        """A file, what it includes, and the source of a header."""
+        if path in self.placed or len(self.placed) >= _MOST:
+            return path
+        self.placed[path] = file
+        text = self._quoted(read_text(file) or "")
+        bare = _COMMENT.sub(" ", text)
+        self.defined |= set(_DEFINED.findall(bare))
+        for name in dict.fromkeys(_INCLUDE.findall(text)):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+            generated = target.startswith("tasks.")
+            if generated or target.startswith(("..", "/")) or not _PLAIN.fullmatch(target):
+                self.say.warn_together(name, "included from outside of the project, and left out", start_of(file))
+                continue
+            found = self._included(file, name)
+            if found is not None:
+                self._place(found, target)
+            elif posixpath.basename(name) == "preesm.h":
+                self.placed.setdefault(target, STAND_IN)
+            elif name.removesuffix(".h") not in _STANDARD.split():
+                self.say.warn_together(name, "included, and not in the project", start_of(file))
+        if file.suffix == ".h":
+            beside = [f for f in self._named.get(f"{file.stem}.c", []) if self._part(f) == self._part(file)]
+            if beside:
+                self._source(_nearest(beside, file))
+        return path
+
+    def _quoted(self, text: str) -> str:
+        """With quotes around the headers that stand where those of actors do."""
+
+        def quoted(found: re.Match[str]) -> str:
+            own = any(self.project.holds(folder / found[2]) for folder in self._folders)
+            return f'{found[1]}"{found[2]}"' if own else found[0]
+
+        return _ANGLED.sub(quoted, text)
+
+    def _source(self, file: Path) -> None:
+        path = posixpath.join(ROOM, file.name)
+        if path not in self.placed:
+            self._place(file, path)
+            self.sources.append(path)
+
+    def _included(self, file: Path, name: str) -> Path | None:
+        beside = (Path(os.path.normpath(folder / name)) for folder in (file.parent, *self._folders))
+        found = next((f for f in beside if self.project.holds(f)), None)
+        if found is not None:
+            return found
+        known = self._named.get(posixpath.basename(name), [])
+        fitting = [f for f in known if f.as_posix().endswith(f"/{name}")] or known
+        return _nearest(fitting, file) if fitting else None
+
+    def _part(self, file: Path) -> str:
+        """The folder below the project: `Code` and `CodeC6678` are programs for different machines."""
+        return os.path.relpath(file, self.project.root).split(os.sep)[0]
+
+    def _defining(self, function: str) -> Iterator[Path]:
+        parts = {self._part(h) for h in self.headers}
+        for files in self._named.values():
+            for file in (f for f in files if f.suffix == ".c" and self._part(f) in parts):
+                text = read_text(file) or ""
+                if function in text and function in _DEFINED.findall(_COMMENT.sub(" ", text)):
+                    yield file
+
+
+def _nearest(files: Iterable[Path], to: Path) -> Path:
+    """The file with the longest way in common; a folder `src` before others."""
+
+    def distance(file: Path) -> tuple[int, bool, str]:
+        common = len(Path(os.path.commonpath([file, to])).parts)
+        return len(file.parts) - 2 * common, file.parent.name != "src", str(file)
+
+    return min(files, key=distance)

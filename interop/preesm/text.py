@@ -1,0 +1,136 @@
+"""A design as a text of the language, laid out as `flowc fmt` does.
+
+In: a `Design`, and which tasks have code. Out: the text, and the names that declarations got, for the C code and pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ...dsl.format import format_text
+from ..names import capitalised, identifiers, shown
+from .code import Code
+from .design import Design, Graph, Task
+
+#: A declaration stays on one line up to here.
+WIDEST = 110
+
+
+def declarations(design: Design) -> tuple[tuple[Task, ...], tuple[Graph, ...]]:
+    """All different ones, those inside of others first; the top graph is not among them."""
+    tasks: dict[Task, None] = {}
+    graphs: dict[Graph, None] = {}
+
+    def visit(graph: Graph) -> None:
+        for instance in graph.instances:
+            found = instance.declaration
+            if isinstance(found, Task):
+                tasks.setdefault(found)
+            elif found not in graphs:
+                visit(found)
+                graphs.setdefault(found)
+
+    visit(design.top)
+    return tuple(tasks), tuple(graphs)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What things are called in the text."""
+
+    app: str
+    tasks: Mapping[Task, str]
+    graphs: Mapping[Graph, str]
+
+
+def names_of(design: Design, title: str) -> Names:
+    """Constants keep their names; the app is called like the graph."""
+    tasks, graphs = declarations(design)
+    constants = [name for name, _, _ in design.constants]
+    wanted = [capitalised(title, "app"), *(t.wanted for t in tasks), *(capitalised(g.wanted, "graph") for g in graphs)]
+    app, *made = identifiers([*constants, *wanted], "task")[len(constants) :]
+    return Names(app, dict(zip(tasks, made, strict=False)), dict(zip(graphs, made[len(tasks) :], strict=True)))
+
+
+def text_of(design: Design, names: Names, codes: Mapping[Task, Code], about: Iterable[str]) -> str:
+    """The text of the application."""
+    lines = [*(f"// {line}" for line in about), ""]
+    lines += list(_constants(design))
+    for task, name in names.tasks.items():
+        lines += _task(task, name, codes.get(task))
+    for graph, name in names.graphs.items():
+        lines += ["", f"/// {shown(graph.file)}.", *_graph(f"graph {name}{_formals(graph.formals)}", graph, names)]
+    top = design.top
+    lines += ["", f"/// {shown(top.file)}."]
+    period = [] if design.period is None else [f"    period {design.period} ns"]
+    lines += _graph(f"app {names.app}", top, names, period)
+    return format_text("", "\n".join(lines) + "\n")
+
+
+def _constants(design: Design) -> Iterator[str]:
+    for name, text, said in design.constants:
+        plain = "".join(text.split()) == "".join(said.split()) or said.strip() in (f"{text}.0", text)
+        yield f"const {name} = {text}" + ("" if plain else f"  // {shown(said)[1:-1]}")
+    if design.constants:
+        yield ""
+
+
+def _formals(formals: Iterable[tuple[str, str, str]]) -> str:
+    inside = ", ".join(f"{name}: {kind}" for _, name, kind in formals)
+    return f"({inside})" if inside else ""
+
+
+def _task(task: Task, name: str, code: Code | None) -> list[str]:
+    items = [
+        f"{p.direction} {p.name}: {p.token.text}" + (f" rate {p.rate}" if p.rate != "1" else "") for p in task.ports
+    ]
+    items += ["stateless"] if task.stateless else []
+    items += [f"c {quoted(f'{code.file}:{code.symbol}')}"] if code is not None else []
+    head = f"task {name}{_formals(task.formals)}"
+    doc = f"/// {shown(task.loop.name)} in {shown(task.refinement)}." if task.loop is not None else _origin(task)
+    line = f"{head} {{ {'   '.join(items)} }}" if items else f"{head} {{ }}"
+    if len(line) > WIDEST:
+        return [doc, f"{head} {{", *(f"    {item}" for item in items), "}"]
+    return [doc, line]
+
+
+def quoted(text: str) -> str:
+    """A string of the language."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'
+
+
+def _origin(task: Task) -> str:
+    what = {
+        "actor": "Without code in PREESM.",
+        "broadcast": "Fills its outputs with what it gets, from the first token on, again and again.",
+        "fork": "Deals what it gets to its outputs, one after the other.",
+        "join": "Puts its inputs one behind the other.",
+        "roundbuffer": "Hands on the last tokens.",
+    }
+    return f"/// {what[task.kind]}"
+
+
+def _graph(head: str, graph: Graph, names: Names, items: Iterable[str] = ()) -> list[str]:
+    lines = [*_wrapped(f"{head} {{"), *items]
+    lines += [f"    {way} {name}: {kind}" for way, name, kind in graph.ports]
+    for instance in graph.instances:
+        found = instance.declaration
+        name = names.tasks[found] if isinstance(found, Task) else names.graphs[found]
+        arguments = ", ".join(f"{n} = {text}" for n, text in instance.arguments)
+        lines += _wrapped(f"    {instance.name}: {name}" + (f"({arguments})" if arguments else ""))
+    if graph.arrows:
+        lines += ["", *(f"    {arrow}" for arrow in graph.arrows)]
+    return [*lines, "}"]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line with a list in brackets that is too long gets a line for each of its parts."""
+    if len(line) <= WIDEST or "(" not in line:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    head, _, rest = line.partition("(")
+    inside, _, tail = rest.rpartition(")")
+    *parts, last = (f"{indent}        {part.strip()}" for part in inside.split(","))
+    return [f"{head}(", *(f"{part}," for part in parts), last, f"{indent}){tail}"]

@@ -1,0 +1,152 @@
+"""What expressions of a graph are worth, and how the text says them.
+
+In: expressions with their places, and the values that a graph is given. Out: numbers with texts, or faults with the
+place of the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ...model.span import Span
+from ..names import shown
+from . import expressions
+from .expressions import Wrong
+from .files import Collector
+from .graph import PiGraph, PiParameter
+from .scenario import Given
+
+#: A text is no longer than this; the number stands instead.
+_WIDEST = 60
+#: Tokens of a firing, and numbers that C code gets.
+_LARGEST, _LARGEST_INT = 1 << 40, 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number, and how the text says it where the graph stands."""
+
+    number: Fraction
+    text: str
+
+
+@dataclass(slots=True)
+class Values:
+    """Evaluates, and reports what has no value."""
+
+    given: Mapping[tuple[str, str], Given]
+    say: Collector
+    #: What the scenario gave and was asked for.
+    used: set[tuple[str, str]] = field(default_factory=set)
+    #: Constants: name, text, and what PREESM wrote.
+    defined: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def of(self, text: str, known: Mapping[str, Value], what: str, span: Span) -> Value | None:
+        """The value of an expression; None after a fault."""
+        try:
+            expr = expressions.parse(text)
+            number = expressions.evaluate(expr, {n: v.number for n, v in known.items()})
+        except Wrong as reason:
+            self.say.fault(f"{what} is {shown(text)}: {reason}", span)
+            return None
+        said = expressions.written(expr, {n: v.text for n, v in known.items()})
+        plain = said is None or len(said) > _WIDEST or isinstance(expr, expressions.Number)
+        return Value(number, expressions.as_number(number) if said is None or plain else said)
+
+    def whole(
+        self, text: str, known: Mapping[str, Value], what: str, span: Span, least: int = 1
+    ) -> tuple[int, str] | None:
+        """A number of tokens and its text; None after a fault."""
+        value = self.of(text, known, what, span)
+        if value is None:
+            return None
+        number = value.number
+        if number.denominator != 1 or not least <= number <= _LARGEST:
+            about = shown(text) if text.strip() == str(number) else f"{shown(text)}, which is {_short(number)}"
+            limit = "a whole number above 0" if least else "a whole number"
+            self.say.refuse(f"{what} is {about}: it has to be {limit}", span)
+            return None
+        return int(number), value.text
+
+    def scope(
+        self, graph: PiGraph, outside: Mapping[str, Value], constants: Mapping[str, str] | None = None
+    ) -> dict[str, Value] | None:
+        """All parameters of a graph; `outside` are those that it is given. None after a fault.
+
+        Those in `constants` get these names, and are added to `defined`.
+        """
+        return _Scope(graph, outside, constants or {}, self).all()
+
+
+@dataclass(slots=True)
+class _Scope:
+    graph: PiGraph
+    outside: Mapping[str, Value]
+    constants: Mapping[str, str]
+    values: Values
+    found: dict[str, Value | None] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+
+    def all(self) -> dict[str, Value] | None:
+        for name in self.graph.parameters:
+            self.value(name)
+        found = {n: v for n, v in self.found.items() if v is not None}
+        return found if len(found) == len(self.graph.parameters) else None
+
+    def value(self, name: str) -> Value | None:
+        if name in self.found:
+            return self.found[name]
+        parameter = self.graph.parameters[name]
+        if name in self.open:
+            cycle = " -> ".join([*self.open[self.open.index(name) :], name])
+            self.values.say.fault(f"parameter {shown(name)} needs itself: {cycle}", parameter.span)
+            self.found[name] = None
+            return None
+        if len(self.open) > 200:
+            self.values.say.fault(f"more than 200 parameters in front of {shown(name)}", parameter.span)
+            return None
+        self.open.append(name)
+        value = self.outside[name] if name in self.outside else self.own(parameter)
+        self.open.pop()
+        if value is not None and not abs(value.number) < _LARGEST_INT:
+            self.values.say.fault(f"parameter {shown(name)} is too large: {_short(value.number)}", parameter.span)
+            value = None
+        self.found.setdefault(name, value)
+        return self.found[name]
+
+    def own(self, parameter: PiParameter) -> Value | None:
+        """From its expression, or from the scenario."""
+        key = (self.graph.name, parameter.name)
+        text, span = parameter.expression, parameter.span
+        if key in self.values.given:
+            text, span = self.values.given[key].text, self.values.given[key].span
+            self.values.used.add(key)
+        what = f"parameter {shown(parameter.name)}"
+        if not text.strip():
+            help_text = "import the graph that uses this one" if parameter.interface else ""
+            self.values.say.fault(f"{what} has no value", span, help_text)
+            return None
+        known: dict[str, Value] = {}
+        try:
+            names = expressions.names(expressions.parse(text))
+        except Wrong as reason:
+            self.values.say.fault(f"{what} is {shown(text)}: {reason}", span)
+            return None
+        for name in (n for n in names if n in self.graph.parameters):
+            value = self.value(name)
+            if value is None:
+                return None
+            known[name] = value
+        value = self.values.of(text, known, what, span)
+        if value is None or parameter.name not in self.constants:
+            return value
+        constant = self.constants[parameter.name]
+        self.values.defined.append((constant, value.text, text))
+        return Value(value.number, constant)
+
+
+def _short(number: Fraction) -> str:
+    text = str(number)
+    return text if len(text) < 30 else f"{text[:27]}..."
