@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import flowc
 import pytest
 from flowc.cli import app as cli
+from flowc.codegen.emit import compile_command
+from flowc.driver.headers import headers_of
 from flowc.interop.hopes import importer as hopes
 from flowc.model.diagnostic import Errors
+from flowc.runtime.code import C
+from flowc.runtime.tokens import Port, TaskError
 from typer.testing import CliRunner
 
 from builds import build, harness, run
@@ -60,9 +65,15 @@ def refused(project: Path) -> str:
 
 
 def failure(folder: Path) -> str:
-    done = run(build(folder / "app.flow", folder / "out"), "--frames", "2", "--quiet")
-    assert done.returncode == 1
-    return done.stderr
+    """What `Source` says when it fires alone."""
+    source = folder / "app_c" / "Source.c"
+    source.with_suffix(".flow.h").write_text(headers_of(folder / "app.flow")[source.with_suffix(".flow.h")])
+    subprocess.run(["cc", *compile_command("Source.c")[2:]], cwd=source.parent, check=True)
+    code = C("Source.so", "Source_go")
+    with pytest.raises(TaskError) as raised:
+        code.open(str(source.parent), [], [Port("out", "uint8", (4,), (1,), False)])
+        code.fire([], 0)
+    return str(raised.value)
 
 
 # -- what runs ---------------------------------------------------------------------------------------------------------
@@ -166,7 +177,9 @@ def test_names_of_strangers_do_no_harm(tmp_path: Path) -> None:
 # -- what fails --------------------------------------------------------------------------------------------------------
 def test_a_wrong_size_is_found_at_the_first_firing(tmp_path: Path) -> None:
     imported(pair(tmp_path, size=12), tmp_path)
-    said = failure(tmp_path)
+    done = run(build(tmp_path / "app.flow", tmp_path / "out"), "--frames", "2", "--quiet")
+    said = done.stderr
+    assert done.returncode == 1
     assert "app Deep, task Deep.Source failed at firing 0: " in said
     assert "Source_go returned 1: port `out`: 4 bytes were written, and rate and sample_size say 12" in said
 
