@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +97,7 @@ def main() -> None:
 
 def row(files: Path, name: str, known: Mapping[str, dict[str, int]], work: Path) -> Row:
     """What becomes of a project."""
-    found = Row(name)
+    found = Row("/".join(name.split("/")[-2:]))
     text = work / "app.flow"
     try:
         told = flowc.import_(files, text).warnings
@@ -149,8 +150,9 @@ def ran(text: Path) -> str:
     if done.returncode == 0:
         return "yes"
     code = re.search(r"error\[(F\d+)\]", done.stderr)
-    last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
-    return code[1] if code else last.removeprefix("flowc: ")[:80]
+    lines = [line for line in done.stderr.splitlines() if " failed" in line] or [done.stderr.strip()]
+    why = re.sub(r"^.*? task \S+\.(\S+) failed", r"`\1` failed", lines[-1])
+    return code[1] if code else textwrap.shorten(why, 90, placeholder=" ...")
 
 
 if __name__ == "__main__":
