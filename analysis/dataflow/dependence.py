@@ -6,6 +6,7 @@ does.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -178,13 +179,12 @@ def _writers(arrow: Arrow, vector: Mapping[str, int]) -> list[int]:
     firings = vector[arrow.source]
     made = list(accumulate(writes[k % len(writes)] for k in range(firings)))
     whole = made[-1]
-    owner = [k for k in range(firings) for _ in range(writes[k % len(writes)])]
     taken = 0
     found = []
     for j in range(vector[arrow.destination]):
         taken += reads[j % len(reads)]
         iteration, token = divmod(taken - 1 - arrow.delay, whole)
-        found.append(iteration * firings + owner[token])
+        found.append(iteration * firings + bisect_right(made, token))
     return found
 
 
