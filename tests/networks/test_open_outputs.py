@@ -160,7 +160,7 @@ def test_a_search_keeps_a_post_in_the_program(detector: Path, monkeypatch: pytes
     runs: list[str] = []
     pretend_runs(monkeypatch, lambda build: runs.append((build / "main.py").read_text()) or 1e6)
     store_profile(detector, {"A.net.post": 10**7, "A.keep": 10**7})
-    flowc.map(detector, budget=2.0)
+    flowc.map(detector, budget=60.0)
     apart = [text for text in runs if "Process(" in text]
     assert apart and all('Process(Python("tasks/t.py", "Keep"' in text for text in apart)
     assert not any('Process(Python("tasks/t.py", "fixed"' in text for text in runs)

@@ -88,7 +88,11 @@ def harness(directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6) -> None:
-    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns` says."""
+    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns` says.
+
+    Layers of networks are measured, for a moment.
+    """
+    monkeypatch.setattr(measuring, "LAYERS", 0.1)
 
     def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
         apps = load_deployment(str(directory))["apps"]
