@@ -5,6 +5,7 @@ Nothing is copied where blocks are single tokens, or where the last ones go on; 
 
 from __future__ import annotations
 
+import abc
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
@@ -24,8 +25,9 @@ class _Resampling(Code):
         if self.count > 1:
             self._function = self._made(inputs[0], outputs[0])
 
+    @abc.abstractmethod
     def _made(self, taken: Port, made: Port) -> Callable[[np.ndarray], np.ndarray]:
-        raise NotImplementedError
+        """What a firing does, between these ports."""
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         return self._function(inputs[0])

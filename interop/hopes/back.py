@@ -25,7 +25,7 @@ from .importer import Understood, understand
 from .mapping import PLACEHOLDER, states_of
 from .networks import HopesNetwork
 from .platform import Board
-from .tasks import Task, Way
+from .tasks import Way
 
 #: What cannot be said in HOPES, or not of this project.
 CANNOT_SAY = "F724"
@@ -48,8 +48,11 @@ class _Back:
     project: Understood
     board: Board
     faults: list[Diagnostic] = field(default_factory=list)
+    #: The states that run something, the first of which decides what an import takes.
+    states: tuple[str, ...] = ()
 
     def files(self) -> dict[Path, str]:
+        self.states = states_of(self.project.project, self.project.graph, Collector())
         names = {text: part for part, text in self.project.texts.names.items()}
         self._compare(names.keys())
         places, plans = self._places(), self._plans()
@@ -132,12 +135,13 @@ class _Back:
         self, tasks: Mapping[Way, tuple[str, ...]], layers: Mapping[Way, Mapping[str, tuple[str, ...]]]
     ) -> str:
         old = self._old_mapping()
-        first = next(p.processor(0) for p in self.board.pools if p.kind == "cpu")
+        pools = sorted((p for p in self.board.pools if p.kind), key=lambda p: p.kind != "cpu")
+        first = pools[0].processor(0)
         lines: list[str] = []
         for way, task in self.project.tasks.items():
             if task.graph is None:
                 # Control tasks, and the threads of networks, are where they were, or on the first core.
-                lines += self._entry("task", "_".join(way), tasks.get(way), old, first, task)
+                lines += self._entry("task", "_".join(way), tasks.get(way, ()), old, first)
         for way, places in layers.items():
             name = "_".join(way)
             network = self.project.networks[way]
@@ -157,23 +161,22 @@ class _Back:
         found: dict[str, Element] = {}
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
-            for node in (n for n in (root.below() if root is not None else ())):
+            for node in root.below() if root is not None else ():
                 if node.tag in ("task", "childTask", "library", "multicast"):
-                    found[f"{node.attributes.get('name') or node.attributes.get('groupName')}"] = node
+                    found[node.attributes.get("name") or node.attributes.get("groupName", "")] = node
         return found
 
     def _entry(
-        self, tag: str, name: str, places: tuple[str, ...] | None, old: Mapping[str, Element], first: str,
-        task: Task | None = None,
-    ) -> Iterator[str]:  # fmt: skip
+        self, tag: str, name: str, places: tuple[str, ...], old: Mapping[str, Element], first: str
+    ) -> Iterator[str]:
         """The lines of a task or a layer: its new sets, and the old ones of other states."""
         before = list(_sets(old[name])) if name in old else []
-        if places is None and before:
+        if not places and before:
             yield from _as_text(old[name], 1)
             return
-        written = {PLACEHOLDER, *self._taken(name, [s for _, s, _ in before])}
+        written = {PLACEHOLDER, *self._taken([s for _, s, _ in before])}
         sets = [(device, s, node) for device, s, node in before if s not in written]
-        yield f"    <{tag} name={quoteattr(name)}>"
+        yield f"    <{tag}{_attributes(old.get(name, None), name)}>"
         new = [(self._device(p), p) for p in places or (first,)]
         for device in dict.fromkeys([*(d for d, _ in new), *(d for d, _, _ in sets)]):
             yield f"        <device name={quoteattr(device)}>"
@@ -188,10 +191,9 @@ class _Back:
             yield "        </device>"
         yield f"    </{tag}>"
 
-    def _taken(self, name: str, there: list[str]) -> set[str]:
-        """The sets that an import of the project takes."""
-        states = states_of(self.project.project, self.project.graph, Collector())
-        chosen = [s for s in states if s in there] or [s for s in there if s != PLACEHOLDER]
+    def _taken(self, there: list[str]) -> set[str]:
+        """The set that an import of the project takes, of those that are there."""
+        chosen = [s for s in self.states if s in there] or [s for s in there if s != PLACEHOLDER]
         return set(chosen[:1])
 
     def _device(self, processor: str) -> str:
@@ -252,7 +254,7 @@ def _sets(node: Element) -> Iterator[tuple[str, str, Element]]:
 def _as_text(node: Element, depth: int) -> Iterator[str]:
     """An element as it was."""
     space = "    " * depth
-    said = "".join(f" {name}={quoteattr(value)}" for name, value in node.attributes.items())
+    said = _attributes(node)
     if not node.children:
         yield f"{space}<{node.tag}{said}/>"
         return
@@ -260,6 +262,12 @@ def _as_text(node: Element, depth: int) -> Iterator[str]:
     for child in node.children:
         yield from _as_text(child, depth + 1)
     yield f"{space}</{node.tag}>"
+
+
+def _attributes(node: Element | None, name: str = "") -> str:
+    """Those of an element, or the name of one that was not there."""
+    said = {"name": name} if node is None else node.attributes
+    return "".join(f" {key}={quoteattr(value)}" for key, value in said.items())
 
 
 def _document(root: str, lines: Iterable[str]) -> str:

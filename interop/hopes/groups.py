@@ -318,14 +318,12 @@ class _Flattening:
             inside = [n for w, n in firings.items() if w[: len(way)] == way]
             firings[way] = gcd(*inside) if inside else 1
         period = self._period(members, firings)
-        deadline = None
-        if period is not None:
-            deadline = min((self._until(way, t, period, firings) for way, t in members.items()
-                            if t.deadline_ns is not None), default=None)  # fmt: skip
+        due = {
+            w: self._until(w, t, period, firings) for w, t in members.items() if period and t.deadline_ns is not None
+        }
+        deadline = min(due.values(), default=None)
         if period is not None and deadline is not None and deadline > period:
-            late = next(
-                t for w, t in members.items() if t.deadline_ns and self._until(w, t, period, firings) == deadline
-            )
+            late = next(members[way] for way, until in due.items() if until == deadline)
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
         priorities = [t.priority for t in members.values() if t.graph is None]
         return Group(names, period, deadline if period and deadline and deadline < period else None, max(priorities))

@@ -78,11 +78,12 @@ def test_sets_of_other_states_stay(project: Path) -> None:
     path = project / FILES / "Doorbell_mapping.xml"
     other = '<mappingSet name="idle"><processor pool="arm_0" localId="1"/></mappingSet>'
     text = path.read_text()
+    text = text.replace("<task name=", '<task dataParallel="Loop" name=', 1)
     path.write_text(text.replace("</device>", f"{other}</device>", 1))
     stored(complete(authors(project)))
     exported()
     after = path.read_text()
-    assert after.count('name="idle"') == 1
+    assert after.count('name="idle"') == after.count('dataParallel="Loop"') == 1
     assert after.count('<mappingSet name="Default">') == after.count("<task ") + after.count("<childTask ")
 
 
