@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .graph import App, Failure, Path, Task
 from .link import Dropping
+from .memory import taken
 from .program import Program
 
 
@@ -42,6 +43,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "apps": {app.name: _app(app) for app in program.apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
+        "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
             **{
@@ -51,6 +53,13 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             },
         },
     }
+
+
+def _memory(program: Program) -> Dict[str, Any]:
+    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
+    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    found = taken() if program.workers else None
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -141,7 +150,13 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
     dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
     dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
-    return [rows for rows in (paths, lost, dropped) if len(rows) > 1]
+    memory: List[List[Any]] = [["memory MB", "weights", "buffers", "tokens", "planned", "process", "before networks"]]
+    found = document["memory"]
+    if found["planned"] is not None:
+        planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
+        values = planned + [found["process"], found["before_networks"]]
+        memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    return [rows for rows in (paths, lost, dropped, memory) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:
