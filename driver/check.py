@@ -47,6 +47,7 @@ class Valid:
     `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
+    `others` are the same with other variants of networks, so that each variant is somewhere.
     """
 
     loaded: Loaded
@@ -56,6 +57,7 @@ class Valid:
     diagnostics: tuple[Diagnostic, ...]
     mapping: Mapping | None = None
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    others: tuple[Valid, ...] = ()
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -66,6 +68,11 @@ class Valid:
     def tasks(self) -> dict[str, Task]:
         """All tasks by name."""
         return {t.name: t for a in self.system.apps for t in a.tasks}
+
+    @property
+    def every_task(self) -> dict[str, Task]:
+        """All tasks, also those of other variants of networks."""
+        return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
 
     def mapped(self, mapping: Mapping) -> Valid:
         """The same with a mapping carried out. Raises Errors."""
@@ -89,13 +96,15 @@ def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
 class Checked:
     """A text with everything that could be found out without running anything.
 
-    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten.
+    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
+    the same with other variants of networks, so that each variant is somewhere.
     """
 
     loaded: Loaded
     staged: Staged | None
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
+    others: tuple[Checked, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -131,6 +140,7 @@ class Checked:
             self.diagnostics,
             mapping=staged.mapping,
             losses=staged.losses,
+            others=tuple(o.require(despite) for o in self.others),
         )
 
 
@@ -156,18 +166,32 @@ def prepare(
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened)
-    if not checked.ok or checked.staged is None or not checked.staged.unquantized:
+    parts = [c for c in (checked, *checked.others) if c.staged is not None and c.staged.unquantized]
+    if not checked.ok or not parts:
         return checked
     from ..passes.precision import convert_network
 
-    for task in checked.staged.unquantized:
-        if report is not None:
-            report(f"converting {task.definition}")
-        convert_network(checked.system, task, checked.staged.platform.tensorrt)
+    for part in parts:
+        assert part.staged is not None
+        for task in part.staged.unquantized:
+            if report is not None:
+                report(f"converting {task.definition}")
+            convert_network(part.system, task, part.staged.platform.tensorrt)
     return _checked(checked.loaded, mapped and opened is None)
 
 
 def _checked(loaded: Loaded, mapped: bool) -> Checked:
+    found = _alone(loaded, mapped)
+    if not found.ok or not loaded.system.others:
+        return found
+    parts = [replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()) for apps in loaded.system.others]
+    others = tuple(_alone(part, False) for part in parts)
+    told = dict.fromkeys([*found.diagnostics, *(d for o in others for d in o.diagnostics)])
+    return replace(found, diagnostics=in_order(told), others=others)
+
+
+def _alone(loaded: Loaded, mapped: bool) -> Checked:
+    """The apps of the system, and no other variants of their networks."""
     diagnostics = list(loaded.diagnostics)
     broken = has_errors(diagnostics)
     staged = None

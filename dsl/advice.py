@@ -21,7 +21,7 @@ ITEMS = {
         "reference",
         "tolerance", "grid", "block", "shared",
     ),
-    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
+    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),

@@ -201,8 +201,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def batch(self, meta: Any, value: s.Expr) -> s.Setting:
         return s.Setting("batch", value, self._span(meta))
 
-    def variant(self, meta: Any, *rest: Any) -> s.VariantDecl:
-        return s.VariantDecl(self._span(meta))
+    def variant(self, meta: Any, name: s.Word, file: Token, *rest: Any) -> s.VariantDecl:
+        ports = tuple(item for item in rest if isinstance(item, s.NetPort))
+        return s.VariantDecl(name, self._text(file), ports, rest[-1], self._span(meta))
 
     def network(self, meta: Any, name: Token, file: Token | None, *items: Any) -> s.NetworkDecl:
         text = self._text(file) if file is not None else None

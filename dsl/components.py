@@ -19,6 +19,7 @@ from .evaluate import Asked, Evaluator, Scope, shown
 from .kernels import LaunchBuilder
 from .network_templates import NetworkBuilder
 from .template import Template, beside, unreadable
+from .variants import Variants
 
 #: Bytes of a file that is a task's parameter: all of it is part of what a measured time belongs to.
 MOST_DATA = 1 << 30
@@ -33,6 +34,7 @@ class Components:
         self._context = context
         self._evaluate = evaluator
         self._templates: dict[tuple[str, tuple[tuple[str, Parameter], ...]], Template | None] = {}
+        self._variants = Variants(context, evaluator, NetworkBuilder(context, evaluator, self.code).build)
 
     # -- parameters ------------------------------------------------------------------------------------------------
     def bind(
@@ -133,14 +135,18 @@ class Components:
         return False
 
     # -- templates -------------------------------------------------------------------------------------------------
-    def template(self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter]) -> Template | None:
-        """The template of a task or network with these arguments; None after a fault."""
+    def template(
+        self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter], variant: str | None = None
+    ) -> Template | None:
+        """The template of a task with these arguments, or of a network (its first `variant`, where none is named).
+
+        None after a fault.
+        """
+        if isinstance(declaration, s.NetworkDecl):
+            return self._variants.template(declaration, variant)
         key = (declaration.name.text, tuple(arguments.items()))
         if key not in self._templates:
-            if isinstance(declaration, s.TaskDecl):
-                self._templates[key] = self._task(declaration, arguments)
-            else:
-                self._templates[key] = NetworkBuilder(self._context, self._evaluate, self.code).build(declaration)
+            self._templates[key] = self._task(declaration, arguments)
         return self._templates[key]
 
     def _task(self, declaration: s.TaskDecl, arguments: dict[str, Parameter]) -> Template | None:

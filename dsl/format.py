@@ -198,6 +198,7 @@ def _item_starts(declaration: s.Declaration) -> list[Span]:
     match declaration:
         case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
             spans += [item.span for item in declaration.items]
+            spans += [port.span for item in declaration.items if isinstance(item, s.VariantDecl) for port in item.ports]
         case s.MappingDecl():
             spans += [pin.span for pin in declaration.pins]
         case _:

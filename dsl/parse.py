@@ -39,7 +39,7 @@ _OTHER_WORDS = {
     "component": "task",
     "model": "network",
 }
-LATER = {"scenario": "scenarios", "event": "events", "variant": "network variants"}
+LATER = {"scenario": "scenarios", "event": "events"}
 
 #: What a terminal is called in a message; keywords are shown as they are written.
 _WORDS = {
@@ -66,7 +66,7 @@ _WORDS = {
 #: What may stand inside a block, in the order a reader would think of it.
 _BLOCKS = {
     "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
-    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch` or `}`",
+    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `variant` or `}`",
     "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
     "APP": "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name: Task`, "
     "a chain such as `a -> b` or `}`",

@@ -239,6 +239,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class VariantDecl:
+    """`variant NAME from "file" { ports } accuracy 0.7`; ports say what differs from those of the network."""
+
+    name: Word
+    file: Text
+    ports: tuple[NetPort, ...]
+    accuracy: Expr | None
     span: Span
 
 
@@ -249,6 +255,11 @@ class NetworkDecl:
     items: tuple[NetPort | Setting | VariantDecl, ...]
     doc: str
     span: Span
+
+    @property
+    def variants(self) -> tuple[VariantDecl, ...]:
+        """Its variants, in the order of the text."""
+        return tuple(i for i in self.items if isinstance(i, VariantDecl))
 
 
 @dataclass(frozen=True, slots=True)

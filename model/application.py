@@ -313,7 +313,8 @@ class PathDeadline:
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
 
-    `paths` have deadlines of their own. Larger `priority` = more urgent.
+    `paths` have deadlines of their own. Larger `priority` = more urgent. `variants` are the instances of networks that
+    have variants, each with the one that is used here.
     """
 
     name: str
@@ -325,6 +326,7 @@ class Application:
     doc: str
     span: Span
     paths: tuple[PathDeadline, ...] = ()
+    variants: tuple[tuple[str, str], ...] = ()
 
     @property
     def windows(self) -> dict[str, Port]:

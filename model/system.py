@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .application import Application
 from .mapping import Pin
@@ -11,7 +11,11 @@ from .platform import Platform
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text)."""
+    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text).
+
+    `others` are the apps again with other variants of their networks, so that each variant is somewhere; `other_pins`
+    speak of tasks that are there only.
+    """
 
     stem: str
     path: str
@@ -19,3 +23,11 @@ class System:
     platforms: tuple[Platform, ...]
     pins: tuple[Pin, ...]
     sources: dict[str, str]
+    others: tuple[tuple[Application, ...], ...] = ()
+    other_pins: tuple[Pin, ...] = ()
+
+    def with_apps(self, apps: tuple[Application, ...]) -> System:
+        """The same text as if it had these apps alone, with the pins that speak of them."""
+        names = {t.name for a in apps for t in a.tasks}
+        pins = tuple(p for p in (*self.pins, *self.other_pins) if p.task in names)
+        return replace(self, apps=apps, pins=pins, others=(), other_pins=())
