@@ -47,7 +47,8 @@ class Valid:
     `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
-    `others` are the same with other variants of networks, so that each variant is somewhere.
+    `others` are the same with other variants of networks, so that each variant is somewhere. `states` are those of a
+    scenario, each a plain system.
     """
 
     loaded: Loaded
@@ -58,6 +59,7 @@ class Valid:
     mapping: Mapping | None = None
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     others: tuple[Valid, ...] = ()
+    states: dict[str, Valid] = field(default_factory=dict)
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -97,7 +99,7 @@ class Checked:
     """A text with everything that could be found out without running anything.
 
     `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
-    the same with other variants of networks, so that each variant is somewhere.
+    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario.
     """
 
     loaded: Loaded
@@ -105,6 +107,12 @@ class Checked:
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
     others: tuple[Checked, ...] = ()
+    states: dict[str, Checked] = field(default_factory=dict)
+
+    @property
+    def impossible(self) -> bool:
+        """Is some app late on every mapping, in whatever state?"""
+        return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
 
     @property
     def ok(self) -> bool:
@@ -141,6 +149,7 @@ class Checked:
             mapping=staged.mapping,
             losses=staged.losses,
             others=tuple(o.require(despite) for o in self.others),
+            states={name: c.require(despite) for name, c in self.states.items()},
         )
 
 
@@ -166,7 +175,9 @@ def prepare(
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened)
-    parts = [c for c in (checked, *checked.others) if c.staged is not None and c.staged.unquantized]
+    parts = [
+        c for c in (checked, *checked.others, *checked.states.values()) if c.staged is not None and c.staged.unquantized
+    ]
     if not checked.ok or not parts:
         return checked
     from ..passes.precision import convert_network
@@ -181,13 +192,18 @@ def prepare(
 
 
 def _checked(loaded: Loaded, mapped: bool) -> Checked:
-    found = _alone(loaded, mapped)
-    if not found.ok or not loaded.system.others:
+    scenario = loaded.system.scenario
+    found = _alone(loaded, mapped and scenario is None)
+    if not found.ok or not (loaded.system.others or scenario):
         return found
-    parts = [replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()) for apps in loaded.system.others]
-    others = tuple(_alone(part, False) for part in parts)
-    told = dict.fromkeys([*found.diagnostics, *(d for o in others for d in o.diagnostics)])
-    return replace(found, diagnostics=in_order(told), others=others)
+
+    def part(apps: tuple[Application, ...]) -> Checked:
+        return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False)
+
+    others = tuple(part(apps) for apps in loaded.system.others)
+    states = {} if scenario is None else {state.name: part(state.apps) for state in scenario.states}
+    told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
+    return replace(found, diagnostics=in_order(told), others=others, states=states)
 
 
 def _alone(loaded: Loaded, mapped: bool) -> Checked:

@@ -28,6 +28,7 @@ from .modules import clashes
 from .parse import Parser
 from .platforms import pins
 from .platforms import platform as elaborate
+from .scenarios import scenario_of
 from .versions import Versions
 
 #: Boards whose descriptions come with flowc, by name.
@@ -75,6 +76,7 @@ def load(
     others = versions.others() if opened is None and not has_errors(context.faults) else ()
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
+    scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             with _nested(declaration, context):
@@ -88,6 +90,9 @@ def load(
                 pinned += pins(declaration, every, platforms, context, evaluator, seen)
     if opened is not None:
         apps, pinned = _opened(opened, apps, context, evaluator, components), []
+    for pin in (p for p in pinned if p.adapt and scenario is not None):
+        help_text = "leave it out: in a scenario, states choose among variants of a network"
+        context.fault("F811", f"the cut of `{pin.task}` moves by itself", pin.span, help=help_text)
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
@@ -97,7 +102,7 @@ def load(
     names = {t.name for a in apps for t in a.tasks}
     system = System(
         Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(p for p in pinned if p.task in names),
-        reader.sources, others, tuple(p for p in pinned if p.task not in names),
+        reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
     )  # fmt: skip
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     return Loaded(system, found, tuple(sorted(context.faults, key=_place)), unknown)

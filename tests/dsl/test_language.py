@@ -277,7 +277,17 @@ def test_words_of_advice_are_words_of_the_grammar() -> None:
     """The grammar is the only list of keywords; what starts an item is a selection of them, or a language."""
     advised = {word for words in ITEMS.values() for word in words}
     assert advised - {"python", "cuda"} <= keywords()
-    barred = {"use", "const", "type", "task", "network", "app", "platform", "mapping"}  # these open declarations
+    barred = {
+        "use",
+        "const",
+        "type",
+        "task",
+        "network",
+        "app",
+        "platform",
+        "mapping",
+        "scenario",
+    }  # these open declarations
     assert keywords() - barred - advised == {"for", "by", "of"}
 
 
