@@ -43,6 +43,9 @@ EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 NOT_FROM_TEXT = {
     "F615",
     "F619",
+    "F620",
+    "F621",
+    "F622",
     "F701",
     "F702",
     "F703",
