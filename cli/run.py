@@ -24,6 +24,12 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
     ] = None,
+    trace_frames: Annotated[
+        str | None,
+        typer.Option(
+            "--trace-frames", help="Only frames A to B - 1 are in the trace.", metavar="A:B", show_default=False
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
     ] = None,
@@ -64,6 +70,15 @@ def run(
     """
     from ..driver.run import run as driver_run
 
+    if trace_frames is not None:
+        from ..runtime.trace import frames_of
+
+        try:
+            frames_of(trace_frames)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
+        if trace is None:
+            raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
     with host_of(board, board_python) as host:
         ran = driver_run(
             file,
@@ -74,6 +89,7 @@ def run(
             full_speed=full_speed,
             strict=strict,
             trace=trace,
+            trace_frames=trace_frames,
             twin=twin,
             force=force,
             report_to=report,

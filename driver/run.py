@@ -76,6 +76,7 @@ def run(
     full_speed: bool = False,
     strict: bool = False,
     trace: str | Path | None = None,
+    trace_frames: str | None = None,
     report_to: str | Path | None = None,
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
@@ -94,10 +95,10 @@ def run(
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev, `report_to` one for the report as JSON. `settings`
-    are values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
-    seconds. With `twin`, threads of a CPU play the
-    GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
+    `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
+    makes missed deadlines a failure; `watchdog` is in seconds. With `twin`, threads of a CPU play the GPU and the DLAs,
+    and a few frames are compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`.
@@ -128,6 +129,7 @@ def run(
     words += ["--full-speed"] if full_speed else []
     words += ["--strict"] if strict else []
     words += ["--twin"] if twin else []
+    words += ["--trace-frames", trace_frames] if trace_frames is not None else []
     words += [word for text in settings for word in ("--set", text)]
     words += ["--fail-on-miss"] if fail_on_miss else []
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []

@@ -100,6 +100,9 @@ CODES: dict[str, tuple[str, str]] = {
     "F641": ("the board lacks what programs need", "Python 3.8 or later with numpy, the inference library of the program, and a C compiler if there are tasks in C. `--board-python` names another Python, as that of a virtual environment."),
     "F642": ("somebody else uses the board", "Two measurements at once would measure each other. The lock is gone as soon as the other one has ended, however it ended."),
     "F643": ("the way to the board was lost", "What ran there was stopped. What was being measured is begun again when the board comes back within two minutes; a program that was run is not."),
+    "F620": ("a file of a run cannot be read", "`flowc report --run-file` takes what `flowc run --report` wrote, `--trace-file` what `flowc run --trace` wrote."),
+    "F621": ("a file of a run is about another program", "Its numbers would stand beside predictions for something else. A report of a run and a trace say which build they are of; code, profile or mapping have changed since, or it is another text: run it again."),
+    "F622": ("a report cannot be compared with this", "`--compare` takes a stored mapping, another report (the page, or its JSON), or the directory of a build. What both of them know is compared by its name."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- variants and scenarios ----------------------------------------------------------------------------------------
     "F801": ("a scenario has no initial state, or several", "The program begins in the one state that is `initial`."),

@@ -42,8 +42,14 @@ class _Times:
             return
         self.samples.setdefault(task, []).append((end - start) // group)
 
-    def fill(self, channel: str, tokens: int, time: int) -> None:
-        pass
+    def release(self, *told: Any) -> None:
+        """When a source was due is known from its period."""
+
+    def frame(self, *told: Any) -> None:
+        """Frames are counted elsewhere."""
+
+    def late(self, *told: Any) -> None:
+        """And so are deadlines."""
 
 
 class _Paced(_Times):
