@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import Json, OnPlatform, print_json, refuse_existing, replace, show_diagnostics, sources
+from ._common import Json, OnPlatform, TextOrNetwork, print_json, refuse_existing, replace, show_diagnostics, sources
 
 Format = Annotated[
     str,
@@ -20,9 +20,7 @@ Format = Annotated[
 
 
 def export(
-    file: Annotated[
-        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
-    ],
+    file: TextOrNetwork,
     format: Format = "sdf3",
     output: Annotated[
         Path | None,

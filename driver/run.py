@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..dsl.load import load
+from ..dsl.load import Loaded, load
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ..profiling.host import host_platform
+from .aftermath import Bounded, Slower, bounded, slower
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -29,12 +30,16 @@ class Ran:
     """A finished run: its exit status, and its report as JSON text (None where it wrote none).
 
     `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
+    Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
+    beside the bounds of the stored mapping, where the program ran at its own pace.
     """
 
     built: Built
     status: int
     report: str | None = None
     disagreed: str = ""
+    slower: tuple[Slower, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def run(
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
+    on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
@@ -96,12 +102,16 @@ def run(
     seconds. With `twin`, threads of a CPU play the
     GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
-    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
+    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. `on_played` gets
+    the name of a platform that this machine is not.
     """
-    _refuse_open_ends(path, platform)
+    loaded = load(path, platform=platform, builtin=[host_platform()])
+    _refuse_open_ends(loaded, path)
     built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
     if on_built is not None:
         on_built(built)
+    if on_played is not None and _is_played(loaded, twin):
+        on_played(built.mapping.platform)
     if twin:
         if report is not None:
             report("comparing the twin with the sequential reference")
@@ -121,12 +131,38 @@ def run(
         command += [word for text in settings for word in ("--set", text)]
         command += ["--fail-on-miss"] if fail_on_miss else []
         command += ["--watchdog", str(watchdog)] if watchdog is not None else []
-        command += ["--report", str(written)] if document or report_to is not None else []
+        command += ["--report", str(written)]
         command += ["--quiet"] if document or quiet else []
         before = _stamp(written)
         status = _execute(command, silent=document)
-        there = document and written.is_file() and written.stat().st_size and _stamp(written) != before
-        return Ran(built, status, written.read_text() if there else None)
+        there = written.is_file() and written.stat().st_size and _stamp(written) != before
+        document_text = written.read_text() if there else None
+    slow, bounds = _compared(loaded, built, document_text, paced=not full_speed)
+    return Ran(built, status, document_text if document else None, slower=slow, bounded=bounds)
+
+
+def _is_played(loaded: Loaded, twin: bool) -> bool:
+    """Is the platform another one than this machine, as far as that can be seen?"""
+    platform = loaded.platform
+    if platform is None or platform.name == "host":
+        return False
+    from .devices import has_gpu
+
+    return twin or all(pool.kind == "cpu" for pool in platform.pools) or not has_gpu()
+
+
+def _compared(
+    loaded: Loaded, built: Built, said: str | None, *, paced: bool
+) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
+    """A run on this machine beside what was known of it; times of other platforms say nothing of it."""
+    if said is None or built.mapping.platform != "host":
+        return (), ()
+    try:
+        document = json.loads(said)
+    except ValueError:  # the disk was full
+        return (), ()
+    waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
+    return slower(built, document, waiting), bounded(built, document) if paced else ()
 
 
 def _stamp(file: Path) -> int | None:
@@ -134,9 +170,8 @@ def _stamp(file: Path) -> int | None:
     return file.stat().st_mtime_ns if file.exists() else None
 
 
-def _refuse_open_ends(path: str | Path, platform: str) -> None:
+def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
     """Nobody puts anything in where a program runs by itself. Raises Errors."""
-    loaded = load(path, platform=platform, builtin=[host_platform()])
     if has_errors(loaded.diagnostics):
         return  # the build tells all of them
     found = []
