@@ -71,6 +71,8 @@ def _memory(program: Program) -> Dict[str, Any]:
     planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
     found = taken() if program.workers else None
     return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
+
+
 def build_of(home: str) -> Optional[str]:
     """The digest of the build in a directory; None where nobody says."""
     try:
