@@ -125,7 +125,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F708": ("a mapping cannot be written for JEDI", "An instance of JEDI is one network whose stages run on one GPU and on DLAs. It has streams, buffers, and threads around the network; what else a pin can say has no place in its files. A tensor may cross one cut only, as stages hand over to their neighbors."),
     "F720": ("this is no HOPES project", "A project is a folder with `NAME.files`, or a folder `CICTask` with its task.xml."),
     "F721": ("a HOPES project is faulty", "Names have to exist, numbers to be numbers, files to lie inside the project. A file with given times is checked under this code, too. All faults are reported at once."),
-    "F723": ("this cannot be a project of HOPES", "`export --format hopes` writes tasks in C, channels that lose nothing, and rates that do not change. All that has no place in such a project is told at once."),
+    "F723": ("this cannot be a project of HOPES", "A project has tasks that fire when their data are there, channels of fixed sizes that lose nothing, and one folder of C files. All that has no place in such a project is told at once."),
     "F725": ("HOPES does without what the text says", "The project is right without it, and means less: what a mapping says of networks and threads, of sources that may lose data, of deadlines between two tasks. This is a warning."),
     "F724": ("this cannot be said in HOPES", "A mapping goes back into the project that the text was imported from: both have to have the same tasks, everything has to be mapped, and on processors of its device. All reasons are told at once."),
     "F722": ("HOPES says something that flowc does not", "What is imported is right without it, but means less. This is a warning."),

@@ -197,7 +197,7 @@ class _Project:
         return Project(
             hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
-            hopes_names([self.platform.name], FOLDERS)[self.platform.name],
+            device_name(self.platform),
             self.architecture,
             several,
             tuple(self.tasks),
@@ -221,10 +221,8 @@ class _Project:
 
     # -- the device --------------------------------------------------------------------------------------------------
     def _processor(self, task: Task) -> str:
-        """Where the code of a task runs: on a CPU, whatever its network runs on."""
-        place = self.placements.get(task.name)
-        cpus = [p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors]
-        return next((p for p in place.processors if p in cpus), cpus[0]) if place is not None else cpus[0]
+        """The first one of its placement."""
+        return self.placements[task.name].processors[0]
 
     def _elements(self) -> Iterator[Element]:
         """One element for all CPUs, because HOPES has no channels between two of them; and one for each other pool."""
@@ -292,6 +290,11 @@ class _Project:
             Order(*self.processors[p], tuple((self.names[t], n) for t, n in runs)) for p, runs in part.orders.items()
         )
         self.schedules.append(Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number)))))
+
+
+def device_name(platform: Platform) -> str:
+    """What the device is called, and so the folder of its program."""
+    return hopes_names([platform.name], FOLDERS)[platform.name]
 
 
 def released(app: Application, task: Task, firings: int) -> Time | None:

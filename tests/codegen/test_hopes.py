@@ -5,8 +5,11 @@ The code is run by a stand-in, and by HOPES' own translator where it is built (t
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -326,17 +329,71 @@ def test_parameters_reach_the_code(write: Write) -> None:
     assert sorted(done.stdout.splitlines()) == ["0", '0 a "b" {{ c 0.5 from a file']
 
 
+PYTHON = """
+task Pace { in in: int32 rate 3   out out: float32[2] rate [1, 2]   python "tasks.py:Pace" }
+task Print { in in: float32[2] window 2   python "tasks.py:show" }
+app A { count: Count   pace: Pace   print: Print   count -> pace -> delay 1 = 5 -> print }
+app B { count: Count   show: Show   count -> show }
+"""
+TASKS_PY = """
+import numpy as np
+class Pace:
+    n = 0
+    def __call__(self, values):
+        self.n += 1
+        if self.n == 9:
+            raise ValueError("nine is enough")
+        return np.array([[values.sum(), k] for k in range(2 - self.n % 2)], np.float32)
+def show(pairs):
+    # In one go: others print as well.
+    print("".join(f"{int(v)} " for v in [0, *pairs.ravel()]) + "0\\n", end="")
+"""
+
+
+@needs_compiler
+def test_tasks_in_python_are_called_through_a_library(write: Write) -> None:
+    flow = numbers(write, PYTHON, tasks_py=TASKS_PY)
+    wanted = printed(flow, 4)
+    made = exported(flow)
+    assert made.script is not None
+    subprocess.run(
+        [sys.executable, str(made.script)], check=True, capture_output=True, env={**os.environ, "CFLAGS": "-O0"}
+    )
+    room = made.script.parent
+    library = (f"-L{room}", "-lapp_tasks", f"-Wl,-rpath,{room}")
+    done = run(made.directory, made.project.name, firings(flow, made, 4), library)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines(done.stdout) == wanted
+    done = run(made.directory, made.project.name, firings(flow, made, 5), library)
+    assert done.returncode == 1
+    assert done.stderr == "task A.pace failed at firing 8: ValueError: nine is enough\n"
+    # What was made there belongs to the project: it is replaced, and does not stand in the way.
+    assert not exported(flow).fresh
+    assert (room / "libapp_tasks.so").exists()
+
+
+def test_networks_and_references_are_called_too(examples: Path, tmp_path: Path) -> None:
+    made = export_project(examples / "digits" / "digits.flow", tmp_path / "digits")
+    words = (made.directory / "Reader_digits.cic").read_text()
+    assert "status = reader_digits_execute(data_crop, data_scores);" in words
+    assert (made.directory / "external" / "networks" / "digits.onnx").exists()
+    kernels = export_project(examples / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin")
+    assert kernels.project.places["Clean_edges"] == ("ampere", 0)
+    assert [d.code for d in kernels.diagnostics if "Clean.edges" in d.message] == ["F725"]
+    assert "clean_edges_execute(" in (kernels.directory / "Clean_edges.cic").read_text()
+
+
 # -- what is refused, and what is left out -----------------------------------------------------------------------------
 def test_everything_that_hopes_cannot_say_is_told_at_once(write: Write) -> None:
     text = """
-    task Python { in in: int32   python "tasks.py:f" }
-    app A { in there: int32   p: Python   s: Show   there -> p   there -> s }
+    task Kernel { in number: int32   on gpu cuda "k.cu:k" (number) grid [1] block [1] }
+    app A { in there: int32   p: Kernel   s: Show   there -> p   there -> s }
     app B { count: Count   show: Show   count -> show }
     app C { show: Show   B.count -> latest -> show }
     """
-    found = refused(numbers(write, text, tasks_py="def f(x): pass\n"))
+    found = refused(numbers(write, text, k_cu='extern "C" __global__ void k(const int *number) {}\n'))
     assert len(found) == 4
-    assert any("open end" in m for m in found) and any("no code in C" in m for m in found)
+    assert any("open end" in m for m in found) and any("for a GPU only" in m for m in found)
     assert sum("`latest` joins two apps" in m for m in found) == 2
 
 
