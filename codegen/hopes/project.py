@@ -262,6 +262,7 @@ class _Project:
         channels = [a.channel for a in part.arrows]
         used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
+        due = dues(app, part.tasks, self.firings[app.name])
         for name in part.tasks:
             task, summed = app.task(name), plain.task(name)
             ports = tuple(_port(p) for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used)
@@ -271,7 +272,7 @@ class _Project:
                 HopesTask(
                     hopes, len(self.tasks), name, task.doc, parent or hopes, False, stateful,
                     released(app, task, self.firings[app.name][name]),
-                    None if app.deadline_ns is None or task.outputs else in_hopes(app.deadline_ns),
+                    in_hopes(due[name]) if name in due else None,
                     priority, ports,
                 )
             )  # fmt: skip
@@ -302,6 +303,18 @@ def released(app: Application, task: Task, firings: int) -> Time | None:
     if app.period_ns is None or task.inputs:
         return None
     return in_hopes(app.period_ns / firings)
+
+
+def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> dict[str, Fraction]:
+    """The deadlines of tasks that say when an iteration has to end: those at its end, of each firing.
+
+    The last firing of a task with several ones begins later than the iteration, by the time between them.
+    """
+    if app.deadline_ns is None:
+        return {}
+    late = {t: (app.period_ns or 0) * (1 - Fraction(1, firings[t])) for t in tasks}
+    found = {t: app.deadline_ns - ns for t, ns in late.items() if app.deadline_ns > ns}
+    return {t: ns for t, ns in found.items() if not app.task(t).outputs} or found
 
 
 def in_hopes(ns: Fraction) -> Time:

@@ -10,19 +10,22 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import flowc
 import pytest
 from flowc.cli import app as command
+from flowc.codegen.hopes.graph import folded
 from flowc.driver.export import export
 from flowc.driver.hopes import ExportedProject, export_project
 from flowc.model.diagnostic import Errors
+from flowc.model.system import System
 from typer.testing import CliRunner
 
 import hopes_translator
-from builds import Write, build
+from builds import ROOT, Write, build
 from builds import run as run_program
 from hopes_graphs import random_system
 from hopes_runs import SCHEMA, run
@@ -372,12 +375,15 @@ def test_tasks_in_python_are_called_through_a_library(write: Write) -> None:
     assert (room / "libapp_tasks.so").exists()
 
 
-def test_networks_and_references_are_called_too(examples: Path, tmp_path: Path) -> None:
-    made = export_project(examples / "digits" / "digits.flow", tmp_path / "digits")
+def test_networks_and_references_are_called_too(tmp_path: Path) -> None:
+    for name in ("digits", "denoise"):
+        ignored = shutil.ignore_patterns("*.json", "build", "__pycache__")
+        shutil.copytree(ROOT / "examples" / name, tmp_path / "from" / name, ignore=ignored)
+    made = export_project(tmp_path / "from" / "digits" / "digits.flow", tmp_path / "digits")
     words = (made.directory / "Reader_digits.cic").read_text()
     assert "status = reader_digits_execute(data_crop, data_scores);" in words
     assert (made.directory / "external" / "networks" / "digits.onnx").exists()
-    kernels = export_project(examples / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin")
+    kernels = export_project(tmp_path / "from" / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin")
     assert kernels.project.places["Clean_edges"] == ("ampere", 0)
     assert [d.code for d in kernels.diagnostics if "Clean.edges" in d.message] == ["F725"]
     assert "clean_edges_execute(" in (kernels.directory / "Clean_edges.cic").read_text()
@@ -450,6 +456,62 @@ def test_what_is_left_out_is_named(write: Write) -> None:
     found = " ".join(d.message for d in made.diagnostics)
     assert "`B.live` is no `live` source" in found
     assert "a deadline from `A.count` to `A.show`" in found
+
+
+# -- and back ----------------------------------------------------------------------------------------------------------
+def graphs(system: System, made: ExportedProject | None = None) -> list[object]:
+    """What HOPES keeps of apps: periods, deadlines, which data tasks move, and who gets them, whatever their names.
+
+    Of a text that was exported as HOPES has it: a cycle of phases is a firing, and some delays are not seen.
+    """
+    found: list[object] = []
+    for app in system.apps:
+        of = folded(app) if made is not None else app
+        held = made.project.held if made is not None else frozenset()
+        names = {t.name: t.name.rpartition(".")[2].removeprefix(f"{app.name}_") for t in of.tasks}
+        joined = {(c.source, c.source_port) for c in of.channels} | {
+            (c.destination, c.destination_port) for c in of.channels
+        }
+        ports = sorted(
+            (names[t.name], p.direction, p.name, p.type.bytes if p.type else 0, p.rates)
+            for t in of.tasks
+            for p in (*t.inputs, *t.outputs)
+            if (t.name, p.name) in joined
+        )
+        arrows = sorted(
+            (
+                names[c.source],
+                c.source_port,
+                names[c.destination],
+                c.destination_port,
+                0 if c.name in held else c.delay,
+            )
+            for c in of.channels
+        )
+        period = app.period_ns if any(not t.inputs for t in app.tasks) else None
+        found.append((period, app.deadline_ns if period is not None else None, ports, arrows))
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 5, 6, 10])
+def test_an_import_gives_the_graph_back(tmp_path: Path, seed: int) -> None:
+    flow = random_system(seed, tmp_path)
+    assert flow is not None
+    text = flow.read_text().replace("app A {", "app A { period 24 ms deadline 20 ms", 1)
+    flow.write_text(text)
+    made = exported(flow)
+    back = flowc.import_(made.directory / "a_algorithm.xml", tmp_path / "back" / "a.flow").target
+    system = flowc.check(flow, platform="two").system
+    again = flowc.check(back.with_name("a.two.flow"), platform="two").system
+    assert graphs(again) == graphs(_without_loops_of_one(system), made)
+    places = [(p.task.rpartition(".")[2], p.stages[0].processors[0]) for p in again.pins]
+    assert sorted(p for _, p in places) == sorted(f"core[{n}]" for _, n in made.project.places.values())
+
+
+def _without_loops_of_one(system: System) -> System:
+    """The code of a task that is alone has what it sends to itself."""
+    apps = (replace(a, channels=()) if len(a.tasks) == 1 else a for a in system.apps)
+    return replace(system, apps=tuple(apps))
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------
