@@ -16,11 +16,12 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
+from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
 from ..names import listed, shown
 from ..registry import Source
 from ..xml_tree import Element
-from .files import CANNOT, Collector, read_xml
+from .files import Collector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, states_of
 from .networks import HopesNetwork
@@ -29,7 +30,6 @@ from .tasks import Way
 
 #: What cannot be said in HOPES, or not of this project.
 CANNOT_SAY = "F724"
-_NAMESPACE = "http://peace.snu.ac.kr/CICXMLSchema"
 
 
 def back(source: Source, folder: Path) -> dict[Path, str]:
@@ -272,4 +272,4 @@ def _attributes(node: Element | None, name: str = "") -> str:
 
 def _document(root: str, lines: Iterable[str]) -> str:
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
-    return "\n".join([head, f'<{root} xmlns="{_NAMESPACE}">', *lines, f"</{root}>"]) + "\n"
+    return "\n".join([head, f'<{root} xmlns="{SCHEMA}">', *lines, f"</{root}>"]) + "\n"
