@@ -109,6 +109,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F720": ("this is no HOPES project", "A project is a folder with `NAME.files`, or a folder `CICTask` with its task.xml."),
     "F721": ("a HOPES project is faulty", "Names have to exist, numbers to be numbers, files to lie inside the project. A file with given times is checked under this code, too. All faults are reported at once."),
     "F724": ("this cannot be said in HOPES", "A mapping goes back into the project that the text was imported from: both have to have the same tasks, everything has to be mapped, and on processors of its device. All reasons are told at once."),
+    "F726": ("the baggage of an import is not that of the project", "`STEM.hopes.json` has HOPES' names of tasks, and the way back goes by them. Edited, of another project, or older than its tasks, it is refused; where the project has the same tasks, and its files changed otherwise, this is a warning."),
     "F722": ("HOPES says something that flowc does not", "What is imported is right without it, but means less. This is a warning."),
     "F730": ("this is no file of PREESM", "A graph is a `.pi`, an architecture a `.slam`, and a scenario names both. They are XML; a file with a document type is refused, so that no entity is ever expanded or fetched."),
     "F731": ("a file of PREESM is faulty", "Names have to exist, expressions to have a value, rates to balance, interfaces to have the same rates inside and outside. Files of the project around the graph are read, and no others. All faults are reported at once."),

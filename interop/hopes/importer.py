@@ -20,7 +20,8 @@ from .. import registry
 from ..content import content
 from ..names import shown
 from ..registry import Request
-from .code import sources_of
+from .baggage import ENDING, Baggage, baggage_of
+from .code import Source, sources_of
 from .files import Collector, Project, locate, start_of
 from .groups import flow_of
 from .mapping import Places, places_of, states_of
@@ -41,7 +42,7 @@ class Imported:
 
     `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
     soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
-    the project has none; `mapping` is what its authors decided.
+    the project has none; `mapping` is what its authors decided. `baggage` is what no text says.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Imported:
     mapping: Placements | None
     times: tuple[TaskTimes, ...]
     host: str
+    baggage: Baggage
 
     @property
     def platform_file(self) -> str:
@@ -84,6 +86,12 @@ class Understood:
     places: Places
     texts: Texts
     code: Wrapped
+    sources: Mapping[Way, Source]
+
+    def baggage(self) -> Baggage:
+        """What the texts do not say."""
+        code = (path for source in self.sources.values() for path in source.files)
+        return baggage_of(self.project, self.graph, self.tasks, self.board, self.texts, code)
 
 
 def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
@@ -117,7 +125,7 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
     texts = texts_of(graph.name, flow, networks, code, _about(project, board), f"{name}_tasks.py")
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code)
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources)
 
 
 def read(folder: Path, stem: str | None = None) -> Imported:
@@ -133,14 +141,16 @@ def read(folder: Path, stem: str | None = None) -> Imported:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
         )
-        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "")
+        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "", found.baggage())
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text()}
     mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
-    return Imported(texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host)
+    return Imported(
+        texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host, found.baggage()
+    )
 
 
 def imported(request: Request) -> registry.Imported:
@@ -150,7 +160,12 @@ def imported(request: Request) -> registry.Imported:
     name, stubs = found.stubs
     others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
-        {request.target.name: found.text, **found.files, **found.code.files},
+        {
+            request.target.name: found.text,
+            **found.files,
+            **found.code.files,
+            f"{request.target.stem}{ENDING}": found.baggage.to_json(),
+        },
         found.warnings,
         {name: stubs} if stubs else {},
         found.platform_file,
