@@ -28,6 +28,9 @@ class Request:
     processor: str | None = None
     weights: Path | None = None
     times: Path | None = None
+    modes: tuple[str, ...] | None = None
+    state: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,14 @@ def _into_hopes(source: Source, project: Path) -> Changes:
 
 #: The first one that recognizes a path reads it; the last one takes everything.
 IMPORTERS: tuple[Importer, ...] = (
-    Importer("hopes", "a HOPES project", _is_hopes, _hopes, frozenset({"times"}), ending="_algorithm"),
+    Importer(
+        "hopes",
+        "a HOPES project",
+        _is_hopes,
+        _hopes,
+        frozenset({"times", "modes", "state", "device"}),
+        ending="_algorithm",
+    ),
     Importer(
         "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
     ),

@@ -24,8 +24,8 @@ from ..xml_tree import Element, as_text, attributes_as_text
 from .baggage import WRONG, Baggage, beside, read_baggage
 from .files import CANNOT, Collector, read_xml
 from .importer import Understood, understand
-from .mapping import PLACEHOLDER, states_of
-from .networks import HopesNetwork
+from .mapping import PLACEHOLDER, machines_of, states_of
+from .networks import HopesNetwork, meant
 from .platform import Board
 from .tasks import Way
 from .text import Part
@@ -38,21 +38,21 @@ _NAMESPACE = "http://peace.snu.ac.kr/CICXMLSchema"
 def back(source: Source, folder: Path) -> Changes:
     """The files that carry the mapping of an application into its project. Raises Errors with everything at once."""
     say = Collector()
-    found = understand(folder, source.whole.stem, say)
-    names, warnings = _names(source, found)
+    path = beside(Path(source.whole.path))
+    kept = read_baggage(path) if os.path.exists(path) else None
+    found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
+    names, warnings = _names(path, kept, found)
     if found.board is None:
         message = f"the project `{found.project.name}` has no architecture that a mapping could name"
         raise Errors([Diagnostic(CANNOT_SAY, message, None, help="give it a device with processors in HOPES")])
     return Changes(_Back(source, found, found.board, names).files(), warnings)
 
 
-def _names(source: Source, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
+def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
     """The tasks of the text as parts of the project: by the baggage, which has to be that of the project."""
     there = found.texts.names
-    path = beside(Path(source.whole.path))
-    if not os.path.exists(path):
+    if kept is None:
         return {text: part for part, text in there.items()}, ()
-    kept = read_baggage(path)
     wrong = _wrong(kept, found)
     if wrong:
         raise Errors([Diagnostic(WRONG, f"`{path.name}` {wrong}", None, help="import the project again")])
@@ -91,7 +91,8 @@ class _Back:
     states: tuple[str, ...] = ()
 
     def files(self) -> dict[Path, str]:
-        self.states = states_of(self.project.project, self.project.graph, Collector())
+        choice = self.project.choice
+        self.states = states_of(machines_of(self.project.project, self.project.graph, choice, Collector()), choice)
         names = self.names
         self._compare(names.keys())
         places, plans = self._places(), self._plans()
@@ -181,6 +182,7 @@ class _Back:
             if task.graph is None:
                 # Control tasks, and the threads of networks, are where they were, or on the first core.
                 lines += self._entry("task", "_".join(way), tasks.get(way, ()), old, first)
+        lines += self._others("task")
         for way, places in layers.items():
             name = "_".join(way)
             network = self.project.networks[way]
@@ -190,9 +192,7 @@ class _Back:
                     "    " + line for line in self._entry("childTask", f"{name}_{layer}", places[layer], old, first)
                 ]
             lines += ["    </externalTask>"]
-        for node in old.values():
-            if node.tag in ("library", "multicast"):
-                lines += as_text(node, 1)
+        lines += self._others("externalTask", "library", "multicast")
         return _document("CIC_Mapping", lines)
 
     def _old_mapping(self) -> dict[str, Element]:
@@ -201,9 +201,18 @@ class _Back:
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
             for node in root.below() if root is not None else ():
-                if node.tag in ("task", "childTask", "library", "multicast"):
-                    found[node.attributes.get("name") or node.attributes.get("groupName", "")] = node
+                if node.tag in ("task", "childTask"):
+                    found[node.attributes.get("name", "")] = node
         return found
+
+    def _others(self, *tags: str) -> Iterator[str]:
+        """What the mapping says beyond the text: of libraries and groups, and of tasks that were not imported."""
+        there = {"_".join(way) for way, task in self.project.tasks.items() if task.graph is None}
+        for path in self.project.project.beside("mapping")[:1]:
+            root = read_xml(path, Collector(), "CIC_Mapping")
+            for node in root.all(*tags) if root is not None else ():
+                if node.tag not in ("task", "externalTask") or meant(node.attributes.get("name", ""), there) is None:
+                    yield from as_text(node, 1)
 
     def _entry(
         self, tag: str, name: str, places: tuple[str, ...], old: Mapping[str, Element], first: str

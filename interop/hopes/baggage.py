@@ -19,6 +19,7 @@ from ...model.files import read_bytes
 from ...model.json_reader import parse_version, read
 from ..content import content
 from ..xml_tree import Element, as_text
+from .choice import Choice
 from .files import Collector, Project, embedded, read_xml
 from .platform import Board
 from .tasks import Graph, Task, Way
@@ -92,7 +93,7 @@ class Kept:
 class Baggage:
     """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by path in the project.
 
-    `graphs` are those of the files that say what tasks there are.
+    `graphs` are those of the files that say what tasks there are, `choice` is what was imported of it.
     """
 
     project: str
@@ -102,6 +103,7 @@ class Baggage:
     tasks: tuple[NamedTask, ...]
     pools: tuple[NamedPool, ...] = ()
     kept: tuple[Kept, ...] = ()
+    choice: Choice = field(default_factory=Choice)
 
     def to_json(self) -> str:
         """The file: the same baggage gives the same bytes."""
@@ -113,8 +115,9 @@ class Baggage:
 
 
 def baggage_of(
-    project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts, code: Iterable[str]
-) -> Baggage:
+    project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts,
+    code: Iterable[str], choice: Choice,
+) -> Baggage:  # fmt: skip
     """The baggage of a project; `code` are the paths of its code below it."""
     graphs = [Path(g.span.file) for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))]
     machines = [Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"]
@@ -134,6 +137,7 @@ def baggage_of(
         names,
         pools,
         tuple(_kept(project, xml)),
+        choice,
     )
 
 

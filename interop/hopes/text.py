@@ -258,6 +258,8 @@ class _Texts:
         first = tasks[0]
         rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
         role = {"pre": "What comes before the layers of ", "post": "What follows the layers of ", "": ""}[parts[0][1]]
+        if first.link:
+            return f"Stands for {shown(first.link)} of another device."
         called = self.code.called.get(parts[0][0])
         language, file = (first.language or "code", first.code) if called is None else ("C", called.file)
         return f"{role}{shown(first.name)}{rest}: {language} in {shown(file)}."
