@@ -33,7 +33,7 @@ from .test import test
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

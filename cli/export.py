@@ -11,6 +11,7 @@ import typer
 from ._common import (
     Json,
     OnPlatform,
+    TextOrNetwork,
     number,
     print_json,
     progress,
@@ -38,9 +39,7 @@ class Policy(StrEnum):
 
 
 def export(
-    file: Annotated[
-        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
-    ],
+    file: TextOrNetwork,
     format: Format = "sdf3",
     output: Annotated[
         Path | None,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ._boards import BoardAddress, BoardPython, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
+
+if TYPE_CHECKING:
+    from ..driver.run import Ran
+
+#: Tasks that are named for taking longer than their profile.
+MOST_SLOWER = 5
 
 
 def run(
@@ -101,6 +107,7 @@ def run(
             measure=not no_measure,
             on_measure=measuring,
             on_built=show_built,
+            on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
             on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
             report=progress,
         )
@@ -108,4 +115,23 @@ def run(
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
         print(ran.report)
+    if not (quiet or as_json):
+        _print_comparison(ran)
     return ran.status
+
+
+def _print_comparison(ran: Ran) -> None:
+    """Bounds beside what was seen, and tasks that took much longer than when they were measured."""
+    from ..runtime.report import columns
+
+    if ran.bounded:
+        rows = [["", "bound ms", "longest ms", "deadline ms", ""]]
+        for b in ran.bounded:
+            name = f"{b.source} -> {b.task.partition('.')[2]}" if b.source else b.task
+            times = ["-" if ns is None else f"{ns / 1e6:.2f}" for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
+            rows.append([name, *times, "above its bound" if b.exceeded else ""])
+        print(f"\n{columns(rows)}")
+    for k, s in enumerate(ran.slower[:MOST_SLOWER]):
+        took = f"{s.mean_ns / 1e3:.4g} us instead of {s.profile_ns / 1e3:.4g} us"
+        factor = s.mean_ns / s.profile_ns
+        print(f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its profile: {took}")
