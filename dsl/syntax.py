@@ -418,6 +418,16 @@ class PlatformDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class BandsDecl:
+    """`bands 4 until "x" keep "y", "z"` of a stage."""
+
+    rows: Expr
+    until: Text | None
+    keep: tuple[Text, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class StageDecl:
     processors: tuple[Element, ...]
     until: Text | None
@@ -426,6 +436,7 @@ class StageDecl:
     process: bool
     graph: bool
     fallback: Word | None
+    bands: tuple[BandsDecl, ...]
     span: Span
 
 
