@@ -35,6 +35,7 @@ from ..search.throughput.problem import Problem
 from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
+from .memory import beyond_platform
 
 #: Is told, in words, before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
@@ -104,6 +105,9 @@ def build(
     for app in valid.system.apps:
         extra += measured_too_slow(app, valid.repetition[app.name], means, cores)
     deployed = plan(valid, times, mapping)
+    too_much = beyond_platform(deployed, valid.platform)
+    if too_much is not None:
+        raise Errors([*valid.diagnostics, too_much])
     extra += _compiled_kernels(valid)
     files = emit(deployed)
     fresh = write_program(deployed, directory, force=force)

@@ -75,6 +75,12 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs certain layers only, in fp16 or int8, with fixed shapes; TensorRT 11.0 to 11.3 do not know it, and a board holds a certain number of its engines. `flowc show --platform` lists the layers that stand in the way; `fallback gpu` behind a pin lets the GPU run them."),
     # -- building ------------------------------------------------------------------------------------------------------
+    "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),
+    "F522": ("there is no such tensor", "`until` and `keep` of bands name tensors that layers of the network make; `flowc analyze NET.onnx --memory` lists good ones."),
+    "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),
+    "F525": ("a layer cannot go by rows", "It needs all rows of its data for the first row of its result, or knows the height itself. Bands have to end before it."),
+    "F526": ("bands have more rows than there are", "Rows are those of the tensor with which the bands end."),
+    "F527": ("this cannot go in bands", "Bands are for networks on CPUs with one image of fixed size per firing, whose cuts do not move."),
     "F507": ("a network cannot be cut there", "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor."),
     "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
     "F509": ("deadlines cannot be decided", "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines."),
