@@ -38,6 +38,24 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class States:
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+
+    start: str | None = None
+    events: Path | None = None
+    control: Path | None = None
+    replay: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options of a program."""
+        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
+        found = [] if self.start is None else ["--start", self.start]
+        return found + [
+            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
 
@@ -78,6 +96,7 @@ def run(
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
     watchdog: float | None = None,
+    states: States | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
@@ -93,7 +112,7 @@ def run(
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
     each kernel on a GPU; `trace` is a file for ui.perfetto.dev, `report_to` one for the report as JSON. `settings`
     are values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
-    seconds. With `twin`, threads of a CPU play the
+    seconds, `states` for a program with a scenario. With `twin`, threads of a CPU play the
     GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
@@ -121,6 +140,7 @@ def run(
         command += [word for text in settings for word in ("--set", text)]
         command += ["--fail-on-miss"] if fail_on_miss else []
         command += ["--watchdog", str(watchdog)] if watchdog is not None else []
+        command += [] if states is None else states.words()
         command += ["--report", str(written)] if document or report_to is not None else []
         command += ["--quiet"] if document or quiet else []
         before = _stamp(written)
