@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..machines.whoami import version_of
 from ..model.application import Task
 from ..model.deployment import (
     DeployedApp,
@@ -24,7 +25,6 @@ from ..model.deployment import (
     Entry,
 )
 from ..model.types import DTYPES
-from ..profiling.host import version_of
 from ..templates import environment
 from .deploy import Deployed
 from .kinds import KINDS, Code, tensorrt

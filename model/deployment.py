@@ -157,10 +157,28 @@ class DeployedScenario:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedMemory:
+    """Bytes for networks on CPUs: their weights, the buffers between layers, and the tokens of all channels.
+
+    Networks of one worker share buffers, since they take turns; workers add.
+    """
+
+    weights: int
+    buffers: int
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        """All together; Python and the libraries are not in it."""
+        return self.weights + self.buffers + self.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
-    With a `scenario`, apps and processors are those of its states.
+    `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
+    processors are those of its states.
     """
 
     name: str
@@ -170,6 +188,7 @@ class Deployment:
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
     tensorrt: tuple[int, ...] = ()
+    planned: PlannedMemory | None = None
     scenario: DeployedScenario | None = None
 
     @property

@@ -183,7 +183,11 @@ class Path:
         task = self.sink
         number = firing // task.per_iteration * self.source.per_iteration + self.newest[firing % task.per_iteration]
         if number >= 0:
-            self.tell((time_ns - self.source.releases[number % len(self.source.releases)],))
+            latency = time_ns - self.source.releases[number % len(self.source.releases)]
+            self.tell((latency,))
+            tracer = task.app.program.tracer
+            if tracer is not None and self.deadline is not None and latency > int(self.deadline):
+                tracer.late(self, firing, latency, time_ns)
 
     def add(self, other: "Path") -> None:
         """Count what another path between tasks of these names has shown as shown by this one, too."""
@@ -408,8 +412,11 @@ class App:
             if left:
                 self._missing[iteration] = left
                 return
-            latency = time_ns - self._starts.pop(iteration, time_ns)
+            begin = self._starts.pop(iteration, time_ns)
+            latency = time_ns - begin
             self._ended += 1
+            if self.program.tracer is not None:
+                self.program.tracer.frame(self, iteration, begin, time_ns)
             if iteration in self._holes:
                 self._holes.discard(iteration)
                 self.skipped += 1

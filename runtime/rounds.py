@@ -74,7 +74,8 @@ class Rounds:
 
     def enter(self) -> Optional[int]:
         """Run as many rounds as possible; the entry of the order to go on with."""
-        if self._worker.round < self._plan.warm:
+        # One round more than channels need to look the same, so that all of them have been as full as they get.
+        if self._worker.round <= self._plan.warm:
             return None
         blocks = self._plan.read()
         return None if blocks is None else self._rounds(blocks)

@@ -179,6 +179,8 @@ class Worker(threading.Thread, Waiter):
         app, program = task.app, self.program
         live = task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
+        if release is not None and program.tracer is not None:
+            program.tracer.release(self.name, task.name, firing, release)
         batched = task.code.batch > 1
         first = firing == iteration * task.per_iteration
         if task.opens and first:
@@ -298,8 +300,6 @@ class Worker(threading.Thread, Waiter):
             self._spend(task, end - start)
         if self.program.tracer is not None:
             self.program.tracer.firing(self.name, task.name, firing, group, start, end)
-            for channel in task.feeders + [c for group_ in task.readers for c in group_]:
-                self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent

@@ -214,7 +214,7 @@ def test_who_watches_single_firings_gets_general_rounds() -> None:
         def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
             seen.append(task)
 
-        def fill(self, channel: str, tokens: int, time: int) -> None:
+        def frame(self, app: Any, number: int, begin: int, end: int) -> None:
             pass
 
     program = diamond({}, [])
