@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ._boards import BoardAddress, BoardPython, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 
@@ -57,6 +58,8 @@ def run(
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
+    board: BoardAddress = None,
+    board_python: BoardPython = "python3",
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -76,29 +79,31 @@ def run(
             raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
         if trace is None:
             raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
-    ran = driver_run(
-        file,
-        output,
-        platform=platform,
-        frames=frames,
-        full_speed=full_speed,
-        strict=strict,
-        trace=trace,
-        trace_frames=trace_frames,
-        twin=twin,
-        force=force,
-        report_to=report,
-        settings=settings or (),
-        fail_on_miss=fail_on_miss,
-        watchdog=watchdog,
-        quiet=quiet,
-        document=as_json,
-        measure=not no_measure,
-        on_measure=measuring,
-        on_built=show_built,
-        on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
-        report=progress,
-    )
+    with host_of(board, board_python) as host:
+        ran = driver_run(
+            file,
+            output,
+            platform=platform,
+            host=host,
+            frames=frames,
+            full_speed=full_speed,
+            strict=strict,
+            trace=trace,
+            trace_frames=trace_frames,
+            twin=twin,
+            force=force,
+            report_to=report,
+            settings=settings or (),
+            fail_on_miss=fail_on_miss,
+            watchdog=watchdog,
+            quiet=quiet,
+            document=as_json,
+            measure=not no_measure,
+            on_measure=measuring,
+            on_built=show_built,
+            on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
+            report=progress,
+        )
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..analysis.dataflow.check import check as check_app
 from ..analysis.dataflow.repetition import repetition
 from ..dsl.load import Loaded, load
+from ..machines.host import HERE, Host, own_platform
 from ..model.application import Application, Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
@@ -25,7 +26,6 @@ from ..model.verdict import AppVerdicts
 from ..passes import Staged, stage
 from ..passes.staged import BUILD_ONLY
 from ..passes.stored_mapping import carried_out
-from ..profiling.host import host_platform
 from ..targets.fitness import unlaunchable
 from ..targets.pins import pinned
 from . import store
@@ -47,6 +47,7 @@ class Valid:
     `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
+    Programs run on `host`.
     """
 
     loaded: Loaded
@@ -56,6 +57,12 @@ class Valid:
     diagnostics: tuple[Diagnostic, ...]
     mapping: Mapping | None = None
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    host: Host = HERE
+
+    @property
+    def at_hand(self) -> bool:
+        """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
+        return self.host is not HERE or self.platform.name == HERE.name
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -96,6 +103,7 @@ class Checked:
     staged: Staged | None
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
+    host: Host = HERE
 
     @property
     def ok(self) -> bool:
@@ -131,19 +139,30 @@ class Checked:
             self.diagnostics,
             mapping=staged.mapping,
             losses=staged.losses,
+            host=self.host,
         )
 
 
-def check(path: str | Path, *, platform: str = "host", mapped: bool = True, opened: str | None = None) -> Checked:
+def check(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    mapped: bool = True,
+    opened: str | None = None,
+    host: Host = HERE,
+) -> Checked:
     """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
 
-    `platform` is `host`, a platform declared in the text, the name of a board that comes with flowc, or a .flow file
-    that declares one. A mapping that is stored beside the text counts like pins (unless not `mapped`), where the text
-    has none. With `opened` only that graph or app counts (see `load`).
+    `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the text, the name of a
+    board that comes with flowc, or a .flow file that declares one. Programs run on `host`. A mapping that
+    is stored beside the text counts like pins (unless not `mapped`), where the text has none. With `opened` only that
+    graph or app counts (see `load`).
     """
+    if platform == HERE.name:
+        platform = host.name
     with no_garbage_collection():
-        loaded = load(path, platform=platform, builtin=[host_platform()], opened=opened)
-        return _checked(loaded, mapped and opened is None)
+        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened)
+        return _checked(loaded, mapped and opened is None, host)
 
 
 def prepare(
@@ -152,10 +171,11 @@ def prepare(
     platform: str = "host",
     mapped: bool = True,
     opened: str | None = None,
+    host: Host = HERE,
     report: Report | None = None,
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
-    checked = check(path, platform=platform, mapped=mapped, opened=opened)
+    checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
     if not checked.ok or checked.staged is None or not checked.staged.unquantized:
         return checked
     from ..passes.precision import convert_network
@@ -164,10 +184,10 @@ def prepare(
         if report is not None:
             report(f"converting {task.definition}")
         convert_network(checked.system, task, checked.staged.platform.tensorrt)
-    return _checked(checked.loaded, mapped and opened is None)
+    return _checked(checked.loaded, mapped and opened is None, host)
 
 
-def _checked(loaded: Loaded, mapped: bool) -> Checked:
+def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     diagnostics = list(loaded.diagnostics)
     broken = has_errors(diagnostics)
     staged = None
@@ -195,4 +215,4 @@ def _checked(loaded: Loaded, mapped: bool) -> Checked:
         diagnostics += unlaunchable(staged.system.apps, staged.platform)
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-    return Checked(loaded, staged, verdicts, in_order(diagnostics))
+    return Checked(loaded, staged, verdicts, in_order(diagnostics), host)

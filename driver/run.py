@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as MappingABC
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..dsl.load import load
+from ..machines.board import Board, Lost, lost_way
+from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ..profiling.host import host_platform
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -87,6 +89,7 @@ def run(
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
+    host: Host = HERE,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
@@ -97,48 +100,106 @@ def run(
     makes missed deadlines a failure; `watchdog` is in seconds. With `twin`, threads of a CPU play the GPU and the DLAs,
     and a few frames are compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
-    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
+    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
+    on `host`.
     """
-    _refuse_open_ends(path, platform)
-    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
+    _refuse_open_ends(path, platform, host)
+    built = build(
+        path,
+        output,
+        platform=platform,
+        force=force,
+        measure=measure,
+        on_measure=on_measure,
+        host=host,
+        report=report,
+    )
     if on_built is not None:
         on_built(built)
     if twin:
         if report is not None:
             report("comparing the twin with the sequential reference")
-        said = _disagreement(built.directory)
+        said = _disagreement(built.directory, host)
         if said:
             return Ran(built, 1, disagreed=said)
         if on_agreed is not None:
             on_agreed()
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.json" if report_to is None else Path(report_to).resolve()
-        command = [sys.executable, str(built.directory.resolve() / "main.py")]
-        command += ["--frames", str(frames)] if frames is not None else []
-        command += ["--full-speed"] if full_speed else []
-        command += ["--strict"] if strict else []
-        command += ["--twin"] if twin else []
-        command += ["--trace", str(Path(trace).resolve())] if trace is not None else []
-        command += ["--trace-frames", trace_frames] if trace_frames is not None else []
-        command += [word for text in settings for word in ("--set", text)]
-        command += ["--fail-on-miss"] if fail_on_miss else []
-        command += ["--watchdog", str(watchdog)] if watchdog is not None else []
-        command += ["--report", str(written)] if document or report_to is not None else []
-        command += ["--quiet"] if document or quiet else []
-        before = _stamp(written)
-        status = _execute(command, silent=document)
-        there = document and written.is_file() and written.stat().st_size and _stamp(written) != before
-        return Ran(built, status, written.read_text() if there else None)
+    words: list[str] = []
+    words += ["--frames", str(frames)] if frames is not None else []
+    words += ["--full-speed"] if full_speed else []
+    words += ["--strict"] if strict else []
+    words += ["--twin"] if twin else []
+    words += ["--trace-frames", trace_frames] if trace_frames is not None else []
+    words += [word for text in settings for word in ("--set", text)]
+    words += ["--fail-on-miss"] if fail_on_miss else []
+    words += ["--watchdog", str(watchdog)] if watchdog is not None else []
+    words += ["--quiet"] if document or quiet else []
+    with _reached(host), host.folder() as folder:
+        tree = _there(built, host, report)
+        files = _files(host, folder, trace, report_to)
+        if document:
+            files.setdefault("--report", f"{folder}/report.json")
+        before = _stamp(host, files.get("--report"))
+        words += [word for option, name in files.items() for word in (option, name)]
+        main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
+        # Here it runs where the user stands; there, nobody stands anywhere.
+        status = _execute(host, [*host.python, main, *words], silent=document, cwd=None if host is HERE else tree)
+        if host is not HERE:
+            for option, named in (("--trace", trace), ("--report", report_to)):
+                if named is not None and (content := host.read(files[option])) is not None:
+                    Path(named).write_bytes(content)
+        told = None
+        if document and _stamp(host, files["--report"]) != before:
+            told = (host.read(files["--report"]) or b"").decode() or None
+    return Ran(built, status, told)
 
 
-def _stamp(file: Path) -> int | None:
-    """When a file was written, None where there is none."""
-    return file.stat().st_mtime_ns if file.exists() else None
+def _files(host: Host, folder: str, trace: str | Path | None, report_to: str | Path | None) -> dict[str, str]:
+    """Files that a program is to write, by option. What the user named here is written by the program itself."""
+    named = {"--trace": trace, "--report": report_to}
+    return {
+        option: str(Path(file).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
+        for option, file in named.items()
+        if file is not None
+    }
 
 
-def _refuse_open_ends(path: str | Path, platform: str) -> None:
+def _stamp(host: Host, file: str | None) -> int | None:
+    """When a file here was written, None where there is none; files elsewhere are in folders that were empty."""
+    if file is None:
+        return None
+    if host is not HERE:
+        return None if host.read(file) is None else 1
+    return Path(file).stat().st_mtime_ns if Path(file).exists() else None
+
+
+def _there(built: Built, host: Host, report: Report | None) -> str:
+    """Where a build is on its host, with its engines built, if that is another machine. Raises Errors."""
+    tree = host.put(built.directory, str(built.directory.resolve()))
+    if host is not HERE and (built.directory / "build_engines.py").exists():
+        if report is not None:
+            report("building TensorRT engines, which takes minutes the first time")
+        done = host.execute([*host.python, "build_engines.py"], cwd=tree)
+        if done.status:
+            said = "\n".join(done.stderr.strip().splitlines()[-10:])
+            raise Errors([Diagnostic("F606", f"the engines cannot be built there\n{said}", None)])
+    return tree
+
+
+@contextmanager
+def _reached(host: Host) -> Iterator[None]:
+    """What is under way is not begun again when the way to a board is lost. Raises Errors then."""
+    try:
+        yield
+    except Lost as lost:
+        assert isinstance(host, Board)
+        raise Errors([lost_way(host.address, str(lost))]) from lost
+
+
+def _refuse_open_ends(path: str | Path, platform: str, host: Host) -> None:
     """Nobody puts anything in where a program runs by itself. Raises Errors."""
-    loaded = load(path, platform=platform, builtin=[host_platform()])
+    platform = host.name if platform == HERE.name else platform
+    loaded = load(path, platform=platform, builtin=[own_platform(host)])
     if has_errors(loaded.diagnostics):
         return  # the build tells all of them
     found = []
@@ -165,23 +226,37 @@ def test(
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
+    host: Host = HERE,
     report: Report | None = None,
 ) -> Tested:
-    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
-    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
+    """Build if needed, then run the harness on `host`: the program against a sequential reference.
+
+    Raises Errors of the build.
+    """
+    built = build(
+        path,
+        output,
+        platform=platform,
+        force=force,
+        measure=measure,
+        on_measure=on_measure,
+        host=host,
+        report=report,
+    )
     if on_built is not None:
         on_built(built)
-    environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
+    environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "outcomes.json"
-        command = [sys.executable, "-X", "faulthandler", "-m", "runtime.outcomes", str(written)]
-        status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
-        found: dict[str, Any] = {"seconds": 0.0, "tests": []}
-        found |= json.loads(written.read_text()) if written.is_file() else {}
-        lost = not written.is_file() and status not in (130, 143)
+    with _reached(host), host.folder() as folder:
+        tree = _there(built, host, report)
+        written = f"{folder}/outcomes.json"
+        words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
+        status = _execute(host, words, silent=quiet, cwd=tree, environment=environment)
+        content = host.read(written)
+    found: dict[str, Any] = {"seconds": 0.0, "tests": []}
+    found |= json.loads(content) if content is not None else {}
     tests = tuple(Outcome(**t) for t in found["tests"])
-    if lost:  # nobody was left to write it
+    if content is None and status not in (130, 143):  # nobody was left to write it
         tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
     return Tested(built, Path(path).stem, status, tests, found["seconds"])
 
@@ -194,53 +269,87 @@ def _end_in_words(status: int) -> str:
     return f"the process of the tests {how}"
 
 
-def _disagreement(directory: Path) -> str:
+def _disagreement(directory: Path, host: Host) -> str:
     """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
-    import subprocess
-
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env=dict(os.environ, FLOWC_TWIN="1"),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    return done.stderr or f"exit status {done.returncode}" if done.returncode else ""
+    with _reached(host):
+        tree = host.put(directory, str(directory.resolve()))
+        words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
+        done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
+    return done.stderr or f"exit status {done.status}" if done.status else ""
 
 
 def _execute(
-    command: list[str], *, silent: bool, cwd: Path | None = None, environment: dict[str, str] | None = None
+    host: Host, words: list[str], *, silent: bool, cwd: str | None, environment: MappingABC[str, str] | None = None
 ) -> int:
     """Run a program that handles signals itself: wait for it, and hand on what it decides."""
     import signal
-    import subprocess
 
-    stdout = sys.stderr if silent else None
-    sys.stdout.flush()
-    child: subprocess.Popen[bytes] | None = None
+    hand_on: list[Callable[[int], None]] = []
     early: list[int] = []
 
-    def hand_on(number: int, frame: object) -> None:
-        if child is None:
-            early.append(number)
+    def signaled(number: int, frame: object) -> None:
+        if hand_on:
+            hand_on[0](number)
         else:
-            child.send_signal(number)
+            early.append(number)
 
+    def started(send: Callable[[int], None]) -> None:
+        hand_on.append(send)
+        for missed in early:
+            send(missed)
+
+    sys.stdout.flush()
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
-        before[number] = signal.signal(number, hand_on)
+        before[number] = signal.signal(number, signaled)
     try:
-        child = subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment, preexec_fn=_ends_with_me())
-        for missed in early:
-            child.send_signal(missed)
-        status = child.wait()
+        if isinstance(host, Board):
+            status = _heard(host, words, silent, cwd, environment, started)
+        else:
+            status = _waited(words, silent, cwd, environment, started)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return status if status >= 0 else 128 - status
+
+
+def _waited(
+    words: list[str],
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None,
+    started: Callable[[Callable[[int], None]], None],
+) -> int:
+    """Here, with the standard input and output of this process."""
+    import subprocess
+
+    child = subprocess.Popen(
+        words,
+        stdout=sys.stderr if silent else None,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        preexec_fn=_ends_with_me(),
+    )
+    started(child.send_signal)
+    return child.wait()
+
+
+def _heard(
+    board: Board,
+    words: list[str],
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None,
+    started: Callable[[Callable[[int], None]], None],
+) -> int:
+    """On a board: what it says is written as it comes."""
+    streams = {"out": (sys.stderr if silent else sys.stdout).buffer, "err": sys.stderr.buffer}
+
+    def hear(name: str, piece: bytes) -> None:
+        streams[name].write(piece)
+        streams[name].flush()
+
+    return board.attend(words, hear, cwd=cwd, environment=environment, started=started)
 
 
 def _ends_with_me() -> Callable[[], None]:

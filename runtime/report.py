@@ -11,6 +11,7 @@ import numpy as np
 
 from .graph import App, Failure, Path, Task
 from .link import Dropping
+from .memory import taken
 from .program import Program
 
 #: Where a build says what it is.
@@ -53,6 +54,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
         "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
+        "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
             **{
@@ -71,6 +73,13 @@ def build_of(home: str) -> Optional[str]:
             return str(json.load(stream)["identity"]["digest"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _memory(program: Program) -> Dict[str, Any]:
+    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
+    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    found = taken() if program.workers else None
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -178,7 +187,13 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
     dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
     dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
-    return [rows for rows in (paths, lost, dropped) if len(rows) > 1]
+    memory: List[List[Any]] = [["memory MB", "weights", "buffers", "tokens", "planned", "process", "before networks"]]
+    found = document["memory"]
+    if found["planned"] is not None:
+        planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
+        values = planned + [found["process"], found["before_networks"]]
+        memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    return [rows for rows in (paths, lost, dropped, memory) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

@@ -47,7 +47,7 @@ def held_share(fire: Callable[[], object], seconds: float = 0.5) -> float | None
     return holding.shares().get("")
 
 
-@dataclass(slots=True)
+@dataclass
 class _Spent:
     """Times of the firing thread in ns, first without contention, then with it.
 

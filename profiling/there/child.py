@@ -73,15 +73,13 @@ class _Paced(_Times):
         counts: dict[str, int] = {}
         for name, firing in ends:
             counts[name] = max(counts.get(name, 0), firing + 1)
-        makers = {
-            id(c): (t, port) for t in tasks.values() for port, cs in zip(t.outputs, t.readers, strict=True) for c in cs
-        }
+        makers = {id(c): (t, port) for t in tasks.values() for port, cs in zip(t.outputs, t.readers) for c in cs}
         made: dict[int, list[int]] = {}
         for channel, (task, port) in makers.items():
             made[channel] = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
         needed: dict[str, list[tuple[str, list[int], list[int], int]]] = {}
         for task in tasks.values():
-            for port, channel in zip(task.inputs, task.feeders, strict=True):
+            for port, channel in zip(task.inputs, task.feeders):
                 maker, _ = makers[id(channel)]
                 taken = list(accumulate(port.rate(k) for k in range(counts.get(task.name, 0))))
                 needed.setdefault(task.name, []).append((maker.name, made[id(channel)], taken, channel.delay))
@@ -138,7 +136,7 @@ class _Frames:
     def period_ns(self, later: _Frames) -> dict[str, float]:
         """Mean time between frames from then on, for apps that had at least one more."""
         found = {}
-        for app, (n, t), (m, u) in zip(self._apps, self.seen, later.seen, strict=True):
+        for app, (n, t), (m, u) in zip(self._apps, self.seen, later.seen):
             if m > n and t:
                 found[app.name] = (u - t) / (m - n)
         return found
@@ -163,7 +161,8 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     if mode:  # else nobody asks for single firings, and a tracer would only slow the program down
         program.tracer = times
     marks: list[_Frames] = []
-    before, delayed = _Load(), list[float]()
+    before = _Load()
+    delayed: list[float] = []
 
     def stop_when_seen() -> None:
         """After the time is over, but not before every app has finished a frame, as long as that is bearable."""
