@@ -78,6 +78,7 @@ def build(
     from .measure import measure as measured
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
+    refuse_scenario(valid)
     require_buildable(valid)
     directory = Path(output) if output is not None else Path("build") / valid.system.stem
     try:  # before anything is measured
@@ -111,6 +112,18 @@ def build(
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
+def refuse_scenario(valid: Valid) -> None:
+    """Raises Errors where states are to be built or mapped, or tasks that raise events."""
+    scenario = valid.system.scenario
+    for task in valid.tasks.values() if scenario is None else ():
+        if task.events:
+            message = f"`{task.definition}` raises events: such tasks are not built yet"
+            raise Errors([Diagnostic("F116", message, task.span, help="leave the events out")])
+    if scenario is not None:
+        help_text = "leave the scenario out: then all apps run, each with the first variants of its networks"
+        raise Errors([Diagnostic("F116", "scenarios are not built yet", scenario.span, help=help_text)])
+
+
 def require_buildable(valid: Valid) -> None:
     """Every task has code and every port a type. Raises Errors."""
     if not valid.system.apps:

@@ -48,6 +48,8 @@ class Valid:
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
     Programs run on `host`.
+    `others` are the same with other variants of networks, so that each variant is somewhere. `states` are those of a
+    scenario, each a plain system.
     """
 
     loaded: Loaded
@@ -63,6 +65,8 @@ class Valid:
     def at_hand(self) -> bool:
         """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
         return self.host is not HERE or self.platform.name == HERE.name
+    others: tuple[Valid, ...] = ()
+    states: dict[str, Valid] = field(default_factory=dict)
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -73,6 +77,11 @@ class Valid:
     def tasks(self) -> dict[str, Task]:
         """All tasks by name."""
         return {t.name: t for a in self.system.apps for t in a.tasks}
+
+    @property
+    def every_task(self) -> dict[str, Task]:
+        """All tasks, also those of other variants of networks."""
+        return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
 
     def mapped(self, mapping: Mapping) -> Valid:
         """The same with a mapping carried out. Raises Errors."""
@@ -96,7 +105,8 @@ def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
 class Checked:
     """A text with everything that could be found out without running anything.
 
-    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten.
+    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
+    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario.
     """
 
     loaded: Loaded
@@ -104,6 +114,13 @@ class Checked:
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
     host: Host = HERE
+    others: tuple[Checked, ...] = ()
+    states: dict[str, Checked] = field(default_factory=dict)
+
+    @property
+    def impossible(self) -> bool:
+        """Is some app late on every mapping, in whatever state?"""
+        return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
 
     @property
     def ok(self) -> bool:
@@ -140,6 +157,8 @@ class Checked:
             mapping=staged.mapping,
             losses=staged.losses,
             host=self.host,
+            others=tuple(o.require(despite) for o in self.others),
+            states={name: c.require(despite) for name, c in self.states.items()},
         )
 
 
@@ -176,18 +195,39 @@ def prepare(
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
-    if not checked.ok or checked.staged is None or not checked.staged.unquantized:
+    parts = [
+        c for c in (checked, *checked.others, *checked.states.values()) if c.staged is not None and c.staged.unquantized
+    ]
+    if not checked.ok or not parts:
         return checked
     from ..passes.precision import convert_network
 
-    for task in checked.staged.unquantized:
-        if report is not None:
-            report(f"converting {task.definition}")
-        convert_network(checked.system, task, checked.staged.platform.tensorrt)
+    for part in parts:
+        assert part.staged is not None
+        for task in part.staged.unquantized:
+            if report is not None:
+                report(f"converting {task.definition}")
+            convert_network(part.system, task, part.staged.platform.tensorrt)
     return _checked(checked.loaded, mapped and opened is None, host)
 
 
 def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    scenario = loaded.system.scenario
+    found = _alone(loaded, mapped and scenario is None, host)
+    if not found.ok or not (loaded.system.others or scenario):
+        return found
+
+    def part(apps: tuple[Application, ...]) -> Checked:
+        return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host)
+
+    others = tuple(part(apps) for apps in loaded.system.others)
+    states = {} if scenario is None else {state.name: part(state.apps) for state in scenario.states}
+    told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
+    return replace(found, diagnostics=in_order(told), others=others, states=states)
+
+
+def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    """The apps of the system, and no other variants of their networks."""
     diagnostics = list(loaded.diagnostics)
     broken = has_errors(diagnostics)
     staged = None

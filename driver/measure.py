@@ -75,7 +75,7 @@ def profile(
     stored, _ = store.read_profile(valid)  # with the layers that are known
     if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
-    tasks = task_hashes(valid.system)
+    tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)
     return Profiled(measured, own, kept, machine.noise(host), valid.losses, (*unsaved, *warnings))
@@ -86,12 +86,23 @@ def measure(
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
     """Run the application on one core and measure every task; with warnings of what was seen.
 
-    Raises Errors when it cannot be built or run.
+    It runs again for other variants of its networks. Raises Errors when it cannot be built or run.
     """
-    require_buildable(valid)
-    _require_twins(valid)
+    for part in (valid, *valid.others):
+        require_buildable(part)
+        _require_twins(part)
     if on_measure is not None:
-        on_measure(f"measuring {valid.system.stem} for {seconds:g} s: its tasks run, sinks included")
+        each = f"{1 + len(valid.others)} x " if valid.others else ""
+        on_measure(f"measuring {valid.system.stem} for {each}{seconds:g} s: its tasks run, sinks included")
+    result, warnings = _measured(valid, seconds)
+    for other in valid.others:
+        more, told = _measured(other, seconds)
+        result, warnings = result.over(more), tuple(dict.fromkeys((*warnings, *told)))
+    return result, warnings
+
+
+def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The times of the tasks of one version of the application."""
     own, plain = own_platform(valid.host), without_periods(valid.system)
     try:
         deployed = deploy(plain, own, sequential(plain, own), valid.repetition, {}, local_modules)
@@ -180,7 +191,7 @@ def with_layers(
     measured again. Raises Errors; returns what could not be stored.
     """
     seconds = LAYERS if seconds is None else seconds
-    tasks = {name: t for name, t in valid.tasks.items() if may_be_cut(t)}
+    tasks = {name: t for name, t in valid.every_task.items() if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
     if profile.firing_ns is None:
         if report is not None:

@@ -22,7 +22,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F113": ("a graph contains itself", "Composites are flattened, so they cannot be recursive."),
     "F114": ("a language or kind of processor is unknown", "Languages: python and c on a cpu, cuda on a gpu. Kinds of processors: cpu, gpu, dla."),
     "F115": ("something is said twice", "Each clause may stand once."),
-    "F116": ("this is not supported yet", "The word belongs to the language, but this version of flowc cannot honor it, and it ignores nothing."),
+    "F116": ("a scenario is not built yet", "It is checked state by state, measured, and drawn by `flowc show --scenario`."),
     # -- the graph -----------------------------------------------------------------------------------------------------
     "F201": ("an input is fed twice", "A channel joins one output to one input. Outputs may fan out; inputs have one source."),
     "F202": ("an input is never fed", "Every input needs an arrow; a task without inputs is a source."),
@@ -104,6 +104,16 @@ CODES: dict[str, tuple[str, str]] = {
     "F642": ("somebody else uses the board", "Two measurements at once would measure each other. The lock is gone as soon as the other one has ended, however it ended."),
     "F643": ("the way to the board was lost", "What ran there was stopped. What was being measured is begun again when the board comes back within two minutes; a program that was run is not."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
+    # -- variants and scenarios ----------------------------------------------------------------------------------------
+    "F801": ("a scenario has no initial state, or several", "The program begins in the one state that is `initial`."),
+    "F802": ("a state is never reached", "No row of transitions leads from the initial state to it. This is a warning."),
+    "F803": ("an app runs in no state", "With a scenario, apps run in the states that name them. This is a warning."),
+    "F804": ("a variant cannot be chosen", "A state chooses, for apps that it runs, among the variants that a network declares."),
+    "F805": ("variants of a network differ in their ports", "Whatever variant runs, its neighbors see the same ports with the same types; `pre` and `post` of a variant convert what differs."),
+    "F806": ("nobody raises an event, or nobody waits for it", "Events are declared by the scenario (raised from outside) or by a task, and named `App.task.event` then. That an event can never happen in a state, or is waited for nowhere, is a warning."),
+    "F807": ("a task cannot raise an event", "Its Python code gets a function for each event as a keyword argument, a class in `__init__`. Code in C or CUDA, and code in a process of its own, cannot raise any."),
+    "F808": ("transitions contradict each other", "An event, or the time in a state, leads a state to one other state, and never to itself."),
+    "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun end. That cannot be promised of apps with open ends, of apps that wait for the tokens of others, and of a cut that moves by itself."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of actors that exist, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),

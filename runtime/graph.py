@@ -260,6 +260,13 @@ class App:
             path.source.releases = [0] * max(most, len(path.source.releases))
             path.sink.paths.append(path)
 
+    def over(self, iteration: int) -> bool:
+        """Will it not have that iteration? A stop that is still looking which frames have begun is waited for."""
+        if iteration < self.limit:
+            return False
+        with self._lock:
+            return iteration >= self.limit
+
     def drain(self) -> None:
         """Frames that have begun are finished, and no others begin."""
         with self._lock:

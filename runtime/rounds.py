@@ -204,7 +204,7 @@ class _Source:
         text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
         # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
         text += ["            app.begun = n"] if self._alone else []
-        text += ["            if n >= app.limit: break"]
+        text += ["            if n >= app.limit and app.over(n): break"]
         for stage in self._stages:
             for j in sorted({self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}):
                 rate = self._plan.tasks[j].per_iteration

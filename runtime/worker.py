@@ -60,7 +60,7 @@ class Worker(threading.Thread, Waiter):
     def check(self) -> None:
         if self.program.stopping:
             raise Stopped
-        if self._iteration >= self._app.limit:
+        if self._app.over(self._iteration):
             raise EndOfStream
 
     def run(self) -> None:
@@ -142,7 +142,7 @@ class Worker(threading.Thread, Waiter):
         for entry in self.order[first:]:
             iteration = self.round * entry.per_round + entry.index - entry.stage
             app = entry.task.app
-            if iteration >= app.limit:
+            if app.over(iteration):
                 continue
             alive = True
             if iteration < 0 or iteration % entry.replicas != entry.replica:
