@@ -26,6 +26,7 @@ from .lsp import lsp
 from .map import map_
 from .new import new
 from .profile import profile
+from .report import report
 from .run import run
 from .show import show
 from .test import test
@@ -47,6 +48,7 @@ app.command()(verb(profile))
 app.command("map")(verb(map_))
 app.command()(verb(build))
 app.command()(verb(run))
+app.command()(verb(report))
 app.command()(verb(test))
 app.command("import")(verb(import_))
 app.command()(verb(export))

@@ -16,7 +16,7 @@ def import_(
         Path,
         typer.Argument(
             help="An SDF3 XML file, a scenario or graph of PREESM, the .cfg of a Darknet network, a configuration of "
-            "JEDI, a HOPES project.",
+            "JEDI, a HOPES project (its folder, or NAME_algorithm.xml).",
             show_default=False,
             metavar="GRAPH.xml|APP.scenario|TOP.pi|NET.cfg|APP.cfg|DIR",
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ._boards import BoardAddress, BoardPython, host_of
 from ._common import (
     Json,
     NoMeasure,
@@ -61,6 +62,8 @@ def map_(
     ] = None,
     no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
+    board: BoardAddress = None,
+    board_python: BoardPython = "python3",
     as_json: Json = False,
 ) -> int:
     """Search where everything should run, and keep the answer. `build` and `run` use it.
@@ -81,18 +84,20 @@ def map_(
         raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
     if gantt is not None:
         require("matplotlib", "plots", "`--gantt`")
-    mapped = find_mapping(
-        file,
-        platform=platform,
-        search=search,
-        objective=objective,  # type: ignore[arg-type]
-        budget=_seconds(budget),
-        seed=seed,
-        what_if=WhatIf(_rate(fps), cores, profile),
-        measure=not no_measure,
-        on_measure=measuring,
-        report=progress,
-    )
+    with host_of(board, board_python) as host:
+        mapped = find_mapping(
+            file,
+            platform=platform,
+            host=host,
+            search=search,
+            objective=objective,  # type: ignore[arg-type]
+            budget=_seconds(budget),
+            seed=seed,
+            what_if=WhatIf(_rate(fps), cores, profile),
+            measure=not no_measure,
+            on_measure=measuring,
+            report=progress,
+        )
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))
     if gantt is not None:
         _draw(mapped, gantt)

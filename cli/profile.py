@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ._boards import BoardAddress, BoardPython, host_of
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, say, show_diagnostics
 from ._tables import cut_table, in_8_bits
 
@@ -18,6 +19,8 @@ def profile(
     seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
     layers: Annotated[bool, typer.Option("--layers", help="Also list the layers of networks.")] = False,
     platform: OnPlatform = "host",
+    board: BoardAddress = None,
+    board_python: BoardPython = "python3",
     as_json: Json = False,
 ) -> int:
     """Measure every task and network here, and store the times.
@@ -29,9 +32,15 @@ def profile(
 
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
-    found = measure(
-        file, platform=platform, seconds=seconds, on_measure=lambda said: say(f"flowc: {said}"), report=progress
-    )
+    with host_of(board, board_python) as host:
+        found = measure(
+            file,
+            platform=platform,
+            host=host,
+            seconds=seconds,
+            on_measure=lambda said: say(f"flowc: {said}"),
+            report=progress,
+        )
     measured = found.profile
     show_diagnostics(found.diagnostics, {})
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ._boards import BoardAddress, BoardPython, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ def run(
     ] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
+    ] = None,
+    trace_frames: Annotated[
+        str | None,
+        typer.Option(
+            "--trace-frames", help="Only frames A to B - 1 are in the trace.", metavar="A:B", show_default=False
+        ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
@@ -57,6 +64,8 @@ def run(
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
+    board: BoardAddress = None,
+    board_python: BoardPython = "python3",
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -67,29 +76,41 @@ def run(
     """
     from ..driver.run import run as driver_run
 
-    ran = driver_run(
-        file,
-        output,
-        platform=platform,
-        frames=frames,
-        full_speed=full_speed,
-        strict=strict,
-        trace=trace,
-        twin=twin,
-        force=force,
-        report_to=report,
-        settings=settings or (),
-        fail_on_miss=fail_on_miss,
-        watchdog=watchdog,
-        quiet=quiet,
-        document=as_json,
-        measure=not no_measure,
-        on_measure=measuring,
-        on_built=show_built,
-        on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
-        on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
-        report=progress,
-    )
+    if trace_frames is not None:
+        from ..runtime.trace import frames_of
+
+        try:
+            frames_of(trace_frames)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
+        if trace is None:
+            raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
+    with host_of(board, board_python) as host:
+        ran = driver_run(
+            file,
+            output,
+            platform=platform,
+            host=host,
+            frames=frames,
+            full_speed=full_speed,
+            strict=strict,
+            trace=trace,
+            trace_frames=trace_frames,
+            twin=twin,
+            force=force,
+            report_to=report,
+            settings=settings or (),
+            fail_on_miss=fail_on_miss,
+            watchdog=watchdog,
+            quiet=quiet,
+            document=as_json,
+            measure=not no_measure,
+            on_measure=measuring,
+            on_built=show_built,
+            on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
+            on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
+            report=progress,
+        )
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:

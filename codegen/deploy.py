@@ -28,6 +28,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from .kinds import Helpers, Site, kind_of
 from .kinds.c import parameter_type
+from .memory import planned
 from .sources import Plan, Sources
 
 
@@ -151,7 +152,14 @@ def deploy(
             )
         )
     deployment = Deployment(
-        system.stem, Path(system.path).name, platform.name, mapping.search, tuple(apps), orders, platform.tensorrt
+        system.stem,
+        Path(system.path).name,
+        platform.name,
+        mapping.search,
+        tuple(apps),
+        orders,
+        platform.tensorrt,
+        planned(apps, orders),
     )
     return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..machines.whoami import version_of
 from ..model.application import Task
 from ..model.deployment import DeployedApp, DeployedPort, DeployedTask, DeployedWorker, Deployment, Entry
 from ..model.types import DTYPES
-from ..profiling.host import version_of
 from ..templates import environment
 from .deploy import Deployed
 from .kinds import KINDS, Code, tensorrt

@@ -19,6 +19,7 @@ from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
+from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
@@ -62,6 +63,7 @@ def build(
     output: str | Path | None = None,
     *,
     platform: str = "host",
+    host: Host = HERE,
     force: bool = False,
     measure: bool = True,
     on_measure: OnMeasure | None = None,
@@ -69,13 +71,14 @@ def build(
 ) -> Built:
     """From a text to a directory with a running program. Raises Errors.
 
-    Without a stored profile that speaks for it, the application is measured for a moment first, and the profile is
-    stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another machine.
-    `on_measure` is told that tasks are going to run, `report` where there is none.
+    Without a stored profile that speaks for it, the application is measured on `host` for a moment first, and the
+    profile is stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another
+    machine. `on_measure` is told that tasks are going to run, `report` where there is none.
     """
     from .measure import measure as measured
 
-    valid = prepare(path, platform=platform, report=report).require()
+    valid = prepare(path, platform=platform, host=host, report=report).require()
+    refuse_scenario(valid)
     require_buildable(valid)
     directory = Path(output) if output is not None else Path("build") / valid.system.stem
     try:  # before anything is measured
@@ -109,6 +112,18 @@ def build(
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
+def refuse_scenario(valid: Valid) -> None:
+    """Raises Errors where states are to be built or mapped, or tasks that raise events."""
+    scenario = valid.system.scenario
+    for task in valid.tasks.values() if scenario is None else ():
+        if task.events:
+            message = f"`{task.definition}` raises events: such tasks are not built yet"
+            raise Errors([Diagnostic("F116", message, task.span, help="leave the events out")])
+    if scenario is not None:
+        help_text = "leave the scenario out: then all apps run, each with the first variants of its networks"
+        raise Errors([Diagnostic("F116", "scenarios are not built yet", scenario.span, help=help_text)])
+
+
 def require_buildable(valid: Valid) -> None:
     """Every task has code and every port a type. Raises Errors."""
     if not valid.system.apps:

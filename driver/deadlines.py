@@ -207,13 +207,13 @@ def program(
     known = times_of(mapped.system, mapped.platform, profile)
     deployed = plan(mapped, known, place(mapped, known))
     planned = timed_program(deployed.deployment, valid.platform, times, curves)
-    if valid.platform.name != "host" or not run_here:
+    if not valid.at_hand or not run_here:
         return planned, None
     longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     if report is not None:
         report(f"running it at its own pace for {seconds:.0f} s")
-    seen = run_deployed(mapped.system, deployed, seconds)
+    seen = run_deployed(mapped, deployed, seconds)
     # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
     # That `repeat` and `last` take no time is only supposed.
     for name, kept in seen.samples.items():

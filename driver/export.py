@@ -32,8 +32,8 @@ def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, pl
     """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
     exporter = _exporter(format)
     if exporter.write is None:
-        message = f"`{format}` takes the mapping of an application into a project that is there"
-        raise Errors([Diagnostic("F704", message, None, help="name the project: `--into PROJECT`")])
+        help_text = "`driver.hopes.export_project` writes one, and `--into PROJECT` a mapping into one that is there"
+        raise Errors([Diagnostic("F704", f"`{format}` is a folder of files", None, help=help_text)])
     alone = Path(path).suffix == ".onnx"
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"

@@ -59,7 +59,7 @@ def import_(
     if not path.name:  # `.`, which has a name elsewhere
         path = path.resolve()
     importer = importer_of(path)
-    stem = path.resolve().name if os.path.isdir(path) else path.stem
+    stem = path.resolve().name if os.path.isdir(path) else path.stem.removesuffix(importer.ending)
     target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
     refuse(target, force)
     request = Request(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
+from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping
@@ -30,7 +31,7 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
-from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
+from .build import OnMeasure, firing_means, place, plan, refuse_scenario, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
@@ -79,6 +80,7 @@ def find_mapping(
     path: str | Path,
     *,
     platform: str = "host",
+    host: Host = HERE,
     search: str = "auto",
     objective: Objective = "throughput",
     budget: float = 60.0,
@@ -90,14 +92,16 @@ def find_mapping(
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
-    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`,
-    configurations are run to decide; for other platforms the times of a profile decide. `search` is one of
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
+    and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
+    decide. `search` is one of
     `search.registry` for that kind of problem, `budget` the seconds it may take. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
     run, `report` where there is none.
     """
     what_if = what_if or WhatIf()
-    valid = supposed(prepare(path, platform=platform, mapped=False, report=report).require(), what_if)
+    valid = supposed(prepare(path, platform=platform, mapped=False, host=host, report=report).require(), what_if)
+    refuse_scenario(valid)
     joint = wants_joint(valid)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
@@ -105,7 +109,7 @@ def find_mapping(
         message = f"`{search}` is no search for this text: {why}"
         raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
     known[search].require()
-    here = valid.platform.name == "host"
+    here = valid.at_hand
     profile, warnings = _known(valid, what_if, measure)
     tell, announced = on_measure or report, False
     if profile is None and not missing(valid.system) and what_if.profile is None and measure:
@@ -291,7 +295,7 @@ class _Runs:
         expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
         seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
         deployed = plan(valid, times, place(valid, times))
-        seen = run_elsewhere(valid.system, deployed, seconds, strict=False, paced=False)
+        seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False)
         silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"

@@ -20,7 +20,6 @@ from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.system import System
 from ..passes.stored_mapping import StoredMapping, identity, not_used
-from ..profiling.host import host_hash
 from ..profiling.identity import task_hashes
 
 if TYPE_CHECKING:
@@ -115,7 +114,10 @@ def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 def _elsewhere(valid: Valid, profile: Profile) -> bool:
     """Was it measured on another machine than it is about?"""
-    return valid.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries)
+    if valid.platform.name != valid.host.name:
+        return False
+    own = valid.host.identity.host_hash
+    return any(e.host_hash != own for e in profile.entries)
 
 
 def _digests(profile: Profile) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ Names are looked up as elaboration does, but nothing is judged: what means nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal
 
@@ -14,8 +14,8 @@ from ..model.span import Span
 from . import syntax as s
 
 Kind = Literal[
-    "constant", "type", "task", "network", "graph", "app", "platform",
-    "parameter", "port", "state", "instance", "processor",
+    "constant", "type", "task", "network", "graph", "app", "platform", "scenario",
+    "parameter", "port", "state", "instance", "processor", "variant", "mode", "event",
 ]  # fmt: skip
 #: What a text in quotes names.
 Quoted = Literal["flow", "python", "c", "cuda", "onnx", "layer"]
@@ -27,7 +27,10 @@ _KINDS: dict[type, Kind] = {
     s.GraphDecl: "graph",
     s.AppDecl: "app",
     s.PlatformDecl: "platform",
+    s.ScenarioDecl: "scenario",
 }
+#: Kinds whose names are looked up where nothing else can stand.
+_APART = ("parameter", "variant", "mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,8 @@ class _Finder:
         self.uses: list[tuple[Span, Symbol]] = []
         self.quoted: list[Named] = []
         self._declared: dict[str, Symbol] = {}
-        self._parameters: dict[tuple[str, str], Symbol] = {}
         self._inner: dict[tuple[str, str], Symbol] = {}
+        self._apart: dict[tuple[Kind, str, str], Symbol] = {}
 
     # -- declarations ----------------------------------------------------------------------------------------------
     def declare(self, declaration: s.Declaration) -> None:
@@ -125,16 +128,14 @@ class _Finder:
         own = Symbol(_KINDS[type(declaration)], name, "", declaration.name.span, declaration.span, doc)
         self._add(own)
         self._declared.setdefault(name, own)  # a second one is an error, and nothing else means it
-        if isinstance(declaration, s.TaskDecl | s.GraphDecl):
-            for p in declaration.params:
-                found = Symbol("parameter", p.name.text, name, p.name.span, p.span)
-                self._add(found)
-                self._parameters.setdefault((name, p.name.text), found)
-        if isinstance(declaration, s.TaskDecl | s.NetworkDecl | s.GraphDecl | s.AppDecl | s.PlatformDecl):
-            for item in declaration.items:
-                inner = _inner(item, name)
-                if inner is not None:
-                    self._add(inner)
+        params = declaration.params if isinstance(declaration, s.TaskDecl | s.GraphDecl) else ()
+        items = () if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.items
+        for item in (*params, *items):
+            for inner in _inner(item, name):
+                self._add(inner)
+                if inner.kind in _APART:
+                    self._apart.setdefault((inner.kind, name, inner.name), inner)
+                else:
                     self._inner.setdefault((name, inner.name), inner)
 
     def _add(self, symbol: Symbol) -> None:
@@ -155,7 +156,7 @@ class _Finder:
                 self._use(node.name, self._top(node.name.text, "type"))
                 self.walk(node.shape, owner)
             case s.Name():
-                self._use(node, self._parameters.get((owner, node.text)) or self._top(node.text, "constant"))
+                self._use(node, self._apart.get(("parameter", owner, node.text)) or self._top(node.text, "constant"))
             case s.Extent():
                 self._use(node.port, self._inner.get((owner, node.port.text)))
                 self.walk(node.index, owner)
@@ -169,6 +170,13 @@ class _Finder:
                 if node.wrap is not None:
                     self.quoted.append(Named("python", node.wrap.value, node.wrap.span))
                 self.walk(node.type, owner)
+            case s.VariantDecl():
+                self.quoted.append(Named("onnx", node.file.value, node.file.span))
+                for port in node.ports:
+                    self._use(port.name, self._inner.get((owner, port.name.text)))
+                self.walk((node.ports, node.accuracy), owner)
+            case s.RunDecl() | s.ChoiceDecl() | s.TransitionDecl():
+                self._of_scenario(node, owner)
             case s.InstanceDecl():
                 self._instance(node, owner)
             case s.Endpoint():
@@ -216,7 +224,7 @@ class _Finder:
         self._use(node.of, self._top(node.of.text, "task", "network", "graph"))
         self.walk(node.element.index, owner)
         for arg in node.args:
-            self._use(arg.name, self._parameters.get((node.of.text, arg.name.text)))
+            self._use(arg.name, self._apart.get(("parameter", node.of.text, arg.name.text)))
             self.walk(arg.value, owner)
         self.walk(node.every, owner)
         self.walk(node.lossy, owner)
@@ -228,14 +236,33 @@ class _Finder:
         first = self._inner.get((owner, path[0].name.text))
         self._along(path, first or self._top(path[0].name.text, "app"))
 
-    def _along(self, path: tuple[s.Element, ...], found: Symbol | None) -> None:
+    def _along(self, path: tuple[s.Element, ...], found: Symbol | None) -> Symbol | None:
+        """The names of a path that begins with `found`; what it ends with, if that is known."""
         for k, element in enumerate(path):
             if found is None:
-                return
+                return None
             self._use(element.name, found)
             inside = found.of if found.kind == "instance" else found.name
             if k + 1 < len(path):
                 found = self._inner.get((inside, path[k + 1].name.text))
+        return found
+
+    def _of_scenario(self, node: s.RunDecl | s.ChoiceDecl | s.TransitionDecl, owner: str) -> None:
+        match node:
+            case s.RunDecl():
+                for app in node.apps:
+                    self._use(app, self._top(app.text, "app"))
+                self.walk((node.period, node.deadline), "")
+            case s.ChoiceDecl():
+                network = self._along(node.path, self._top(node.path[0].name.text, "app"))
+                if network is not None:
+                    self._use(node.variant, self._apart.get(("variant", network.of, node.variant.text)))
+            case s.TransitionDecl():
+                for mode in (*node.sources, node.target):
+                    self._use(mode, self._apart.get(("mode", owner, mode.text)))
+                for event in node.events:
+                    self._path(event, owner)
+                self.walk(node.after, "")
 
     def _pin(self, pin: s.PinDecl, platform: str) -> None:
         self._along(pin.path, self._top(pin.path[0].name.text, "app"))
@@ -251,17 +278,25 @@ class _Finder:
             self.walk(element.index, "")
 
 
-def _inner(item: object, owner: str) -> Symbol | None:
+def _inner(item: object, owner: str) -> Iterator[Symbol]:
     """What an item of a declaration names."""
     match item:
+        case s.Param():
+            yield Symbol("parameter", item.name.text, owner, item.name.span, item.span)
         case s.PortDecl() | s.NetPort() | s.Boundary():
-            return Symbol("port", item.name.text, owner, item.name.span, item.span, direction=item.direction)
+            yield Symbol("port", item.name.text, owner, item.name.span, item.span, direction=item.direction)
         case s.StateDecl() | s.ScratchDecl():
-            return Symbol("state", item.name.text, owner, item.name.span, item.span)
+            yield Symbol("state", item.name.text, owner, item.name.span, item.span)
         case s.InstanceDecl():
             name = item.element.name
-            return Symbol("instance", name.text, owner, name.span, item.span, item.doc, item.of.text)
+            yield Symbol("instance", name.text, owner, name.span, item.span, item.doc, item.of.text)
         case s.PoolDecl():
-            return Symbol("processor", item.name.text, owner, item.name.span, item.span)
+            yield Symbol("processor", item.name.text, owner, item.name.span, item.span)
+        case s.VariantDecl():
+            yield Symbol("variant", item.name.text, owner, item.name.span, item.span)
+        case s.ModeDecl():
+            yield Symbol("mode", item.name.text, owner, item.name.span, item.span)
+        case s.EventsDecl():
+            yield from (Symbol("event", n.text, owner, n.span, item.span) for n in item.names)
         case _:
-            return None
+            pass

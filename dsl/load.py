@@ -28,6 +28,8 @@ from .modules import clashes
 from .parse import Parser
 from .platforms import pins
 from .platforms import platform as elaborate
+from .scenarios import scenario_of
+from .versions import Versions
 
 #: Boards whose descriptions come with flowc, by name.
 SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))}
@@ -73,9 +75,12 @@ def load(
     context = reader.context
     evaluator = Evaluator(context)
     components = Components(context, evaluator)
-    apps = _elaborate(reader.specifications, context, evaluator, components)
+    apps, networks = _elaborate(reader.specifications, context, evaluator, components)
+    versions = Versions(reader.specifications, context, evaluator, components, networks)
+    others = versions.others() if opened is None and not has_errors(context.faults) else ()
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
+    scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             with _nested(declaration, context):
@@ -85,17 +90,23 @@ def load(
     for declaration in declarations:
         if isinstance(declaration, s.MappingDecl):
             with _nested(declaration, context):
-                pinned += pins(declaration, apps, platforms, context, evaluator, seen)
+                every = [*apps, *(a for other in others for a in other)]
+                pinned += pins(declaration, every, platforms, context, evaluator, seen)
     if opened is not None:
         apps, pinned = _opened(opened, apps, context, evaluator, components), []
+    for pin in (p for p in pinned if p.adapt and scenario is not None):
+        help_text = "leave it out: in a scenario, states choose among variants of a network"
+        context.fault("F811", f"the cut of `{pin.task}` moves by itself", pin.span, help=help_text)
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
         context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), help=help_text)
+    names = {t.name for a in apps for t in a.tasks}
     system = System(
-        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
+        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(p for p in pinned if p.task in names),
+        reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
     )  # fmt: skip
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     faults = tuple(sorted(context.faults, key=_place))
@@ -136,7 +147,8 @@ def _same_file(a: str, b: str) -> bool:
 
 def _elaborate(
     specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
-) -> list[Application]:
+) -> tuple[list[Application], dict[str, s.NetworkDecl]]:
+    """The apps, and their instances of networks that have variants."""
     apps: list[Application] = []
     flatteners: list[Flattener] = []
     for declaration in (d for spec in specifications for d in spec.declarations):
@@ -151,7 +163,7 @@ def _elaborate(
                 arguments = components.bind(declaration.params, (), declaration.name, {})
                 if arguments is not None:
                     Flattener(context, evaluator, components).alone(declaration, arguments)
-    return apps
+    return apps, {name: d for f in flatteners for name, d in f.networks.items()}
 
 
 def _opened(

@@ -157,6 +157,8 @@ def _names(place: _Place) -> Iterator[Offer]:
             yield from _types(place)
         case "MAPPING":
             yield from _pin(place)
+        case "SCENARIO":
+            yield from _transition(place)
         case "PLATFORM" if place.kind() in ("LBRACE", "RSQB", "NAME"):
             yield from (Offer(k, Kind.EnumMember) for k in KINDS)
         case "CONST" if place.kind() in _EXPRESSION or place.kind() == "LPAR":
@@ -298,6 +300,28 @@ def _pin(place: _Place) -> Iterator[Offer]:
         yield from (Offer(name, Kind.Value) for p in known for pool in p.pools for name in pool.processors)
     elif place.kind() != "MAPPING":
         yield from _symbols(index.members("", "app"), Kind.Module)
+
+
+def _transition(place: _Place) -> Iterator[Offer]:
+    """In a scenario: apps behind `run`, events behind `on`, states elsewhere."""
+    index, behind = place.seen.index, [str(t.type) for t in place.chunk[::-2]]
+    if place.kind() == "RUN" or (place.kind() == "COMMA" and "RUN" in behind[:9]):
+        yield from _symbols(index.members("", "app"), Kind.Module)
+    elif place.kind() == "ON":
+        yield from (Offer(name, Kind.Event) for name in _events(place))
+        yield from _symbols(index.members("", "app"), Kind.Module)
+    elif place.depth == 1:
+        known = (str(b) for a, b in pairwise(place.around) if a.type == "STATE")
+        yield from (Offer(name, Kind.Variable, "state") for name in known)
+
+
+def _events(place: _Place) -> Iterator[str]:
+    """Events of the scenario around the place, which may not parse yet."""
+    listing = False
+    for token in place.around:
+        if listing and token.type == "NAME":
+            yield str(token)
+        listing = token.type == "EVENT" or (listing and token.type in ("NAME", "COMMA"))
 
 
 # -- texts in quotes ---------------------------------------------------------------------------------------------------

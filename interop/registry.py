@@ -52,7 +52,8 @@ class Importer:
     """A format that is read. `recognizes` looks at the path, and at the content where that is not enough.
 
     `options` are the fields of a `Request` that mean something to it. `makes` is the ending of what it writes, `key`
-    what that is called in JSON. `read` raises Errors with everything that is wrong.
+    what that is called in JSON; `ending` is no part of the name of what it reads. `read` raises Errors
+    with everything that is wrong.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Importer:
     options: frozenset[str] = frozenset()
     makes: str = ".flow"
     key: str = "text"
+    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,12 @@ def _is_darknet(path: Path) -> bool:
     return path.suffix == ".cfg" and is_network(path)
 
 
+def _is_hopes(path: Path) -> bool:
+    from .hopes.files import is_of_translator
+
+    return os.path.isdir(path) or is_of_translator(path)
+
+
 def _hopes(request: Request) -> Imported:
     from .hopes.importer import imported
 
@@ -157,7 +165,7 @@ def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
 
 #: The first one that recognizes a path reads it; the last one takes everything.
 IMPORTERS: tuple[Importer, ...] = (
-    Importer("hopes", "a HOPES project", os.path.isdir, _hopes, frozenset({"times"})),
+    Importer("hopes", "a HOPES project", _is_hopes, _hopes, frozenset({"times"}), ending="_algorithm"),
     Importer(
         "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
     ),

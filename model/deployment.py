@@ -128,8 +128,28 @@ class DeployedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedMemory:
+    """Bytes for networks on CPUs: their weights, the buffers between layers, and the tokens of all channels.
+
+    Networks of one worker share buffers, since they take turns; workers add.
+    """
+
+    weights: int
+    buffers: int
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        """All together; Python and the libraries are not in it."""
+        return self.weights + self.buffers + self.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
-    """`name` is the text's stem. `tensorrt` is the version of the platform, () = none."""
+    """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
+
+    `planned` is None where no network runs on a CPU, or where nobody knows what one takes.
+    """
 
     name: str
     source: str
@@ -138,6 +158,7 @@ class Deployment:
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
     tensorrt: tuple[int, ...] = ()
+    planned: PlannedMemory | None = None
 
     def to_json(self) -> str:
         """The text of deployment.json; deterministic for equal contents."""

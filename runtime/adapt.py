@@ -7,6 +7,7 @@ better (another program takes a core), it is used from the next frame on.
 
 from __future__ import annotations
 
+import abc
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
+from .memory import Loaded, Rehearsal
 from .tokens import Port
 
 #: Frames and seconds that are looked at before the cut may move.
@@ -123,10 +125,18 @@ class _Frame:
 class _Side(Code):
     def __init__(self, cut: Cut) -> None:
         self.cut = cut
-        self._sessions: List[Any] = []
+        self._parts: List[Loaded] = []
 
     def _load(self, home: str, files: Sequence[str]) -> None:
-        self._sessions = [session(os.path.realpath(os.path.join(home, f)), 1, False) for f in files]
+        self._parts = [Loaded(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files]
+
+    def rehearsals(self) -> List[Rehearsal]:
+        blocks = self._by_size()
+        return [run for k, part in enumerate(self._parts) for run in part.rehearsals(blocks[k])]
+
+    @abc.abstractmethod
+    def _by_size(self) -> List[int]:
+        """Numbers that grow with the layers that a part has: nobody has counted its bytes."""
 
 
 class Front(_Side):
@@ -139,13 +149,15 @@ class Front(_Side):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._load(home, [v.front[0] for v in self.cut.variants])
 
+    def _by_size(self) -> List[int]:
+        return list(range(len(self._parts)))
+
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         number = self.cut.current
-        _, reads, makes = self.cut.variants[number].front
+        _, reads, _ = self.cut.variants[number].front
         begin = time.perf_counter_ns()
         tensors = dict(zip(self._inputs, inputs))
-        made = self._sessions[number].run(list(makes), {n: tensors[n] for n in reads})
-        tensors.update(zip(makes, made))
+        tensors.update(self._parts[number].run({n: tensors[n] for n in reads}))
         self.cut.took(0, number, time.perf_counter_ns() - begin)
         token = np.empty((), object)
         token[()] = _Frame(number, tensors)
@@ -163,12 +175,15 @@ class Back(_Side):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._load(home, [v.back[0] for v in self.cut.variants])
 
+    def _by_size(self) -> List[int]:
+        return list(range(len(self._parts)))[::-1]
+
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         frame: Optional[_Frame] = inputs[0][()]  # type: ignore[assignment]
         assert frame is not None
-        _, reads, makes = self.cut.variants[frame.variant].back
+        _, reads, _ = self.cut.variants[frame.variant].back
         begin = time.perf_counter_ns()
-        made = self._sessions[frame.variant].run(list(makes), {n: frame.tensors[n] for n in reads})
+        made = self._parts[frame.variant].run({n: frame.tensors[n] for n in reads})
         end = time.perf_counter_ns()
         late = 0
         if not self.cut.paced:
@@ -178,5 +193,5 @@ class Back(_Side):
         self._ended = end
         self.cut.took(1, frame.variant, end - begin + max(0, late))
         found = dict(frame.tensors)
-        found.update(zip(makes, made))
+        found.update(made)
         return tuple(found[n] for n in self._outputs)

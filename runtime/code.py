@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .memory import Outputs, Rehearsal, crowded, share
 from .modules import load
 from .tokens import Port, TaskError
 
@@ -37,6 +38,10 @@ class Code(abc.ABC):
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         """After `open`: a faster function of the inputs for the firings of that phase; None: there is none."""
         return None
+
+    def rehearsals(self) -> List[Rehearsal]:
+        """After `open`: what runs once before the program starts, so that its memory is known and taken."""
+        return []
 
     def close(self) -> None:  # noqa: B027 - most code has nothing to release
         """Release what `open` took."""
@@ -259,7 +264,8 @@ class C(Code):
 class Network(Code):
     """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension).
 
-    `threads` share the work of one inference; `spin` lets them wait actively for their next part.
+    `threads` share the work of one inference; `spin` lets them wait actively for their next part. `block` is the bytes
+    that are planned for what lies between its layers.
     """
 
     def __init__(
@@ -270,23 +276,32 @@ class Network(Code):
         batch: int = 1,
         threads: int = 1,
         spin: bool = False,
+        block: int = 0,
     ) -> None:
-        self.file, self.batch, self.threads, self.spin = file, batch, threads, spin
+        self.file, self.batch, self.threads, self.spin, self.block = file, batch, threads, spin, block
         self._names, self._wanted = list(inputs), list(outputs)
         self._session: Any = None
+        self._inputs: Sequence[Port] = ()
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
         self._session = session(path, self.threads, self.spin)
-        self._in_shapes = [p.shape for p in inputs]
-        self._outputs = outputs
+        self._inputs, self._outputs = inputs, outputs
+        self._made = Outputs(self._wanted, outputs)
+
+    def rehearsals(self) -> List[Rehearsal]:
+        feeds = {}
+        for name, port in zip(self._names, self._inputs):
+            feeds[name] = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:], port.dtype
+        whole = Outputs(self._wanted, ()) if self.batch > 1 else self._made
+        return [Rehearsal(self._session, self.batch * self.block, feeds, whole)]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        return tuple(self._session.run(self._wanted, dict(zip(self._names, inputs))))
+        return tuple(self._made.of(self._session, self._names, inputs))
 
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         names, wanted = self._names, self._wanted
-        if len(names) > 1 or len(wanted) > 1:
+        if len(names) > 1 or len(wanted) > 1 or self._made.large:
             return super().caller(phase)
         (name,) = names
         # Names of inputs are right, or the first firing would have failed; looking again takes a microsecond.
@@ -295,12 +310,15 @@ class Network(Code):
         def call(array: np.ndarray) -> Any:
             return run(wanted, {name: array}, None)[0]
 
-        return call
+        def call_and_copy(array: np.ndarray) -> Any:
+            return run(wanted, {name: array}, None)[0].copy()
+
+        return call_and_copy if crowded() else call
 
     def fire_batch(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
         """Inputs and outputs have a leading axis of firings, in front of the network's first dimension."""
         count = len(inputs[0])
-        joined = [a.reshape((count * s[0],) + s[1:]) for a, s in zip(inputs, self._in_shapes)]
+        joined = [a.reshape((count * s[0],) + s[1:]) for a, s in zip(inputs, (p.shape for p in self._inputs))]
         results = self._session.run(self._wanted, dict(zip(self._names, joined)))
         for result, port in zip(results, self._outputs):
             whole = tuple(count * n for n in port.shape[:1]) + port.shape[1:]
@@ -323,6 +341,7 @@ def session(path: str, threads: int, spin: bool) -> Any:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spin else "0")
     options.log_severity_level = 3
+    share(options, path)
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:

@@ -8,7 +8,7 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .adapt import Front
 from .board import STARTING
@@ -18,10 +18,10 @@ from .graph import Failure
 from .keeper import END, keep
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
-from .report import report, table
+from .report import build_of, report, table
 from .status import LogStatus, TerminalStatus
 from .tokens import TaskError
-from .trace import Tracer
+from .trace import Tracer, frames_of
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
@@ -33,7 +33,10 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     _open_streams()
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.trace_frames is not None and options.trace is None:
+        parser.error("--trace-frames is about --trace FILE")
     program = build()
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
     reason = refusal(program)
@@ -101,7 +104,7 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         _say("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
-        program.tracer = Tracer()
+        program.tracer = Tracer(program, *(options.trace_frames or ()))
     show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
     try:
         good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
@@ -112,7 +115,7 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
-        delivered &= _write(trace, program.tracer.events(program.begin))
+        delivered &= _write(trace, program.tracer.events(build_of(program.home)))
     if measured is not None:
         delivered &= _write(measured, document, indent=1)
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
@@ -192,6 +195,9 @@ def _parser() -> argparse.ArgumentParser:
         help="start with another value of a parameter; may be repeated (%s has several, with `;` between)" % VARIABLE,
     )  # fmt: skip
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument(
+        "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
+    )
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(
@@ -207,6 +213,13 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return value
+
+
+def _frames(text: str) -> Tuple[int, Optional[int]]:
+    try:
+        return frames_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

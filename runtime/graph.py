@@ -169,7 +169,11 @@ class Path:
         task = self.sink
         number = firing // task.per_iteration * self.source.per_iteration + self.newest[firing % task.per_iteration]
         if number >= 0:
-            self.tell((time_ns - self.source.releases[number % len(self.source.releases)],))
+            latency = time_ns - self.source.releases[number % len(self.source.releases)]
+            self.tell((latency,))
+            tracer = task.app.program.tracer
+            if tracer is not None and self.deadline is not None and latency > int(self.deadline):
+                tracer.late(self, firing, latency, time_ns)
 
     def tell(self, latencies: Sequence[int]) -> None:
         """So long took the next firings."""
@@ -256,6 +260,13 @@ class App:
             path.source.releases = [0] * max(most, len(path.source.releases))
             path.sink.paths.append(path)
 
+    def over(self, iteration: int) -> bool:
+        """Will it not have that iteration? A stop that is still looking which frames have begun is waited for."""
+        if iteration < self.limit:
+            return False
+        with self._lock:
+            return iteration >= self.limit
+
     def drain(self) -> None:
         """Frames that have begun are finished, and no others begin."""
         with self._lock:
@@ -309,8 +320,11 @@ class App:
             if left:
                 self._missing[iteration] = left
                 return
-            latency = time_ns - self._starts.pop(iteration, time_ns)
+            begin = self._starts.pop(iteration, time_ns)
+            latency = time_ns - begin
             self._ended += 1
+            if self.program.tracer is not None:
+                self.program.tracer.frame(self, iteration, begin, time_ns)
             if iteration in self._holes:
                 self._holes.discard(iteration)
                 self.skipped += 1

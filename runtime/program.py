@@ -22,6 +22,7 @@ from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .interval import short_interval
 from .link import Latest, Link, Put, Take
+from .memory import rehearsed
 from .process import Process
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
@@ -63,6 +64,8 @@ class Program:
         self.keeper = 0
         self.begin = 0
         self.seconds = 0.0
+        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
+        self.planned: Optional[Dict[str, int]] = None
         self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
@@ -230,6 +233,9 @@ class Program:
                 if not self._step(STARTING, task, step):
                     return False
                 begun.append(task)
+            for task, step in rehearsed((t, run) for t in self.tasks for run in t.code.rehearsals()):
+                if not self._step(STARTING, task, step):
+                    return False
             self.board.enter(RUNNING)
             good = True
         finally:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
 
 from .graph import App, Failure, Path, Task
 from .link import Dropping
+from .memory import taken
 from .program import Program
+
+#: Where a build says what it is.
+MANIFEST = ".flowc-manifest.json"
+#: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
+BINS = 64
 
 
 def report(program: Program, status: int = 0) -> Dict[str, Any]:
@@ -39,9 +49,12 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     return {
         "status": status,
         "failure": _failure(program.failure),
+        "build": build_of(program.home),
         "apps": {app.name: _app(app) for app in program.apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
+        "memory": _memory(program),
+        "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
             **{
@@ -51,6 +64,22 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             },
         },
     }
+
+
+def _memory(program: Program) -> Dict[str, Any]:
+    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
+    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    found = taken() if program.workers else None
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
+
+
+def build_of(home: str) -> Optional[str]:
+    """The digest of the build in a directory; None where nobody says."""
+    try:
+        with open(os.path.join(home, MANIFEST)) as stream:
+            return str(json.load(stream)["identity"]["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -77,6 +106,7 @@ def _app(app: App) -> Dict[str, Any]:
         "deadline_misses": app.misses,
         "overruns": app.overruns,
         "latency_ms": _latency(app.latencies, app.total_latency, complete, app.longest_latency),
+        "histogram": histogram(app.latencies),
         "paths": [_path(path) for path in app.paths],
     }
 
@@ -88,6 +118,7 @@ def _path(path: Path) -> Dict[str, Any]:
         "firings": path.count,
         "deadline_misses": path.misses,
         "latency_ms": _latency(path.latencies, path.total, path.count, path.longest),
+        "histogram": histogram(path.latencies),
     }
 
 
@@ -104,6 +135,21 @@ def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dic
         return ms(values[min(len(values) - 1, int(q * len(values)))])
 
     return {"mean": ms(total / count), "p50": quantile(0.5), "p99": quantile(0.99), "max": ms(longest)}
+
+
+def histogram(latest: Sequence[int]) -> Dict[str, List[int]]:
+    """How many latencies lie in each of some bins that grow by the same factor, from the shortest to the longest.
+
+    Bin k is from `ns[k]` on, and below `ns[k + 1]`. Empty without latencies.
+    """
+    if not latest:
+        return {"ns": [], "counts": []}
+    values = np.array(latest, np.int64)
+    least, longest = int(values.min()), int(values.max())
+    between = np.geomspace(max(1, least), longest + 1, BINS + 1)[1:-1].astype(np.int64)
+    edges = [least] + [int(n) for n in np.unique(between) if least < n <= longest] + [longest + 1]
+    counts, _ = np.histogram(values, edges)
+    return {"ns": edges, "counts": [int(n) for n in counts]}
 
 
 def _rate(app: App, seconds: float) -> Optional[float]:
@@ -141,7 +187,13 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
     dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
     dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
-    return [rows for rows in (paths, lost, dropped) if len(rows) > 1]
+    memory: List[List[Any]] = [["memory MB", "weights", "buffers", "tokens", "planned", "process", "before networks"]]
+    found = document["memory"]
+    if found["planned"] is not None:
+        planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
+        values = planned + [found["process"], found["before_networks"]]
+        memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    return [rows for rows in (paths, lost, dropped, memory) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

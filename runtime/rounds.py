@@ -69,7 +69,8 @@ class Rounds:
 
     def enter(self) -> Optional[int]:
         """Run as many rounds as possible; the entry of the order to go on with."""
-        if self._worker.round < self._plan.warm:
+        # One round more than channels need to look the same, so that all of them have been as full as they get.
+        if self._worker.round <= self._plan.warm:
             return None
         blocks = self._plan.read()
         return None if blocks is None else self._rounds(blocks)
@@ -203,7 +204,7 @@ class _Source:
         text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
         # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
         text += ["            app.begun = n"] if self._alone else []
-        text += ["            if n >= app.limit: break"]
+        text += ["            if n >= app.limit and app.over(n): break"]
         for stage in self._stages:
             for j in sorted({self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}):
                 rate = self._plan.tasks[j].per_iteration

@@ -60,7 +60,7 @@ class Worker(threading.Thread, Waiter):
     def check(self) -> None:
         if self.program.stopping:
             raise Stopped
-        if self._iteration >= self._app.limit:
+        if self._app.over(self._iteration):
             raise EndOfStream
 
     def run(self) -> None:
@@ -142,7 +142,7 @@ class Worker(threading.Thread, Waiter):
         for entry in self.order[first:]:
             iteration = self.round * entry.per_round + entry.index - entry.stage
             app = entry.task.app
-            if iteration >= app.limit:
+            if app.over(iteration):
                 continue
             alive = True
             if iteration < 0 or iteration % entry.replicas != entry.replica:
@@ -174,6 +174,8 @@ class Worker(threading.Thread, Waiter):
         app, program = task.app, self.program
         live = task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
+        if release is not None and program.tracer is not None:
+            program.tracer.release(self.name, task.name, firing, release)
         batched = task.code.batch > 1
         if task.turnstile is not None:
             task.turnstile.enter(firing, self)
@@ -288,8 +290,6 @@ class Worker(threading.Thread, Waiter):
             self._spend(task, end - start)
         if self.program.tracer is not None:
             self.program.tracer.firing(self.name, task.name, firing, group, start, end)
-            for channel in task.feeders + [c for group_ in task.readers for c in group_]:
-                self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent

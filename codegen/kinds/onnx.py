@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...model.application import Task
 from ...model.deployment import Deployment
+from ...networks.onnx.memory import Needs, needs
 from ..names import literal
 from .kind import Identifiers, Kind, Site, names, tensors
 
@@ -15,6 +16,7 @@ class OnnxCode:
     """A network with the tensors behind its ports, in port order.
 
     `threads` of the inference library share an inference; they `spin` between layers where nobody else needs the cores.
+    `weights` and `block` are bytes: of its weights, and of what lies between its layers in one firing (0: not known).
     """
 
     file: str
@@ -23,6 +25,8 @@ class OnnxCode:
     batch: int
     threads: int = 1
     spin: bool = False
+    weights: int = 0
+    block: int = 0
     kind: str = "onnx"
 
     on_device = False
@@ -38,7 +42,8 @@ class OnnxCode:
         batch = f", batch={self.batch}" if self.batch > 1 else ""
         threads = f", threads={self.threads}" if self.threads > 1 else ""
         threads += ", spin=True" if self.spin else ""
-        return f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}{batch}{threads})"
+        block = f", block={self.block}" if self.block else ""
+        return f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}{batch}{threads}{block})"
 
 
 def _serves(task: Task, site: Site) -> bool:
@@ -47,7 +52,9 @@ def _serves(task: Task, site: Site) -> bool:
 
 def _make(task: Task, site: Site) -> OnnxCode:
     assert task.network is not None
-    code = OnnxCode(site.network(task.network), *tensors(task.network), site.batch)
+    known = needs(task.network) or Needs(0, 0)
+    file = site.network(task.network)
+    code = OnnxCode(file, *tensors(task.network), site.batch, weights=known.weights, block=known.block)
     return replace(code, threads=site.place.threads, spin=site.alone) if site.place.threads > 1 else code
 
 

@@ -7,7 +7,6 @@ processors of each task and each layer in the names of the platform. The set of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,8 +37,8 @@ def states_of(project: Project, graph: Graph, say: Collector) -> tuple[str, ...]
     """The states of control tasks that run something; what they switch is not imported."""
     active: list[str] = []
     for control in (t for t in graph.tasks.values() if t.kind == "control"):
-        path = project.graph.parent / f"{control.name}.xml"
-        root = read_xml(path, say, "fsms") if os.path.isfile(path) else None
+        path = project.named(control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent)
+        root = read_xml(path, say, "fsms") if path is not None else None
         states = [s for s in root.below() if s.tag == "state"] if root is not None else []
         for state in states:
             applications = [a for a in state.below() if a.tag == "application"]

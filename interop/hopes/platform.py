@@ -93,8 +93,8 @@ def board_of(project: Project, others: Iterable[Path], say: Collector) -> Board 
 
     The file of the tool comes first: it has the frequencies, and is what the authors see. All have to agree on pools.
     """
-    beside = project.graph.parent / "architecture.xml"
-    files = dict.fromkeys([*([beside] if os.path.isfile(beside) else []), *project.beside("architecture"), *others])
+    beside = [project.graph.parent / "architecture.xml"] if not project.translated else []
+    files = dict.fromkeys([*filter(os.path.isfile, beside), *project.beside("architecture"), *others])
     boards = []
     root = embedded(project.gui, say) if project.gui is not None else None
     if root is not None and project.gui is not None:

@@ -1,8 +1,8 @@
 """The graphs of a HOPES project (`task.xml`, one for each level) to tasks, ports and channels, with every fault.
 
-In: a project. Out: a `Graph` as the files say it, with the graphs of its composites inside, and warnings about what
-they say beyond that. Which rates follow from sizes, what is an app and what everything is called is left to `groups`
-and `text`.
+In: a project; the form of the translator is turned into that of the tool (`translated`). Out: a `Graph` as the files
+say it, with the graphs of its composites inside, and warnings about what they say beyond that. Which rates follow from
+sizes, what is an app and what everything is called is left to `groups` and `text`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ...model.diagnostic import Note, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
-from .files import Collector, Project, read_xml
+from .files import MOST_LEVELS, Collector, Project, read_xml
 from .libraries import Library, libraries_of, library_ports
+from .translated import levels_of
 from .vocabulary import PARAMETERS, tell_unknown
 
 Direction = Literal["in", "out"]
@@ -27,7 +28,6 @@ Direction = Literal["in", "out"]
 Way = tuple[str, ...]
 #: The tool writes 1 us where nobody gave a time.
 PLACEHOLDER_NS = Fraction(1000)
-_MOST_LEVELS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`network` names the files of an external task by their attributes, `graph` is what a composite holds.
+    """`network` names further files of a task by their attributes, `graph` is what a composite holds.
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
     get to its turns (`portMapType`). `sources` have to be compiled with the code; `libraries` leads from a library port
@@ -130,7 +130,12 @@ def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
 
 def graph_of(project: Project, say: Collector) -> Graph | None:
     """The top level with everything below it; None after a fault that leaves nothing to read."""
-    return _level(project, project.graph, say, ())
+    if not project.translated:
+        return _level(project, project.graph, say, ())
+    root = read_xml(project.graph, say, "CIC_Algorithm")
+    if root is None:
+        return None
+    return _Level(project, project.graph, say, ()).read(levels_of(root, project.name, say))
 
 
 def _level(project: Project, path: Path, say: Collector, above: tuple[Path, ...]) -> Graph | None:
@@ -148,7 +153,8 @@ class _Level:
         self._broken: set[str] = set()
 
     def read(self, root: Element) -> Graph:
-        tell_unknown(root, self._say)
+        if not self._project.translated:  # there the whole file was looked at
+            tell_unknown(root, self._say)
         for group in root.all("task_list"):
             for node in group.all("task"):
                 self._task(node)
@@ -335,6 +341,10 @@ class _Level:
 
     # -- composites --------------------------------------------------------------------------------------------------
     def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element) -> Graph | None:
+        if self._project.translated:
+            return next(
+                (_Level(self._project, self._path, self._say, ()).read(n) for n in node.all("cic_manual")), None
+            )
         text, span = said.get("CICFile", ("", node.span))
         path = self._project.below(text, self._path.parent.parent)
         if path is None:
@@ -342,7 +352,7 @@ class _Level:
             self._say.fault(f"the graph of {shown(name)} is missing: there is no {shown(text)}", span, help_text)
             return None
         opened = (*self._above, self._path.resolve())
-        if path.resolve() in opened or len(opened) > _MOST_LEVELS:
+        if path.resolve() in opened or len(opened) > MOST_LEVELS:
             self._say.fault(f"the graph of {shown(name)} contains itself", span)
             return None
         return _level(self._project, path, self._say, opened)

@@ -159,16 +159,21 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
     Raises NetworkError: the faults of `read_network`, F403 for an input without fixed shape, F402 for a graph that is
     not in order or has nothing to compute.
     """
+    interface, model = read_fixed(path, fixed, batch)
+    return chain_of(model, interface.inputs, interface.outputs, path.name)
+
+
+def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], file: str) -> Chain:
+    """The same of a model that was read, whose inputs have these fixed shapes."""
     import onnx
 
-    interface, model = read_fixed(path, fixed, batch)
-    borders = {b.name: b for b in interface.inputs}
-    results = {b.name: b for b in interface.outputs}
-    tensors = results | _tensors(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
-    outputs = tuple(b.name for b in interface.outputs)
-    nodes = _needed(_flowing(model.graph, borders, tensors, path.name), outputs)
+    borders = {b.name: b for b in inputs}
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    tensors = {b.name: b for b in results} | _tensors(inferred)
+    outputs = tuple(b.name for b in results)
+    nodes = _needed(_flowing(model.graph, borders, tensors, file), outputs)
     if not nodes:
-        raise NetworkError("F402", f"no output of `{path.name}` depends on an input", "export it again")
+        raise NetworkError("F402", f"no output of `{file}` depends on an input", "export it again")
     flow = {*borders, *(t for n in nodes for t in n.output if t)}
     reads = [tuple(dict.fromkeys(t for t in n.input if t in flow)) for n in nodes]
     fused = _fusions(nodes, reads, outputs, tensors)
@@ -176,7 +181,7 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
         Link(_name(n), n.op_type, r, tuple(t for t in n.output if t), f, _macs(n, tensors))
         for n, r, f in zip(nodes, reads, fused, strict=True)
     )
-    return Chain(path.name, layers, tuple(borders), outputs, tensors)
+    return Chain(file, layers, tuple(borders), outputs, tensors)
 
 
 def _name(node: Any) -> str:

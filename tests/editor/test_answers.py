@@ -363,3 +363,32 @@ def test_spans_of_other_files_are_left_alone(path: str) -> None:
     session, seen = opened(path)
     assert seen.index.at("other.flow", 6, 6) is None
     assert session.lines("missing.flow").range(Span("missing.flow", 9, 9, 9, 9)).start == lsp.Position(0, 0)
+
+
+SCENARIO = """\
+task T { out x: int64   event dark, bright }
+network N from "n.onnx" { in x   out y   variant small from "s.onnx" { in x } }
+task S { in x: int64 }
+app A { t: T   s: S   t -> s   n: N }
+app B { t: T   s: S   t -> s }
+scenario Day {
+    event stop
+    initial state day { run A   A.n = small }
+    state night { run A, B period 20 ms }
+    day -> night on A.t.dark, stop
+    night -> day on A.t.bright
+}
+"""
+
+
+def test_names_of_scenarios(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.flow")
+    _, seen = opened(path, SCENARIO)
+    names = {(s.kind, s.owner, s.name): len(seen.index.places(s)) for s in seen.index.symbols}
+    assert names["event", "T", "dark"] == names["event", "Day", "stop"] == 2
+    assert names["mode", "Day", "day"] == names["mode", "Day", "night"] == 3
+    assert names["variant", "N", "small"] == 2 and names["port", "N", "x"] == 2
+    assert names["app", "", "A"] == 6 and names["app", "", "B"] == 2
+    assert {"A", "B"} <= offered(path, SCENARIO.replace("run A,", "run @"))
+    assert {"day", "night"} <= offered(path, SCENARIO.replace("    day ->", "    @"))
+    assert "stop" in offered(path, SCENARIO.replace("on A.t.dark, stop", "on @"))

@@ -141,7 +141,7 @@ def test_another_board_is_refused(project: Path) -> None:
 
 def test_formats_say_what_they_take(project: Path) -> None:
     for words, said in (
-        (["--format", "hopes"], "`hopes` takes the mapping of an application into a project that is there"),
+        (["--format", "hopes"], "F601"),
         (["--format", "jedi", "--into", "Doorbell"], "`jedi` makes a file of its own"),
         (["--into", "nowhere"], "there is no `nowhere`"),
     ):

@@ -1,0 +1,36 @@
+"""What a deployment takes in memory for its networks on CPUs, before it runs.
+
+In: deployed apps and workers. Out: `PlannedMemory`. What a network takes was found out where its code was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..model.deployment import DeployedApp, DeployedChannel, DeployedPort, DeployedWorker, PlannedMemory
+from ..model.types import DTYPES
+from .kinds.onnx import OnnxCode
+
+
+def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
+    """Weights of each file once; of each worker the largest block; all channels full."""
+    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode)}
+    if not codes or not all(c.weights or c.block for c in codes.values()):
+        return None
+    weights = sum({c.file: c.weights for c in codes.values()}.values())
+    blocks = {name: c.batch * c.block for name, c in codes.items()}
+    buffers = sum(max((blocks.get(e.task, 0) for e in w.order), default=0) for w in workers)
+    return PlannedMemory(weights, buffers, sum(_tokens(a) for a in apps))
+
+
+def _tokens(app: DeployedApp) -> int:
+    ports = {(t.name, p.name): p for t in app.tasks for p in (*t.inputs, *t.outputs)}
+    return sum(_room(c, ports[c.source, c.source_port], ports[c.destination, c.destination_port]) for c in app.channels)
+
+
+def _room(channel: DeployedChannel, port: DeployedPort, read: DeployedPort) -> int:
+    """Bytes of a full channel, and of what a window keeps beside it; nothing where only data decides on the size."""
+    if port.dtype not in DTYPES or min(port.shape, default=0) < 0:
+        return 0
+    return (channel.capacity + max(0, read.window - read.rates[0])) * DTYPES[port.dtype][1] * prod(port.shape)

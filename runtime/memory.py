@@ -1,0 +1,221 @@
+"""Memory of networks on CPUs: one arena of ONNX Runtime for all sessions of a process, and what the process takes.
+
+By default each session has an arena of its own, which grows by powers of two and keeps all that its first run took.
+Here all share one that grows by what is asked for. Before a program starts, each network runs once, so that ONNX
+Runtime learns the pattern of its allocations, and gives back what that took; then each runs once more, the one with the
+largest block first: the others find room in it. Without such an arena (an old ONNX Runtime) all stays as it was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import weakref
+from functools import lru_cache
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .tokens import OPEN, Port
+
+#: Outputs of so many bytes are written into memory of our own: in the arena they would keep its blocks apart.
+LARGE = 1 << 20
+#: After a run with it, the arena gives back all that is not in use.
+GIVE_BACK = ("memory.enable_memory_arena_shrinkage", "cpu:0")
+#: As it is asked for, without a limit; what is left of a region is used if it has 256 bytes (0 makes 1.31 crash).
+AS_REQUESTED = (0, 1, 4096, 256)
+
+#: What the process had before its first network, and how many sessions share the arena.
+_before: List[int] = []
+_sessions: List[str] = []
+
+
+@lru_cache(maxsize=None)
+def has_arena() -> bool:
+    """Register the arena, the first time; False where this ONNX Runtime has none to share."""
+    import onnxruntime
+
+    _before.append(_status("VmRSS"))
+    try:
+        kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+        where = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+        onnxruntime.create_and_register_allocator(where, onnxruntime.OrtArenaCfg(*AS_REQUESTED))
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    return True
+
+
+def share(options: Any, path: str) -> None:
+    """Let the session that gets these options use the common arena."""
+    if has_arena():
+        options.add_session_config_entry("session.use_env_allocators", "1")
+    _sessions.append(path)
+
+
+class Outputs:
+    """The outputs of a session as new arrays: large ones in memory that is used again once nobody looks at it.
+
+    Small ones come from the arena. Where several sessions share it they are copied, lest they lie where a large block
+    has to fit.
+    """
+
+    def __init__(self, names: Sequence[str], ports: Sequence[Port]) -> None:
+        self._names = list(names)
+        self._ports = [(name, p.dtype, p.shape, _bytes(p)) for name, p in zip(names, ports)]
+        fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
+        #: Are they written into memory of our own?
+        self.large = bool(ports) and fixed and sum(size for *_, size in self._ports) >= LARGE
+        self._free: Dict[str, List[bytearray]] = {name: [] for name in names}
+        self._lent: Dict[int, Tuple[Any, str, bytearray]] = {}
+
+    def of(self, session: Any, names: Sequence[str], arrays: Sequence[np.ndarray], options: Any = None) -> List[Any]:
+        """Run a session."""
+        if not self.large:
+            found = session.run(self._names, dict(zip(names, arrays)), options)
+            return [a.copy() if isinstance(a, np.ndarray) else a for a in found] if crowded() else found
+        binding = session.io_binding()
+        arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]  # it makes scalars arrays
+        for name, array in zip(names, arrays):
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        made = []
+        for name, dtype, shape, size in self._ports:
+            array = self._array(name, dtype, size)
+            binding.bind_output(name, "cpu", 0, dtype, shape, array.ctypes.data)
+            made.append(array.reshape(shape))
+        session.run_with_iobinding(binding, options)
+        return made
+
+    def _array(self, name: str, dtype: np.dtype, size: int) -> np.ndarray:
+        """An array of memory that comes back when the last view of it is gone."""
+        free = self._free[name]
+        try:
+            memory = free.pop()
+        except IndexError:
+            memory = bytearray(size)
+        array: np.ndarray = np.frombuffer(memory, dtype)
+        known = weakref.ref(array, self._returned)
+        self._lent[id(known)] = known, name, memory
+        return array
+
+    def _returned(self, known: Any) -> None:
+        _, name, memory = self._lent.pop(id(known))
+        self._free[name].append(memory)
+
+
+def crowded() -> bool:
+    """Do several sessions share the arena?"""
+    return len(_sessions) > 1
+
+
+def _bytes(port: Port) -> int:
+    return int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
+
+
+Feeds = Dict[str, Tuple[Tuple[int, ...], np.dtype]]
+
+
+class Rehearsal:
+    """A run of a session on data of ones, before the program starts. `block`: bytes between its layers, as planned.
+
+    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input.
+    """
+
+    def __init__(self, session: Any, block: int, feeds: Feeds, outputs: Outputs) -> None:
+        self.session, self.block, self._feeds, self._outputs = session, block, feeds, outputs
+
+    def run(self, give_back: bool) -> None:
+        """What goes wrong here is left to the first firing to tell."""
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        if give_back:
+            options.add_run_config_entry(*GIVE_BACK)
+        try:
+            arrays = [np.ones(shape, dtype) for shape, dtype in self._feeds.values()]
+            self._outputs.of(self.session, list(self._feeds), arrays, options)
+        except Exception:
+            pass
+
+
+#: Types of ONNX Runtime by name that are not called as in numpy.
+_TYPES = {"float": "float32", "double": "float64"}
+
+
+def ports_of(tensors: Iterable[Any]) -> Optional[List[Port]]:
+    """Inputs or outputs of a session as ports; None where one has no fixed shape or a type that numpy does not know."""
+    found = []
+    for tensor in tensors:
+        name = tensor.type[len("tensor(") : -1]
+        try:
+            dtype = np.dtype(_TYPES.get(name, name)).name
+        except TypeError:
+            return None
+        if not all(isinstance(n, int) for n in tensor.shape):
+            return None
+        found.append(Port(tensor.name, dtype, tuple(tensor.shape)))
+    return found
+
+
+class Loaded:
+    """A session that knows the shapes of its border, with its outputs as `Outputs` has them."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._inputs = ports_of(session.get_inputs())
+        names = [t.name for t in session.get_outputs()]
+        self._outputs = Outputs(names, ports_of(session.get_outputs()) or [])
+        self._names = names
+
+    def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:
+        """All outputs by name."""
+        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()))))
+
+    def rehearsals(self, block: int) -> List[Rehearsal]:
+        """What to run before the program starts, if that can be told."""
+        if self._inputs is None:
+            return []
+        feeds = {p.name: (p.shape, p.dtype) for p in self._inputs}
+        return [Rehearsal(self._session, block, feeds, self._outputs)]
+
+
+def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
+    """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block first."""
+    if not has_arena():
+        return []
+    once: Dict[int, Tuple[Any, Rehearsal]] = {}
+    for owner, run in runs:
+        once.setdefault(id(run.session), (owner, run))
+    steps: List[Tuple[Any, Callable[[], None]]] = []
+    for owner, run in once.values():
+        steps.append((owner, lambda run=run: run.run(True)))  # type: ignore[misc]
+    if steps:
+        steps.append((steps[-1][0], trim))
+    for owner, run in sorted(once.values(), key=lambda pair: -pair[1].block):
+        steps.append((owner, lambda run=run: run.run(False)))  # type: ignore[misc]
+    return steps
+
+
+def trim() -> None:
+    """Give back what malloc keeps of models that were read, where it is glibc's."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def taken() -> Optional[Dict[str, Optional[int]]]:
+    """Bytes that this process had at most, has now, and had before its first network; None: nobody says."""
+    now, most = _status("VmRSS"), _status("VmHWM")
+    if not most:
+        return None
+    # Linux counts in batches: the mark may lag behind.
+    return {"process": max(most, now), "resident": now, "before_networks": _before[0] if _before else None}
+
+
+def _status(field: str) -> int:
+    try:
+        with open("/proc/self/status") as stream:
+            for line in stream:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
