@@ -99,6 +99,30 @@ static inline int MQ_SEND(int port, const void *from, int bytes)
 {
     return cic_moved(port, CIC_WRITTEN, "writes", (void *)from, bytes);
 }
+/* Buffers: each reading is of the newest token, the last writing counts, and a part of a token may do. */
+static inline int cic_whole(int port, int moved)
+{
+    cic_port *p = cic_at(port);
+    if (p && p->done > 0 && p->done <= p->bytes)
+        p->done = p->bytes;
+    return moved;
+}
+static inline void cic_again(int port)
+{
+    cic_port *p = cic_at(port);
+    if (p)
+        p->done = 0;
+    if (p && p->last && p->data)
+        memcpy(p->data, p->last, (size_t)p->bytes);
+}
+static inline int BUF_RECEIVE(int port, void *to, int bytes)
+{
+    return cic_again(port), cic_whole(port, MQ_RECEIVE(port, to, bytes));
+}
+static inline int BUF_SEND(int port, const void *from, int bytes)
+{
+    return cic_again(port), cic_whole(port, MQ_SEND(port, from, bytes));
+}
 static inline int MQ_AVAILABLE(int port) { return cic_available(port); }
 /* Chunks of arrays are the tokens of turns, in their order: an index says nothing that is not known. */
 static inline int AC_RECEIVE(int port, void *to, int bytes, int index)
@@ -144,6 +168,14 @@ static inline uem_result UFPort_ReadFromQueue(int port, void *to, int bytes, int
 static inline uem_result UFPort_WriteToQueue(int port, const void *from, int bytes, int index, int *done)
 {
     return (*done = AC_SEND(port, from, bytes, index)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
+}
+static inline uem_result UFPort_ReadFromBuffer(int port, void *to, int bytes, int index, int *done)
+{
+    return (void)index, (*done = BUF_RECEIVE(port, to, bytes)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
+}
+static inline uem_result UFPort_WriteToBuffer(int port, const void *from, int bytes, int index, int *done)
+{
+    return (void)index, (*done = BUF_SEND(port, from, bytes)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
 }
 static inline uem_result UFPort_GetNumOfAvailableData(int port, int index, int *bytes)
 {

@@ -177,7 +177,7 @@ def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
         kind = "CIC_OUT" if direction == "out" else "CIC_IN"
         if place in flow.back:
             kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
-        elif _in_turns(place, flow):
+        elif _in_turns(place, flow) or place in flow.buffers:
             kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
         yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
 

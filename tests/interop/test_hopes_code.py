@@ -18,6 +18,7 @@ from flowc.runtime.tokens import Port, TaskError
 from typer.testing import CliRunner
 
 from builds import build, harness, run
+from hopes_cic import translated
 from hopes_xml import composite, level, task
 
 MIXER = Path(__file__).resolve().parents[1] / "data/hopes/Mixer"
@@ -74,6 +75,68 @@ def failure(folder: Path) -> str:
         code.open(str(source.parent), [], [Port("out", "uint8", (4,), (1,), False)])
         code.fire([], 0)
     return str(raised.value)
+
+
+# -- the newest value --------------------------------------------------------------------------------------------------
+def newest(port: str, name: str, size: int) -> str:
+    """A port that keeps the newest token."""
+    return f'<{port}><port name="{name}" type="overwritable" sample_size="{size}" sample_rate="Variable"/></{port}>'
+
+
+def test_buffers_between_apps_are_latest_and_their_code_runs(tmp_path: Path) -> None:
+    """A writer that sends a part of a token every other time, and a reader that looks twice."""
+    project = tmp_path / "Pair.files" / "CICTask"
+    timed = {"RunCondition": "time-driven", "PeriodUnit": "ms", "Language": "C"}
+    tasks = [task("Camera", more=newest("outport_list", "image", 8), CICFile="Camera.cic", Period="2", **timed)]
+    tasks += [task("Robot", more=newest("inport_list", "seen", 8), CICFile="Robot.cic", Period="5", **timed)]
+    level(project, tasks, "Camera.image>Robot.seen")
+    (project / "Camera.cic").write_text(
+        'STATIC int port, n;\nTASK_INIT { port = PORT_INITIALIZE(TASK_ID, "image"); }\n'
+        "TASK_GO { int value = 7; if (n++ % 2 == 0) BUF_SEND(port, &value, 4); }\n"
+    )
+    (project / "Robot.cic").write_text(
+        '#include <stdio.h>\nSTATIC int port;\nTASK_INIT { port = PORT_INITIALIZE(TASK_ID, "seen"); }\n'
+        "TASK_GO { int a[2], b; BUF_RECEIVE(port, a, 8); BUF_RECEIVE(port, &b, 4);\n"
+        '  printf("%d\\n", a[0] == b && a[1] == 0 && (b == 0 || b == 7)); }\n'
+    )
+    found = imported(project.parent, tmp_path)
+    assert "    DeepCamera.Camera -> latest -> Robot" in found.text and found.stubs[1] == ""
+    assert not [w for w in found.warnings if "newest" in w.message]
+    built = build(tmp_path / "app.flow", tmp_path / "build")
+    done = run(built, "--frames", "4", "--quiet")
+    assert done.returncode == 0 and set(done.stdout.split()) == {"1"}, done.stdout + done.stderr
+
+
+def test_a_multicast_group_is_latest_for_each_reader(tmp_path: Path) -> None:
+    def ports(name: str, way: str) -> str:
+        end = f'<multicast_port name="{name}" groupName="music" direction="{way}"/>'
+        return f"<multicast_port_list>{end}</multicast_port_list>"
+
+    files = tmp_path / "Pair.files"
+    tasks = [
+        task("Play", more=ports("o", "OUT")),
+        task("One", more=ports("i", "IN")),
+        task("Two", more=ports("i", "IN")),
+    ]
+    level(files / "CICTask", tasks)
+    path = files / "CICTask/task.xml"
+    groups = '<multicast_group_list><multicast_group name="music" size="300"/></multicast_group_list>'
+    path.write_text(path.read_text().replace("</cic_manual>", f"{groups}</cic_manual>"))
+    for project in (files, translated(files, tmp_path / "cic")):
+        found = hopes.read(project, "app")
+        assert found.text.count("latest ->") == 2 and "task Play { out o: uint8[300] }" in found.text
+        told = [w.message for w in found.warnings if "multicast" in w.message]
+        assert told == ["multicast group `music`: readers get its newest message, all of 300 bytes"]
+
+
+def test_buffers_inside_an_app_are_left_out(tmp_path: Path) -> None:
+    files = tmp_path / "Pair.files"
+    ends = newest("outport_list", "old", 4), newest("inport_list", "old", 4)
+    tasks = [task("A", "", "o:4:1", ends[0]), task("B", "i:4:1", "", ends[1])]
+    level(files / "CICTask", tasks, "A.o>B.i", "A.old>B.old")
+    found = hopes.read(files, "app")
+    (told,) = (w for w in found.warnings if "newest" in w.message)
+    assert told.message == "`A.old`: a channel that keeps the newest value is left out" and "latest" not in found.text
 
 
 # -- what runs ---------------------------------------------------------------------------------------------------------
@@ -224,7 +287,6 @@ def test_the_compiler_may_quote_any_encoding(tmp_path: Path) -> None:
         (f"# include WHAT\n{PLAIN}", "it includes `WHAT`"),
         (f'#include "own.h"\n{PLAIN}', "it includes `X11/Xlib.h`, which is neither of C nor in the project"),
         (PLAIN.replace("GO {", "GO { SYS_REQ ( STOP );"), "it calls `SYS_REQ(STOP)`"),
-        (PLAIN.replace("GO {", "GO { BUF_SEND(0, 0, 0);"), "it calls `BUF_SEND`"),
         (PLAIN.replace("GO {", "GO { UCAlloc_malloc(3);"), "it calls `UCAlloc_malloc`"),
         (PLAIN.replace("GO {", "GO { k<<<1, 1>>>();"), "it is CUDA"),
         (PLAIN.replace("GO {", "GO { LIBCALL(lib, f);"), "no library is connected to its port `lib`"),
