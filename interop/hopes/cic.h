@@ -1,9 +1,9 @@
 /* What the code of a HOPES task (`.cic`) calls, on top of a task in C of flowc. HOPES itself is not needed.
 
    A file that includes this one has said before: TASK_NAME, CIC_TURNS (turns of the loop around the task; 1: none),
-   CIC_PORTS and CIC_PARAMETERS (lists of what is defined below, each item with its comma). A firing has all of its data
-   when it begins, so nothing waits; when it ends, the bytes that it moved have to be those that rate and sample_size
-   say. */
+   CIC_MODE (the name of a mode), CIC_PORTS and CIC_PARAMETERS (lists of what is defined below, each item with its
+   comma). A firing has all of its data when it begins, so nothing waits; when it ends, the bytes that it moved have to
+   be those that rate and sample_size say. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,6 +208,8 @@ static inline double cic_parameter_of(const char *task, const char *name)
 #define SYS_REQ(request, ...) SYS_REQ_##request(__VA_ARGS__)
 #define SYS_REQ_GET_PARAM_INT(task, name) ((long)cic_parameter_of(task, name))
 #define SYS_REQ_GET_PARAM_FLOAT(task, name) cic_parameter_of(task, name)
+/* The mode that was imported, of the task or of what is around it. */
+#define SYS_REQ_GET_CURRENT_MODE_NAME(...) ((char *)CIC_MODE)
 
 /* -- libraries ----------------------------------------------------------------------------------------------------- */
 #define LIBCALL(port, ...) LIBCALL_##port(__VA_ARGS__)

@@ -39,7 +39,12 @@ _OFFERED = re.compile(
 _CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
 _CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
 _CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE | re.ASCII)
+#: A part of code that a name switches on or off; names of compilers and systems begin with `_`, but for two.
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
+_OF_SYSTEM = frozenset({"linux", "unix"})
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
+_SOURCES = (".cic", ".cicl", ".h", ".hpp", *_COMPILED)
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 
@@ -100,6 +105,8 @@ class _Sources:
     def __init__(self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> None:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
+        self._names: dict[Path, frozenset[str]] = {}
+        self._flags = {name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)}
         #: Files that others are linked with.
         self._sources = {name for task in tasks.values() for name in task.sources}
         #: By name and place of a library: how many ports lead to it.
@@ -204,8 +211,21 @@ class _Sources:
                 raise _Unusable(f"{shown(path.name)} cannot be read: {error.strerror}") from error
             # Comments may be in any encoding: what has a meaning is ASCII.
             text = _COMMENT_OR_TEXT.sub(_without_comment, data.decode("latin-1"))
+            text = "".join(_compiled(text, self._defined(path.parent)))
             self._read[path] = _Read(data, text, _COMMENT_OR_TEXT.sub('""', text))
         return self._read[path]
+
+    def _defined(self, folder: Path) -> frozenset[str]:
+        """The names that files beside each other define, and flags of the project's compiler."""
+        if folder not in self._names:
+            texts = []
+            for path in sorted(p for p in folder.iterdir() if p.suffix in _SOURCES and os.path.isfile(p)):
+                try:
+                    texts.append(read_bytes(path).decode("latin-1"))
+                except OSError:
+                    continue  # where it is needed, that is told
+            self._names[folder] = frozenset({name for text in texts for name in _DEFINE.findall(text)} | self._flags)
+        return self._names[folder]
 
     def _usable(self, path: Path, code: str, language: str) -> None:
         name = shown(path.name)
@@ -250,6 +270,22 @@ class _Sources:
         if _SIMPLE_PATH.fullmatch(name) is None:
             raise _Unusable(f"{shown(name)} cannot be named in C")
         return name
+
+
+def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
+    """The lines of code; empty ones stand for those that only a name switches on which nobody defines."""
+    said: list[bool] = []
+    for line in text.splitlines(keepends=True):
+        found = _CONDITION.match(line)
+        word, name = (found[1], found[2].strip()) if found is not None else ("", "")
+        unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {*defined, *_OF_SYSTEM}
+        if word in ("if", "ifdef", "ifndef"):
+            said.append(not (name == "0" if word == "if" else word == "ifdef" and unknown))
+        elif word in ("elif", "else") and said:
+            said[-1] = True
+        elif word == "endif" and said:
+            said.pop()
+        yield line if all(said) else "\n"
 
 
 def _without_comment(found: re.Match[str]) -> str:

@@ -96,6 +96,8 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
     yield f"#define TASK_NAME {_text(full)}"
     yield f"#define CIC_TURNS {turns}"
+    mode = next((m for n in range(len(way), 0, -1) if (m := flow.tasks[way[:n]].mode)), "Default")
+    yield f"#define CIC_MODE {_text(mode)}"
     yield from _list("CIC_PORTS", [entry for entry, _ in ports])
     yield from _list("CIC_PARAMETERS", [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters])
     yield '#include "cic.h"'

@@ -77,6 +77,31 @@ def failure(folder: Path) -> str:
     return str(raised.value)
 
 
+def test_what_nobody_switches_on_keeps_no_code_out(tmp_path: Path) -> None:
+    """`DISPLAY` is defined nowhere, `SLOW` by a file of the project, `FAST` by a flag of its compiler."""
+    code = "#ifdef DISPLAY\n#include <X11/Xlib.h>\n#else\n#include <stdio.h>\n#endif\n#if 0\n#include <no.h>\n#endif\n"
+    assert set(hopes.read(pair(tmp_path / "a", code + SOURCE), "app").code.called) == {("Source",), ("Sink",)}
+    switched = pair(tmp_path / "b", f"#ifdef SLOW\n#include <slow.h>\n#endif\n{SOURCE}")
+    (switched / "CICTask/own.h").write_text("#define SLOW 1\n")
+    assert refused(switched) == "it includes `slow.h`, which is neither of C nor in the project"
+    flagged = pair(tmp_path / "c", f"#ifdef FAST\n#include <fast.h>\n#endif\n{SOURCE}")
+    path = flagged / "CICTask/task.xml"
+    path.write_text(path.read_text().replace("<config>", '<config><parameter name="CompileFlags" value="-DFAST"/>', 1))
+    assert refused(flagged) == "it includes `fast.h`, which is neither of C nor in the project"
+
+
+def test_code_may_ask_for_the_mode_that_was_imported(tmp_path: Path) -> None:
+    code = SOURCE.replace("int value = 7;", "int value = SYS_REQ(GET_CURRENT_MODE_NAME)[0];")
+    project = pair(tmp_path, code)
+    path = project / "CICTask/task.xml"
+    modes = '<mtm><mode_list><mode name="Day"/><mode name="Night"/></mode_list></mtm>'
+    path.write_text(path.read_text().replace("<config>", f'{modes}<config><parameter name="HasMTM" value="Yes"/>', 1))
+    text = imported(project, tmp_path / "made").code.files["app_c/Source.c"]
+    assert '#define CIC_MODE "Day"' in str(text)
+    built = build(tmp_path / "made" / "app.flow", tmp_path / "build")
+    assert run(built, "--frames", "1", "--quiet").stdout.splitlines()[0] == f"Sink {ord('D')}"
+
+
 # -- the newest value --------------------------------------------------------------------------------------------------
 def newest(port: str, name: str, size: int) -> str:
     """A port that keeps the newest token."""
