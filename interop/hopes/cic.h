@@ -14,11 +14,13 @@
 #undef I
 #undef complex
 #undef _COMPLEX_H
+#ifndef __cplusplus
 #undef bool
 #undef true
 #undef false
 #undef _STDBOOL_H
 #undef __STDBOOL_H
+#endif
 
 #define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0 }
 #define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0 }
@@ -31,10 +33,10 @@
 #define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0 }
 #define CIC_VALUE(task, name) { task, name, 0 }
 
+enum { CIC_READ = 1, CIC_WRITTEN, CIC_NOWHERE };
 typedef struct {
     const char *name;
-    enum { CIC_READ = 1, CIC_WRITTEN, CIC_NOWHERE } way;
-    int optional;
+    int way, optional;
     long long bytes, done;
     unsigned char *data, *last;
 } cic_port;
@@ -229,7 +231,7 @@ static inline void *cic_start(void)
     *cic_said = 0;
     cic_firing = 0;
     for (cic_port *p = cic_ports; p->name; p++)
-        if (p->optional == 2 && !p->last && !(p->last = calloc(1, (size_t)p->bytes)))
+        if (p->optional == 2 && !p->last && !(p->last = (unsigned char *)calloc(1, (size_t)p->bytes)))
             return NULL;
     cic_init(0);
     fflush(stdout);
@@ -268,6 +270,8 @@ static inline void cic_end(void)
 }
 
 /* HOPES compiles its code without these errors, and it is not ours to mend. */
+#ifndef __cplusplus
 #pragma GCC diagnostic ignored "-Wincompatible-pointer-types"
 #pragma GCC diagnostic ignored "-Wint-conversion"
 #pragma GCC diagnostic ignored "-Wimplicit-function-declaration"
+#endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ stddef stdint stdio stdlib stdnoreturn string tgmath time uchar wchar wctype dir
 poll pthread sched semaphore strings sys/file sys/ioctl sys/ipc sys/mman sys/resource sys/select sys/shm sys/stat
 sys/time sys/types sys/wait termios unistd
 """
+#: Those of C++.
+_CPP_STANDARD = """
+algorithm any array atomic bitset charconv chrono complex condition_variable deque exception filesystem forward_list
+fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator limits list locale map memory
+mutex new numeric optional ostream queue random ratio regex set shared_mutex sstream stack stdexcept streambuf string
+string_view system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray
+variant vector cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef
+cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype
+"""
 _COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE)
 _PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
@@ -43,6 +53,8 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE | re.ASCII
 #: A part of code that a name switches on or off; names of compilers and systems begin with `_`, but for two.
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 _OF_SYSTEM = frozenset({"linux", "unix"})
+#: What a build compiles C++ with, behind its `cc`.
+_COMPILERS = ("g++", "c++")
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
 _SOURCES = (".cic", ".cicl", ".h", ".hpp", *_COMPILED)
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
@@ -62,6 +74,7 @@ class Source:
     """Code of a task. Files are paths below the project; `files` has all that `file` needs, and `file` itself.
 
     `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` what stands in quotes in it.
+    `headers` come in front of it. `cpp`: it is C++.
     """
 
     file: str
@@ -69,6 +82,8 @@ class Source:
     links: tuple[Link, ...]
     lacks: tuple[str, ...]
     words: frozenset[str]
+    headers: tuple[str, ...] = ()
+    cpp: bool = False
 
 
 class _Unusable(Exception):
@@ -145,18 +160,33 @@ class _Sources:
             raise _Unusable("its file is not in the project")
         if task.sources:
             raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
-        closed = self._closure(file, task.language)
+        headers = {name: self._project.below(name, near) for name in task.headers}
+        missing = [name for name, header in headers.items() if header is None]
+        if missing:
+            raise _Unusable(f"its header {shown(missing[0])} is not in the project")
+        closed: dict[Path, None] = {}
+        for path in (*filter(None, headers.values()), file):
+            closed |= self._closure(path, task.language)
         code = " ".join(self._read[path].code for path in closed)
+        # Without a compiler for C++, what is C as well will do.
+        cpp = task.language not in ("", "C") and any(map(shutil.which, _COMPILERS))
+        if not cpp and task.language not in ("", "C") and _CPP.search(code):
+            raise _Unusable(f"it is {task.language}, and there is no g++ here")
         if re.search(r"\bTASK_GO\b", code) is None:
             raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
         links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
         for link in links:
-            for path in link.files:
-                closed |= self._closure(self._project.files / path, link.library.language)
+            for name in link.files:
+                closed |= self._closure(self._project.files / name, link.library.language)
+                called = self._content(self._project.files / name).code
+                if not cpp and link.library.language not in ("", "C") and _CPP.search(called):
+                    raise _Unusable(f"library {shown(link.library.name)} is {link.library.language}")
         lacks = tuple(word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None)
         words = frozenset(w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text))
         files = {self._named(path): self._read[path].data for path in closed}
-        return Source(self._named(file), files, links, lacks, words)
+        return Source(
+            self._named(file), files, links, lacks, words, tuple(self._named(h) for h in headers.values() if h), cpp
+        )
 
     def _link(self, way: Way, port: str) -> Link:
         """The library behind a port, looked for outwards."""
@@ -199,8 +229,8 @@ class _Sources:
             if path not in found:
                 found[path] = None
                 read = self._content(path)
-                self._usable(path, read.code, language)
-                waiting += self._includes(path, read.text)
+                self._usable(path, read.code)
+                waiting += self._includes(path, read.text, language not in ("", "C"))
         return found
 
     def _content(self, path: Path) -> _Read:
@@ -227,20 +257,18 @@ class _Sources:
             self._names[folder] = frozenset({name for text in texts for name in _DEFINE.findall(text)} | self._flags)
         return self._names[folder]
 
-    def _usable(self, path: Path, code: str, language: str) -> None:
+    def _usable(self, path: Path, code: str) -> None:
         name = shown(path.name)
         if "\0" in code:
             raise _Unusable(f"{name} is not a text")
         if _CUDA.search(code):
             raise _Unusable("it is CUDA")
-        if language not in ("", "C") and _CPP.search(code):
-            raise _Unusable(f"it is {language}")
         for call in _OFFERED.findall(code):
             request = re.sub(r"\s*\(\s*", "_", call)
             if request not in _known() and request != "SYS_REQ":
                 raise _Unusable(f"it calls `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`")
 
-    def _includes(self, path: Path, text: str) -> Iterator[Path]:
+    def _includes(self, path: Path, text: str, cpp: bool) -> Iterator[Path]:
         """The local files that a file includes."""
         for said in _INCLUDE.findall(text):
             plain = _PLAIN_INCLUDE.fullmatch(said)
@@ -253,7 +281,7 @@ class _Sources:
                 if behind is not None:
                     raise _Unusable(f"it needs further sources, such as {shown(behind)}")
                 yield local
-            elif name.removesuffix(".h") not in _STANDARD.split():
+            elif name.removesuffix(".h") not in _STANDARD.split() and not (cpp and name in _CPP_STANDARD.split()):
                 raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")
 
     def _local(self, path: Path, name: str) -> Path | None:

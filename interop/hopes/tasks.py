@@ -67,10 +67,10 @@ class Task:
     """`network` names further files of a task by their attributes, `graph` is what a composite holds.
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). `sources` have to be compiled with the code, `flags` are those of the compiler;
-    `libraries` leads from a library port of a composite to (task, port) in it. `mode` is that of its `modes` which
-    counts, `link` the far end of a channel that a source or a sink stands for. Times are None where they are
-    placeholders.
+    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
+    it, `flags` are those of the compiler; `libraries` leads from a library port of a composite to (task, port) in it.
+    `mode` is that of its `modes` which counts, `link` the far end of a channel that a source or a sink stands for.
+    Times are None where they are placeholders.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Task:
     loop: Loop | None = None
     maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
     flags: str = ""
@@ -263,6 +264,7 @@ class _Level:
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
+            headers=tuple(n for kind, n in _extra(node) if kind == "Extra Header"),
             sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
             libraries=library_ports(node),
             flags=values.get("CompileFlags", ""),

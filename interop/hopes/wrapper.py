@@ -23,6 +23,8 @@ from .tasks import Parameter, Port, Way
 _C_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main
+bool catch class const_cast delete explicit export false friend mutable namespace new operator private protected public
+template this throw true try typeid typename using virtual wchar_t
 """
 _COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_WRAPUP { }"}
 
@@ -62,8 +64,9 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
     called: dict[Way, Called] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
-        called[way] = Called(f"{folder}/{name}.c:{name}_go", source.file, _parameters(way, source, flow))
-        files[f"{folder}/{name}.c"] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
+        path = f"{folder}/{name}.{'cpp' if source.cpp else 'c'}"
+        called[way] = Called(f"{path}:{name}_go", source.file, _parameters(way, source, flow))
+        files[path] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
     for source in sources.values():
         files |= {f"{folder}/{path}": data for path, data in source.files.items()}
     return Wrapped(called, files, folder)
@@ -116,7 +119,8 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield f"int {function}({arguments})"
     yield "{"
     yield "    (void)state, (void)given;"
-    yield f"    return cic_fire((const void *const[]) {{ {data} }});"
+    yield f"    const void *const data[] = {{ {data} }};"
+    yield "    return cic_fire(data);"
     yield "}"
     yield ""
     yield f"void {function}_exit(void *state)"
@@ -130,7 +134,7 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield ""
     for link in source.links:
         yield from _library(link, link in _once(source.links))
-    yield f'#include "{source.file}"'
+    yield from (f'#include "{path}"' for path in (*source.headers, source.file))
     yield from (_COMPLETED[word] for word in source.lacks)
 
 

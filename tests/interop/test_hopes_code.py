@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -100,6 +101,53 @@ def test_code_may_ask_for_the_mode_that_was_imported(tmp_path: Path) -> None:
     assert '#define CIC_MODE "Day"' in str(text)
     built = build(tmp_path / "made" / "app.flow", tmp_path / "build")
     assert run(built, "--frames", "1", "--quiet").stdout.splitlines()[0] == f"Sink {ord('D')}"
+
+
+CPP = """#include <vector>
+#include <string>
+STATIC int port_out;
+STATIC std::vector<int> seen;
+class Twice { public: int of(int n) const { return 2 * n + BIAS; } };
+TASK_INIT { port_out = PORT_INITIALIZE(TASK_ID, "out"); seen = { 3 }; }
+TASK_GO { int value = Twice().of(seen.back()); seen.push_back(value); MQ_SEND(port_out, &value, 4); }
+TASK_WRAPUP { }
+"""
+
+
+def in_cpp(folder: Path, code: str = CPP) -> Path:
+    """A project whose source is C++, with a header that its code does not include itself."""
+    project = pair(
+        folder,
+        code,
+        more='<extraSetting_list><extraSetting type="Extra Header" name="CICTask/bias.h"/></extraSetting_list>',
+    )
+    path = project / "CICTask/task.xml"
+    path.write_text(path.read_text().replace('name="Language" value="C"', 'name="Language" value="C++"', 1))
+    (project / "CICTask/bias.h").write_text("#define BIAS 1\n")
+    return project
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_code_in_cpp_runs(tmp_path: Path) -> None:
+    found = imported(in_cpp(tmp_path), tmp_path)
+    assert 'c "app_c/Source.cpp:Source_go"' in found.text and 'c "app_c/Sink.c:Sink_go"' in found.text
+    done = run(build(tmp_path / "app.flow", tmp_path / "build"), "--frames", "3", "--quiet")
+    assert done.stdout.splitlines()[:3] == ["Sink 7", "Sink 15", "Sink 31"], done.stderr
+    (header,) = (text for path, text in headers_of(tmp_path / "app.flow").items() if path.name == "Source.flow.h")
+    assert (
+        'extern "C" {' in header and "extern" not in headers_of(tmp_path / "app.flow")[tmp_path / "app_c/Sink.flow.h"]
+    )
+
+
+def test_cpp_needs_its_compiler_and_its_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = in_cpp(tmp_path / "a")
+    (project / "CICTask/bias.h").unlink()
+    assert refused(project) == "its header `CICTask/bias.h` is not in the project"
+    assert refused(in_cpp(tmp_path / "b", f"#include <opencv2/opencv.hpp>\n{CPP}")).startswith("it includes `opencv2/")
+    monkeypatch.setenv("PATH", "")
+    assert refused(in_cpp(tmp_path / "c")) == "it is C++, and there is no g++ here"
+    # What is C as well will do.
+    assert ("Source",) in hopes.read(in_cpp(tmp_path / "d", SOURCE), "app").code.called
 
 
 # -- the newest value --------------------------------------------------------------------------------------------------
@@ -337,10 +385,6 @@ def test_missing_code_other_languages_and_further_sources_are_named(tmp_path: Pa
     project = pair(tmp_path)
     (project / "CICTask/Source.cic").unlink()
     assert refused(project) == "its file is not in the project"
-    (project / "CICTask/Source.cic").write_text("class Thing { };\n" + SOURCE)
-    xml = (project / "CICTask/task.xml").read_text()
-    (project / "CICTask/task.xml").write_text(xml.replace('"Language" value="C"', '"Language" value="C++"', 1))
-    assert refused(project) == "it is C++"
     extra = '<extraSetting_list><extraSetting type="Extra Source" name="list.c"/></extraSetting_list>'
     assert refused(pair(tmp_path / "b", more=extra)) == "it needs further sources, such as `list.c`"
 
