@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from flowc.profiling.interpreter import held_share
+from flowc.profiling.there.interpreter import held_share
 from paired import Others, Spread, alternate, machine, rounds, table
 
 MATRIX = np.ones((600, 600), np.float32)

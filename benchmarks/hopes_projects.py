@@ -5,7 +5,8 @@
 HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each project below the folder
 is imported and checked; the firings of its tasks are held against those that HOPES' own translator computes
 (hopes_counts.json: UEMTranslator of cap-lab/CodeGeneration, commit 23d492b; a `-` where it gives none). Those whose
-tasks all have code run for FRAMES frames. The result is a table in Markdown, as it stands in docs/hopes.md.
+tasks all have code run for FRAMES frames. Each is imported once more in the form that the translator reads, which has
+to give the same text. The result is a table in Markdown, as it stands in docs/hopes.md.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from flowc.interop.hopes.counts import Counts, counts_of
 from flowc.interop.hopes.files import Collector, locate
 from flowc.interop.hopes.tasks import Task, Way, every, graph_of
 from flowc.model.diagnostic import Errors
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees"))
+from hopes_cic import translated
 
 FRAMES, PATIENCE = 3, 60
 COUNTS = Path(__file__).with_name("hopes_counts.json")
@@ -72,6 +76,7 @@ class Row:
     checked: str = "-"
     counts: str = "-"
     run: str = "-"
+    alike: bool = False
     lost: list[str] = field(default_factory=list)
 
 
@@ -93,6 +98,7 @@ def main() -> None:
     equal = sum(" = " in r.counts for r in rows)
     print(f"\n{len(rows)} projects: {sums[0]} imported, {sums[1]} checked, {sums[2]} run")
     print(f"{equal} have the firings of HOPES, of those for which it has some")
+    print(f"{sum(r.alike for r in rows)} are the same in the form of the translator")
 
 
 def row(files: Path, name: str, known: Mapping[str, dict[str, int]], work: Path) -> Row:
@@ -105,12 +111,21 @@ def row(files: Path, name: str, known: Mapping[str, dict[str, int]], work: Path)
         found.imported = f"{errors.diagnostics[0].code}: {errors.diagnostics[0].message}"
         return found
     found.imported = "yes"
+    found.alike = alike_translated(files, text, work)
     found.lost = list(dict.fromkeys(word for w in told for word in lost(w.message)))
     faults = [d for d in flowc.check(text).diagnostics if d.severity == "error" and d.code != "F601"]
     found.checked = "yes" if not faults else faults[0].code
     found.counts = compared(files, known.get(name))
     found.run = ran(text) if not faults else "-"
     return found
+
+
+def alike_translated(files: Path, text: Path, work: Path) -> bool:
+    """Does the other form give the same text? Comments say which file something was in."""
+    other = work / "translator/app.flow"
+    flowc.import_(translated(files, work / "cic"), other)
+    lines = [[line for line in t.read_text().splitlines() if not line.lstrip().startswith("//")] for t in (text, other)]
+    return lines[0] == lines[1]
 
 
 def lost(message: str) -> Iterator[str]:

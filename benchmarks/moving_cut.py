@@ -15,8 +15,8 @@ import flowc
 import numpy as np
 import onnx
 from flowc.driver import store
+from flowc.machines.whoami import description, host_hash
 from flowc.model.profile import Profile, ProfileEntry
-from flowc.profiling.host import description, host_hash
 from flowc.profiling.identity import task_hashes
 from onnx import TensorProto, helper, numpy_helper
 from paired import Others, Spread, alternate, execute, machine, ratio, rounds, table, verdict

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from flowc.profiling.host import cores
+from flowc.machines.whoami import cores
 from paired import Others, Spread, alternate, execute, flowc, machine, ratio, rounds, table, verdict
 
 TASKS = 50

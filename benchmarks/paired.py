@@ -94,7 +94,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def machine() -> str:
     """This machine in general words."""
-    from flowc.profiling.host import cores, processor_name, version_of
+    from flowc.machines.whoami import cores, processor_name, version_of
 
     onnx = f", ONNX Runtime {version_of('onnxruntime')}, numpy {version_of('numpy')}"
     return f"{cores()} x {processor_name()} ({platform.machine()}), Python {platform.python_version()}{onnx}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flowc.profiling.host import cores
+from flowc.machines.whoami import cores
 from paired import Others, Spread, alternate, execute, flowc, machine, ratio, rounds, table, verdict
 
 PYTHON = '''"""Tasks that count, and tasks that do nothing."""

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flowc.profiling.host import cores
+from flowc.machines.whoami import cores
 from paired import Others, Spread, alternate, execute, flowc, machine, ratio, rounds, table, verdict
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "spotter"

@@ -22,9 +22,11 @@ from .export import export
 from .fmt import fmt
 from .headers import headers
 from .import_ import import_
+from .lsp import lsp
 from .map import map_
 from .new import new
 from .profile import profile
+from .report import report
 from .run import run
 from .show import show
 from .test import test
@@ -32,7 +34,7 @@ from .test import test
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -46,11 +48,13 @@ app.command()(verb(profile))
 app.command("map")(verb(map_))
 app.command()(verb(build))
 app.command()(verb(run))
+app.command()(verb(report))
 app.command()(verb(test))
 app.command("import")(verb(import_))
 app.command()(verb(export))
 app.command()(verb(fmt))
 app.command()(verb(headers))
+app.command()(verb(lsp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._common import Json, OnPlatform, print_json, progress, show_diagnostics
+from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    file: Annotated[
-        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
-    ],
+    file: TextOrNetwork,
     buffers: Annotated[
         bool, typer.Option("--buffers", help="Also the least capacities that keep the period, channel by channel.")
     ] = False,

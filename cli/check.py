@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
-from ._tables import kept, windows
+from ._scenario import scenario_as_data, scenario_table
+from ._tables import folded, kept, windows
 
 if TYPE_CHECKING:
     from ..driver.check import Checked
@@ -21,20 +22,10 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
 
     checked = driver_check(file, platform=platform)
     if as_json:
-        apps = {
-            name: {
-                "consistent": v.consistent.holds,
-                "deadlock_free": v.deadlock_free.holds,
-                "schedulable": v.schedulable.holds,
-                "repetition": v.repetition,
-                **windows(found),
-                "pace": {source: str(ns) for source, ns in v.pace.items()},
-                "paths": [{"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)} for p in found.paths],
-            }
-            for found in checked.system.apps
-            for name, v in [(found.name, checked.verdicts[found.name])]
-        }
-        document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": apps}
+        document = {"ok": checked.ok, "diagnostics": as_data(checked.diagnostics), "apps": _apps(checked)}
+        if checked.ok and checked.system.scenario is not None:
+            states = {name: _apps(state) for name, state in checked.states.items()}
+            document["scenario"] = scenario_as_data(checked.system.scenario, states)
         reports = {r.network: asdict(r) for r in _on_dla(checked)}
         print_json({**document, "dla": reports} if reports else document)
     show_diagnostics(checked.diagnostics, checked.system.sources)
@@ -46,7 +37,24 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
             print(f"\n{on_dla(report)}")
     elif not checked.ok:
         say(_count(checked))
-    return 0 if checked.ok and not any(v.impossible for v in checked.verdicts.values()) else 1
+    return 0 if checked.ok and not checked.impossible else 1
+
+
+def _apps(checked: Checked) -> dict[str, Any]:
+    """The verdicts of apps as data."""
+    return {
+        name: {
+            "consistent": v.consistent.holds,
+            "deadlock_free": v.deadlock_free.holds,
+            "schedulable": v.schedulable.holds,
+            "repetition": v.repetition,
+            **windows(found),
+            "pace": {source: str(ns) for source, ns in v.pace.items()},
+            "paths": [{"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)} for p in found.paths],
+        }
+        for found in checked.system.apps
+        for name, v in [(found.name, checked.verdicts[found.name])]
+    }
 
 
 def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
@@ -72,7 +80,7 @@ def _print_verdicts(checked: Checked) -> None:
             "schedulable": verdicts.schedulable,
         }
         for name, verdict in rows.items():
-            print(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}")
+            print(folded(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}", 30))
         several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
         if several:
             shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")
@@ -84,6 +92,9 @@ def _print_verdicts(checked: Checked) -> None:
             print(f"  {'pace':<14} {_short(source)} every {_ms(ns)}{again}")
         for path in found.paths:
             print(f"  {'path':<14} {_short(path.source)} to {_short(path.sink)} within {_ms(path.deadline_ns)}")
+    if checked.system.scenario is not None:
+        late = {n: [a for a, v in c.verdicts.items() if v.impossible] for n, c in checked.states.items()}
+        print("\n" + scenario_table(checked.system.scenario, late))
 
 
 def _short(task: str) -> str:

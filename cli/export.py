@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ._common import Json, OnPlatform, print_json, refuse_existing, replace, show_diagnostics, sources
+from ._common import (
+    Json,
+    OnPlatform,
+    TextOrNetwork,
+    number,
+    print_json,
+    progress,
+    refuse_existing,
+    replace,
+    show_diagnostics,
+    sources,
+)
 
 Format = Annotated[
     str,
     typer.Option(
         "--format",
-        help="`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI. `hopes`: mapping and profile, with "
-        "`--into`.",
+        help="`sdf3`: the XML of the SDF3 tools. `jedi`: a configuration of JEDI. `hopes`: a project, or with `--into` "
+        "mapping and profile of one.",
     ),
 ]
 
 
+class Policy(StrEnum):
+    """Who decides in HOPES when a task runs."""
+
+    STATIC_ASSIGNMENT = "static-assignment"
+    SELF_TIMED = "self-timed"
+
+
 def export(
-    file: Annotated[
-        Path, typer.Argument(help="The .flow text, or an .onnx network.", show_default=False, metavar="APP.flow")
-    ],
+    file: TextOrNetwork,
     format: Format = "sdf3",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write (default: APP.xml, APP.cfg).", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The file to write (default: APP.xml, APP.cfg), for `hopes` the directory (build/STEM-hopes).",
+            show_default=False,
+        ),
     ] = None,
     into: Annotated[
         Path | None,
@@ -40,13 +62,21 @@ def export(
     app: Annotated[
         str | None, typer.Option(help="Which app, where there are several.", metavar="NAME", show_default=False)
     ] = None,
+    policy: Annotated[
+        Policy | None,
+        typer.Option(
+            help="For `hopes`: every task has a thread of its own (`static-assignment`), or processors follow a static "
+            "order (`self-timed`).",
+            show_default=str(Policy.STATIC_ASSIGNMENT),
+        ),
+    ] = None,
     platform: OnPlatform = "host",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Write an app for another tool: SDF3, or JEDI with its mapping. SDF3 gets the times that `analyze` uses.
+    """Write an app for another tool: SDF3, JEDI or HOPES. SDF3 gets the times that `analyze` uses.
 
-    With `--into`, a mapping goes back into the HOPES project that the text came from.
+    `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that the text came from.
     """
     from ..driver.export import export as driver_export
     from ..driver.export import export_into
@@ -58,16 +88,23 @@ def export(
         raise typer.BadParameter(f"unknown format {format}; expected {names}", param_hint="--format")
     if file.suffix == ".onnx" and not known[format].networks:
         raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
+    if policy is not None and (format != "hopes" or into is not None):
+        raise typer.BadParameter("`--policy` belongs to `--format hopes`", param_hint="--policy")
+    if format == "hopes" and into is None:
+        if app is not None:
+            raise typer.BadParameter("a project has all apps of a text", param_hint="--app")
+        return _project(file, output, platform, policy or Policy.STATIC_ASSIGNMENT, force, as_json)
     if into is not None:
         if output is not None or app is not None:
             raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
-        files = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform)
-        for target, text in files.items():
+        done = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform)
+        show_diagnostics(done.warnings, sources(done.warnings))
+        for target, text in done.files.items():
             replace(target, text)
         if as_json:
-            print_json({"files": [str(target) for target in files]})
+            print_json({"files": [str(target) for target in done.files]})
         else:
-            for target in files:
+            for target in done.files:
                 print(target)
         return 0
     found = driver_export(file, format, app=app, platform=platform)
@@ -79,4 +116,28 @@ def export(
         print_json({"file": str(target)})
     else:
         print(target)
+    return 0
+
+
+def _project(file: Path, output: Path | None, platform: str, policy: Policy, force: bool, as_json: bool) -> int:
+    from ..driver.hopes import export_project
+
+    made = export_project(file, output, platform=platform, policy=policy.value, force=force, report=progress)
+    show_diagnostics(made.diagnostics, sources(made.diagnostics))
+    project = made.project
+    if as_json:
+        print_json(
+            {
+                "directory": str(made.directory),
+                "digest": made.digest,
+                "fresh": made.fresh,
+                "project": project.name,
+                "device": project.device,
+                "tasks": {flow: hopes for flow, hopes in project.names.items() if hopes in project.places},
+            }
+        )
+        return 0
+    print(f"{made.directory}{'' if made.fresh else ' (up to date)'}")
+    counts = f"{number(len(project.places), 'task')}, {number(len(project.channels), 'channel')}"
+    print(f"  project {project.name}, device {project.device}: {counts}")
     return 0

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ._boards import BoardAddress, BoardPython, host_of
 from ._common import (
     Force,
     Json,
@@ -39,6 +40,8 @@ def test(
     twin: Twin = False,
     output: Output = None,
     platform: OnPlatform = "host",
+    board: BoardAddress = None,
+    board_python: BoardPython = "python3",
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -46,19 +49,21 @@ def test(
     """Test the program against a sequential run of the same graph. Builds if needed."""
     from ..driver.run import test as driver_test
 
-    tested = driver_test(
-        file,
-        output,
-        platform=platform,
-        frames=frames,
-        twin=twin,
-        force=force,
-        quiet=as_json,
-        measure=not no_measure,
-        on_measure=measuring,
-        on_built=show_built,
-        report=progress,
-    )
+    with host_of(board, board_python) as host:
+        tested = driver_test(
+            file,
+            output,
+            platform=platform,
+            host=host,
+            frames=frames,
+            twin=twin,
+            force=force,
+            quiet=as_json,
+            measure=not no_measure,
+            on_measure=measuring,
+            on_built=show_built,
+            report=progress,
+        )
     if junit is not None:
         from ..driver.junit import junit as as_junit
 

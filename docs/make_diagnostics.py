@@ -42,7 +42,8 @@ SHOWN = {
     "F602": ("F602_types",),
 }
 PARTS = {"F0": "The text", "F1": "Names, values, types", "F2": "The graph", "F3": "Task code", "F4": "Networks",
-         "F5": "Platforms and mappings", "F6": "Building", "F7": "Files of other tools"}  # fmt: skip
+         "F5": "Platforms and mappings", "F6": "Building", "F7": "Files of other tools",
+         "F8": "Variants and scenarios"}  # fmt: skip
 INTRODUCTION = """\
 # Diagnostics
 

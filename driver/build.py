@@ -6,7 +6,7 @@ not compile, a directory that holds other files) is raised or returned as diagno
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
 from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
+from ..codegen.states import together
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
+from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
@@ -63,6 +65,7 @@ def build(
     output: str | Path | None = None,
     *,
     platform: str = "host",
+    host: Host = HERE,
     force: bool = False,
     measure: bool = True,
     on_measure: OnMeasure | None = None,
@@ -70,46 +73,75 @@ def build(
 ) -> Built:
     """From a text to a directory with a running program. Raises Errors.
 
-    Without a stored profile that speaks for it, the application is measured for a moment first, and the profile is
-    stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another machine.
-    `on_measure` is told that tasks are going to run, `report` where there is none.
+    Without a stored profile that speaks for it, the application is measured on `host` for a moment first, and the
+    profile is stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another
+    machine. `on_measure` is told that tasks are going to run, `report` where there is none.
     """
     from .measure import measure as measured
 
-    valid = prepare(path, platform=platform, report=report).require()
-    require_buildable(valid)
+    valid = prepare(path, platform=platform, host=host, report=report).require()
+    for part in valid.parts:
+        require_buildable(part)
     directory = Path(output) if output is not None else Path("build") / valid.system.stem
     try:  # before anything is measured
         refuse_foreign(directory, force)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
-    impossible = pinned(valid.system.apps, valid.platform, valid.system.pins)[1]
+    impossible = [d for p in valid.parts for d in pinned(p.system.apps, p.platform, p.system.pins)[1]]
     if impossible:
         raise Errors(impossible)
     profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
-    extra = [*warnings, *without_gpu(valid)]
+    extra = [*warnings, *(d for part in valid.parts for d in without_gpu(part))]
     if profile is None and measure:
         profile, seen = measured(valid, on_measure=on_measure or report)
         extra += seen
         extra += store.save_profile(valid, profile)
-    times = times_of(valid.system, valid.platform, profile)
-    extra += times.warnings(valid.tasks)
-    extra += [] if measure else untimed(valid, times)
-    mapping = place(valid, times)
-    extra += _unhonored(valid.system, valid.platform, mapping)
-    cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
-    means = firing_means(valid, times, mapping)
-    for app in valid.system.apps:
-        extra += measured_too_slow(app, valid.repetition[app.name], means, cores)
-    deployed = plan(valid, times, mapping)
+    if valid.system.scenario is None:
+        mapping, deployed, told = _part(valid, profile, measure)
+        extra, sources = [*extra, *told], sources_of(valid, _times(valid, profile))
+    else:
+        from .states import placed_states
+
+        states, unread = placed_states(valid, profile)
+        found = {name: _part(state, profile, measure) for name, state in states.items()}
+        extra += [*unread, *(d for _, _, told in found.values() for d in told)]
+        deployed = together(valid.system.scenario, valid.system.apps, {n: d for n, (_, d, _) in found.items()})
+        mapping = union(m for m, _, _ in found.values())
+        sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
     too_much = beyond_platform(deployed, valid.platform)
     if too_much is not None:
         raise Errors([*valid.diagnostics, too_much])
-    extra += _compiled_kernels(valid)
+    extra += [d for part in valid.parts for d in _compiled_kernels(part)]
     files = emit(deployed)
     fresh = write_program(deployed, directory, force=force)
-    told = (*valid.diagnostics, *extra)
-    return Built(directory, digest(files), mapping, profile, told, fresh, valid.losses, sources_of(valid, times))
+    said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
+    losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
+    return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources)
+
+
+def _times(valid: Valid, profile: Profile | None) -> Times:
+    return times_of(valid.system, valid.platform, profile)
+
+
+def _part(valid: Valid, profile: Profile | None, measure: bool) -> tuple[Mapping, Deployed, list[Diagnostic]]:
+    """Where a state, or a text without states, runs everything; its deployment; what is to be said of it."""
+    times = _times(valid, profile)
+    told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
+    mapping = place(valid, times)
+    told += _unhonored(valid.system, valid.platform, mapping)
+    cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
+    means = firing_means(valid, times, mapping)
+    for app in valid.system.apps:
+        told += measured_too_slow(app, valid.repetition[app.name], means, cores)
+    return mapping, plan(valid, times, mapping), told
+
+
+def union(mappings: Iterable[Mapping]) -> Mapping:
+    """The places of all tasks of all states."""
+    first, *others = mappings
+    places = {p.task: p for m in (first, *others) for p in m.placements}
+    plans = {n.task: n for m in (first, *others) for n in m.networks}
+    return replace(first, placements=tuple(places.values()), networks=tuple(plans.values()))
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
@@ -217,7 +249,7 @@ def usual_ns(known: MappingABC[str, float]) -> float:
     return mean(known.values()) if known else 1.0
 
 
-def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
+def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
     apps, platform = valid.system.apps, valid.platform
     pins, faults = pinned(apps, platform, valid.system.pins)
@@ -234,14 +266,17 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
-    found = greedy.search(problem, seed=seed, progress=report)
+    found = greedy.search(problem, seed=seed)
     placements = with_resampling(apps, platform, found.placements)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
-    """Where a build puts everything once there is a profile, for analyses: () where a build would be refused."""
-    if profile is None:
+    """Where a build puts everything once there is a profile or a stored mapping, for analyses.
+
+    () before, and where a build would be refused.
+    """
+    if profile is None and valid.mapping is None:
         return ()
     try:
         return place(valid, times).placements

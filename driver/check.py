@@ -7,6 +7,7 @@ or, by `require`, `Valid`: what all later stages take, and never have to ask abo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..analysis.dataflow.check import check as check_app
 from ..analysis.dataflow.repetition import repetition
 from ..dsl.load import Loaded, load
+from ..machines.host import HERE, Host, own_platform
 from ..model.application import Application, Task
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
@@ -25,7 +27,6 @@ from ..model.verdict import AppVerdicts
 from ..passes import Staged, stage
 from ..passes.staged import BUILD_ONLY
 from ..passes.stored_mapping import carried_out
-from ..profiling.host import host_platform
 from ..targets.fitness import unlaunchable
 from ..targets.pins import pinned
 from . import store
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from ..networks.quantization.quantize import Loss
 
 Report = Callable[[str], None]
+#: Texts that are not in their files yet, by the real paths of these.
+TextsByPath = MappingABC[str, str]
 #: Diagnostics after which rates say nothing: arrows or ports are missing.
 NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
 #: Diagnostics that are verdicts of an analysis about a whole graph.
@@ -47,6 +50,9 @@ class Valid:
     `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
+    Programs run on `host`.
+    `others` are the same with other variants of networks, so that each variant is somewhere. `states` are those of a
+    scenario, each a plain system.
     """
 
     loaded: Loaded
@@ -56,6 +62,20 @@ class Valid:
     diagnostics: tuple[Diagnostic, ...]
     mapping: Mapping | None = None
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    host: Host = HERE
+
+    @property
+    def at_hand(self) -> bool:
+        """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
+        return self.host is not HERE or self.platform.name == HERE.name
+
+    others: tuple[Valid, ...] = ()
+    states: dict[str, Valid] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: the states of a scenario, or all apps."""
+        return tuple(self.states.values()) or (self,)
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -66,6 +86,11 @@ class Valid:
     def tasks(self) -> dict[str, Task]:
         """All tasks by name."""
         return {t.name: t for a in self.system.apps for t in a.tasks}
+
+    @property
+    def every_task(self) -> dict[str, Task]:
+        """All tasks, also those of other variants of networks."""
+        return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
 
     def mapped(self, mapping: Mapping) -> Valid:
         """The same with a mapping carried out. Raises Errors."""
@@ -89,13 +114,22 @@ def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
 class Checked:
     """A text with everything that could be found out without running anything.
 
-    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten.
+    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
+    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario.
     """
 
     loaded: Loaded
     staged: Staged | None
     verdicts: dict[str, AppVerdicts]
     diagnostics: tuple[Diagnostic, ...]
+    host: Host = HERE
+    others: tuple[Checked, ...] = ()
+    states: dict[str, Checked] = field(default_factory=dict)
+
+    @property
+    def impossible(self) -> bool:
+        """Is some app late on every mapping, in whatever state?"""
+        return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
 
     @property
     def ok(self) -> bool:
@@ -131,19 +165,33 @@ class Checked:
             self.diagnostics,
             mapping=staged.mapping,
             losses=staged.losses,
+            host=self.host,
+            others=tuple(o.require(despite) for o in self.others),
+            states={name: c.require(despite) for name, c in self.states.items()},
         )
 
 
-def check(path: str | Path, *, platform: str = "host", mapped: bool = True, opened: str | None = None) -> Checked:
+def check(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    mapped: bool = True,
+    opened: str | None = None,
+    host: Host = HERE,
+    texts: TextsByPath | None = None,
+) -> Checked:
     """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
 
-    `platform` is `host`, a platform declared in the text, the name of a board that comes with flowc, or a .flow file
-    that declares one. A mapping that is stored beside the text counts like pins (unless not `mapped`), where the text
-    has none. With `opened` only that graph or app counts (see `load`).
+    `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the text, the name of a
+    board that comes with flowc, or a .flow file that declares one. Programs run on `host`. A mapping that
+    is stored beside the text counts like pins (unless not `mapped`), where the text has none. With `opened` only that
+    graph or app counts, and `texts` stand for what is in files (see `load`).
     """
+    if platform == HERE.name:
+        platform = host.name
     with no_garbage_collection():
-        loaded = load(path, platform=platform, builtin=[host_platform()], opened=opened)
-        return _checked(loaded, mapped and opened is None)
+        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts)
+        return _checked(loaded, mapped and opened is None, host)
 
 
 def prepare(
@@ -152,22 +200,44 @@ def prepare(
     platform: str = "host",
     mapped: bool = True,
     opened: str | None = None,
+    host: Host = HERE,
     report: Report | None = None,
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
-    checked = check(path, platform=platform, mapped=mapped, opened=opened)
-    if not checked.ok or checked.staged is None or not checked.staged.unquantized:
+    checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
+    parts = [
+        c for c in (checked, *checked.others, *checked.states.values()) if c.staged is not None and c.staged.unquantized
+    ]
+    if not checked.ok or not parts:
         return checked
     from ..passes.precision import convert_network
 
-    for task in checked.staged.unquantized:
-        if report is not None:
-            report(f"converting {task.definition}")
-        convert_network(checked.system, task, checked.staged.platform.tensorrt)
-    return _checked(checked.loaded, mapped and opened is None)
+    for part in parts:
+        assert part.staged is not None
+        for task in part.staged.unquantized:
+            if report is not None:
+                report(f"converting {task.definition}")
+            convert_network(part.system, task, part.staged.platform.tensorrt)
+    return _checked(checked.loaded, mapped and opened is None, host)
 
 
-def _checked(loaded: Loaded, mapped: bool) -> Checked:
+def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    scenario = loaded.system.scenario
+    found = _alone(loaded, mapped and scenario is None, host)
+    if not found.ok or not (loaded.system.others or scenario):
+        return found
+
+    def part(apps: tuple[Application, ...]) -> Checked:
+        return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host)
+
+    others = tuple(part(apps) for apps in loaded.system.others)
+    states = {} if scenario is None else {state.name: part(state.apps) for state in scenario.states}
+    told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
+    return replace(found, diagnostics=in_order(told), others=others, states=states)
+
+
+def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    """The apps of the system, and no other variants of their networks."""
     diagnostics = list(loaded.diagnostics)
     broken = has_errors(diagnostics)
     staged = None
@@ -195,4 +265,4 @@ def _checked(loaded: Loaded, mapped: bool) -> Checked:
         diagnostics += unlaunchable(staged.system.apps, staged.platform)
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-    return Checked(loaded, staged, verdicts, in_order(diagnostics))
+    return Checked(loaded, staged, verdicts, in_order(diagnostics), host)

@@ -107,7 +107,8 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+        told = None if report is None else lambda event: report(str(event))
+        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told)
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
@@ -126,7 +127,7 @@ def map_jointly(
         return found
     if report is not None:
         report("late on few processors: trying more of them")
-    other = carried_out(outcome.balanced)
+    other = carried_out(replace(outcome.balanced, history=outcome.history))
     return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
 
 
@@ -207,13 +208,13 @@ def program(
     known = times_of(mapped.system, mapped.platform, profile)
     deployed = plan(mapped, known, place(mapped, known))
     planned = timed_program(deployed.deployment, valid.platform, times, curves)
-    if valid.platform.name != "host" or not run_here:
+    if not valid.at_hand or not run_here:
         return planned, None
     longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     if report is not None:
         report(f"running it at its own pace for {seconds:.0f} s")
-    seen = run_deployed(mapped.system, deployed, seconds)
+    seen = run_deployed(mapped, deployed, seconds)
     # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
     # That `repeat` and `last` take no time is only supposed.
     for name, kept in seen.samples.items():

@@ -9,10 +9,9 @@ the DLA are what searches need.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from ..networks.onnx.cuts import Chain, read_chain
 from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
-from ..profiling.host import host_hash
 from ..profiling.identity import implementation_name, task_hashes
 from ..profiling.measure import wcet
 from ..targets.dla import barred_from_dla
@@ -42,19 +40,6 @@ Layers = tuple[LayerTime, ...]
 
 #: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
 FEWEST, MOST = 30, 2000
-#: How a script of a program is started.
-COMMAND = [sys.executable]
-
-
-def has_gpu() -> bool:
-    """Is there a GPU that Python can use?"""
-    from ..runtime.cuda import CudaError, open_cuda
-
-    try:
-        open_cuda()
-    except CudaError:
-        return False
-    return True
 
 
 def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
@@ -69,13 +54,13 @@ def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Repo
         if able:
             if report is not None:
                 report(f"measuring {len(able)} tasks on a {kind}")
-            found += _measured(valid, able, kind, frames, report)
+            found += valid.host.steadily(partial(_measured, valid, able, kind, frames, report))
     for task in tasks:
         if _runs_in_part(task, valid):
             if report is not None:
                 report(f"measuring what a dla can run of {task.name}")
             try:
-                found += _measured(valid, {task.name: task}, "dla", frames, report)
+                found += valid.host.steadily(partial(_measured, valid, {task.name: task}, "dla", frames, report))
             except Errors as faults:  # not even with the GPU's help: there is always a way without the DLA
                 if report is not None:
                     report(f"{task.name} stays off the dla: {faults.diagnostics[0].message}")
@@ -123,23 +108,23 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         write_program(deployed, directory)
+        tree = valid.host.put(directory, f"{valid.system.path}.{kind}")
         layers: dict[str, Layers] = {}
         if (directory / "build_engines.py").exists():
             if report is not None:
                 report("building TensorRT engines, which takes minutes")
-            _run(valid, directory, "build_engines.py")
+            _run(valid, tree, "build_engines.py")
             try:
-                _run(valid, directory, "profile_engines.py", "--report", "layers.json")
-                reported = json.loads((directory / "layers.json").read_text())
+                reported = json.loads(_run(valid, tree, "profile_engines.py", report="layers.json"))
                 layers = {n: _layers(t, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
             except Errors as faults:  # the times of the whole are worth having without them
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
-        _run(valid, directory, "main.py", "--frames", str(frames), "--quiet", "--report", "report.json")
-        seen = json.loads((directory / "report.json").read_text())["tasks"]
+        done = _run(valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json")
+        seen = json.loads(done)["tasks"]
     digests = task_hashes(valid.system)
     return [
-        _entry(task, digests[name], kind, seen[name], layers.get(name, ()))
+        _entry(task, digests[name], valid.host.identity.host_hash, kind, seen[name], layers.get(name, ()))
         for name, task in able.items()
         if seen[name]["firings"] and (layers.get(name) or name not in helped)
     ]
@@ -170,21 +155,25 @@ def _nodes(network: Network) -> dict[str, list[str]]:
     return found
 
 
-def _run(valid: Valid, directory: Path, *command: str) -> None:
-    words = [*COMMAND, *command]
-    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        said = "\n".join(done.stderr.strip().splitlines()[-10:])
-        message = f"the application failed while it was measured\n{said}"
-        raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
+def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
+    """Run a script of a program on its host, and read the report that it writes."""
+    host = valid.host
+    with host.folder() as folder:
+        file = f"{folder}/{report}"
+        done = host.execute([*host.python, *command, *(("--report", file) if report else ())], cwd=tree)
+        if done.status:
+            said = "\n".join(done.stderr.strip().splitlines()[-10:])
+            message = f"the application failed while it was measured\n{said}"
+            raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
+        return (host.read(file) or b"") if report else b""
 
 
-def _entry(task: Task, digest: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
+def _entry(task: Task, digest: str, host_hash: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
     mean, std, most = (round(1000 * seen[key]) for key in ("mean_us", "std_us", "max_us"))
     name = implementation_name(task, kind)
     beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
     batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
     return ProfileEntry(
-        kind, task.name, name, digest, host_hash(), int(seen["firings"]), mean, std, most, wcet(most, mean, std),
+        kind, task.name, name, digest, host_hash, int(seen["firings"]), mean, std, most, wcet(most, mean, std),
         batch, precision, layers=layers, overhead_ns=beyond,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
+from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
@@ -85,6 +86,7 @@ def find_mapping(
     path: str | Path,
     *,
     platform: str = "host",
+    host: Host = HERE,
     search: str = "auto",
     objective: Objective | Literal["memory"] = "throughput",
     budget: float = 60.0,
@@ -97,8 +99,9 @@ def find_mapping(
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
-    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`,
-    configurations are run to decide; for other platforms the times of a profile decide. `search` is one of
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
+    and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
+    decide. `search` is one of
     `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
     the rate of `what_if`. If not `measure`, nothing is run at
@@ -107,9 +110,12 @@ def find_mapping(
     """
     what_if = what_if or WhatIf()
     little = memory is not None or objective == "memory"
-    valid = prepare(path, platform=platform, mapped=False, report=report).require()
+    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
     # A rate is then a limit on mappings, not a period.
     valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
+    if valid.system.scenario is not None:
+        help_text = "without a mapping of your own, `flowc build` places tasks by a quick rule; pins count"
+        raise Errors([Diagnostic("F116", "scenarios are not mapped yet", valid.system.scenario.span, help=help_text)])
     joint = wants_joint(valid)
     if little:
         _require_plain(joint, search)
@@ -119,7 +125,7 @@ def find_mapping(
         message = f"`{search}` is no search for this text: {why}"
         raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
     known[search].require()
-    here = valid.platform.name == "host"
+    here = valid.at_hand
     profile, warnings = _known(valid, what_if, measure)
     tell, announced = on_measure or report, False
     if profile is None and not missing(valid.system) and what_if.profile is None and measure:
@@ -182,7 +188,7 @@ def find_mapping(
         problem,
         seed=seed,
         budget=budget,
-        progress=report,
+        progress=None if report is None else lambda event: report(str(event)),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
@@ -339,7 +345,7 @@ class _Runs:
         expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
         seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
         deployed = plan(valid, times, place(valid, times))
-        seen = run_elsewhere(valid.system, deployed, seconds, strict=False, paced=False)
+        seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False)
         silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"

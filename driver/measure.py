@@ -13,6 +13,7 @@ from pathlib import Path
 from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, sequential
 from ..dsl.modules import local_modules
+from ..machines.host import HERE, Host, own_platform
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Errors, listed
 from ..model.profile import LayerTime, Profile, ProfileEntry
@@ -21,7 +22,6 @@ from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import Loss
 from ..profiling import machine
-from ..profiling.host import host_platform
 from ..profiling.identity import task_hashes
 from ..profiling.layers import layer_times
 from ..profiling.measure import MeasurementFailed, Seen, run_build
@@ -53,31 +53,32 @@ def profile(
     path: str | Path,
     *,
     platform: str = "host",
+    host: Host = HERE,
     seconds: float = 5.0,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Profiled:
-    """Measure every task and network of a text on this machine, and store the times beside it. Raises Errors.
+    """Measure every task and network of a text at `host`, and store the times beside it. Raises Errors.
 
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
     told that tasks are going to run, `report` where there is none.
     """
-    from .devices import has_gpu, measure_devices
+    from .devices import measure_devices
 
-    valid = prepare(path, platform=platform, report=report).require()
+    valid = prepare(path, platform=platform, host=host, report=report).require()
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    on_board = any(pool.kind != "cpu" for pool in valid.platform.pools) and has_gpu()
-    if on_board:
+    devices = any(pool.kind != "cpu" for pool in valid.platform.pools) and host.has_gpu()
+    if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
     stored, _ = store.read_profile(valid)  # with the layers that are known
-    if valid.platform.name == "host" or on_board:
+    if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
-    tasks = task_hashes(valid.system)
+    tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
-    place = None if unsaved else store.profile_path(valid.system, valid.platform)
-    return Profiled(measured, own, place, machine.noise(), valid.losses, (*unsaved, *warnings))
+    kept = None if unsaved else store.profile_path(valid.system, valid.platform)
+    return Profiled(measured, own, kept, machine.noise(host), valid.losses, (*unsaved, *warnings))
 
 
 def measure(
@@ -85,21 +86,32 @@ def measure(
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
     """Run the application on one core and measure every task; with warnings of what was seen.
 
-    Raises Errors when it cannot be built or run.
+    It runs again for other variants of its networks. Raises Errors when it cannot be built or run.
     """
-    require_buildable(valid)
-    _require_twins(valid)
+    for part in (valid, *valid.others):
+        require_buildable(part)
+        _require_twins(part)
     if on_measure is not None:
-        on_measure(f"measuring {valid.system.stem} for {seconds:g} s: its tasks run, sinks included")
-    host, plain = host_platform(), without_periods(valid.system)
+        each = f"{1 + len(valid.others)} x " if valid.others else ""
+        on_measure(f"measuring {valid.system.stem} for {each}{seconds:g} s: its tasks run, sinks included")
+    result, warnings = _measured(valid, seconds)
+    for other in valid.others:
+        more, told = _measured(other, seconds)
+        result, warnings = result.over(more), tuple(dict.fromkeys((*warnings, *told)))
+    return result, warnings
+
+
+def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The times of the tasks of one version of the application."""
+    own, plain = own_platform(valid.host), without_periods(valid.system)
     try:
-        deployed = deploy(plain, host, sequential(plain, host), valid.repetition, {}, local_modules)
+        deployed = deploy(plain, own, sequential(plain, own), valid.repetition, {}, local_modules)
     except TooLong as error:
         raise too_long(valid.system, error) from error
-    seen = run_deployed(valid.system, deployed, seconds, strict=True)
+    seen = run_deployed(valid, deployed, seconds, strict=True)
     tasks = [t for t in valid.tasks.values() if t.resampling is None]
-    result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen)
-    if valid.platform.name != "host":
+    result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity)
+    if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
     silent = [t.name for t in tasks if not seen.samples.get(t.name)]
     if silent:
@@ -135,25 +147,27 @@ def _require_twins(valid: Valid) -> None:
         raise Errors(list(dict.fromkeys(faults)))
 
 
-def run_deployed(system: System, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
+def run_deployed(valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
     """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
 
     Raises Errors when it fails.
     """
-    return run_elsewhere(system, deployed, seconds, strict=strict, paced=not strict)
+    return run_elsewhere(valid, deployed, seconds, strict=strict, paced=not strict)
 
 
-def run_elsewhere(system: System, deployed: Deployed, seconds: float, *, strict: bool, paced: bool) -> Seen:
+def run_elsewhere(valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool) -> Seen:
     """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         write_program(deployed, directory)
         try:
-            return run_build(directory, seconds, strict=strict, paced=paced)
+            return run_build(
+                directory, seconds, strict=strict, paced=paced, host=valid.host, about=f"{valid.system.path}.measured"
+            )
         except MeasurementFailed as failure:
             places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
             said = str(failure).replace(places[0], "").replace(places[1], "")
-            raise Errors([_failed(system, said)]) from failure
+            raise Errors([_failed(valid.system, said)]) from failure
 
 
 def _failed(system: System, said: str) -> Diagnostic:
@@ -177,12 +191,12 @@ def with_layers(
     measured again. Raises Errors; returns what could not be stored.
     """
     seconds = LAYERS if seconds is None else seconds
-    tasks = {name: t for name, t in valid.tasks.items() if may_be_cut(t)}
+    tasks = {name: t for name, t in valid.every_task.items() if may_be_cut(t)}
     unsaved: set[Diagnostic] = set()
     if profile.firing_ns is None:
         if report is not None:
             report("measuring what the runtime adds to firings and hand-overs")
-        costs = machine.runtime_costs()
+        costs = machine.runtime_costs(valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
     for position, e in enumerate(profile.entries):
@@ -190,7 +204,7 @@ def with_layers(
         if task is None or e.processor != "cpu" or e.layers:
             continue
         known = {k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor}
-        layered = _layered(e, task, known.get(e.content_hash), seconds, report)
+        layered = _layered(e, task, known.get(e.content_hash), seconds, valid.host, report)
         entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
         profile = replace(profile, entries=entries)
         unsaved.update(store.save_profile(valid, profile))
@@ -198,7 +212,7 @@ def with_layers(
 
 
 def _layered(
-    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, report: Report | None
+    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, host: Host, report: Report | None
 ) -> ProfileEntry:
     assert task.network is not None
     if same is not None:
@@ -208,7 +222,7 @@ def _layered(
     path = Path(task.network.path)
     try:
         chain = read_chain(path, task.network.shapes)
-        times = layer_times(path, chain, seconds)
+        times = layer_times(path, chain, seconds, host)
     except NetworkError:  # nothing that could be cut; it runs as a whole
         return e
     except Exception as error:  # what ONNX Runtime raises has no common type

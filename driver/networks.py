@@ -12,6 +12,7 @@ from ..analysis.dataflow.check import check as check_app
 from ..analysis.dataflow.graph import graph_of
 from ..analysis.dataflow.repetition import repetition
 from ..dsl.load import Loaded
+from ..machines.host import HERE, own_platform
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.system import System
@@ -24,7 +25,6 @@ from ..networks.onnx.interface import NetworkError
 from ..networks.onnx.layers import Cnn
 from ..networks.onnx.read_layers import read_layers
 from ..passes import Staged
-from ..profiling.host import host_platform
 from ..profiling.layers import LayerTimes, layer_times
 from .check import Checked
 
@@ -42,7 +42,7 @@ def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
     except NetworkError as fault:
         raise Errors([_as_diagnostic(fault)]) from fault
     verdicts, diagnostics = check_app(app)
-    system, host = System(stem, str(path), (app,), (), (), {}), host_platform()
+    system, host = System(stem, str(path), (app,), (), (), {}), own_platform(HERE)
     return Checked(Loaded(system, host, ()), Staged(system, host), {name: verdicts}, diagnostics)
 
 

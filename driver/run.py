@@ -1,22 +1,21 @@
 """Running what was built: the program itself, its harness, and the comparison of a twin with the reference.
 
-Children handle signals themselves: they are waited for, and what they decide is handed on.
+How a program is waited for, here or on a board, is `attending.py`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..dsl.load import load
+from ..dsl.load import Loaded, load
+from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ..profiling.host import host_platform
+from .aftermath import Bounded, Slower, bounded, slower
+from .attending import attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -29,12 +28,34 @@ class Ran:
     """A finished run: its exit status, and its report as JSON text (None where it wrote none).
 
     `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
+    Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
+    beside the bounds of the stored mapping, where the program ran at its own pace.
     """
 
     built: Built
     status: int
     report: str | None = None
     disagreed: str = ""
+    slower: tuple[Slower, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+
+    start: str | None = None
+    events: Path | None = None
+    control: Path | None = None
+    replay: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options of a program."""
+        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
+        found = [] if self.start is None else ["--start", self.start]
+        return found + [
+            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +95,12 @@ def run(
     full_speed: bool = False,
     strict: bool = False,
     trace: str | Path | None = None,
+    trace_frames: str | None = None,
     report_to: str | Path | None = None,
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
     watchdog: float | None = None,
+    states: States | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
@@ -86,57 +109,121 @@ def run(
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
+    host: Host = HERE,
+    on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev, `report_to` one for the report as JSON. `settings`
-    are values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
-    seconds. With `twin`, threads of a CPU play the
-    GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
+    `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
+    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
+    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
+    then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
-    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`.
+    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
+    on `host`; `on_played` gets the name of a platform that it is not.
     """
-    _refuse_open_ends(path, platform)
-    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
+    named = host.name if platform == HERE.name else platform
+    loaded = load(path, platform=named, builtin=[own_platform(host)])
+    _refuse_open_ends(loaded, path)
+    built = build(
+        path,
+        output,
+        platform=platform,
+        force=force,
+        measure=measure,
+        on_measure=on_measure,
+        host=host,
+        report=report,
+    )
     if on_built is not None:
         on_built(built)
+    if on_played is not None and _is_played(loaded, twin, host):
+        on_played(built.mapping.platform)
     if twin:
         if report is not None:
             report("comparing the twin with the sequential reference")
-        said = _disagreement(built.directory)
+        said = _disagreement(built.directory, host)
         if said:
             return Ran(built, 1, disagreed=said)
         if on_agreed is not None:
             on_agreed()
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.json" if report_to is None else Path(report_to).resolve()
-        command = [sys.executable, str(built.directory.resolve() / "main.py")]
-        command += ["--frames", str(frames)] if frames is not None else []
-        command += ["--full-speed"] if full_speed else []
-        command += ["--strict"] if strict else []
-        command += ["--twin"] if twin else []
-        command += ["--trace", str(Path(trace).resolve())] if trace is not None else []
-        command += [word for text in settings for word in ("--set", text)]
-        command += ["--fail-on-miss"] if fail_on_miss else []
-        command += ["--watchdog", str(watchdog)] if watchdog is not None else []
-        command += ["--report", str(written)] if document or report_to is not None else []
-        command += ["--quiet"] if document or quiet else []
-        before = _stamp(written)
-        status = _execute(command, silent=document)
-        there = document and written.is_file() and written.stat().st_size and _stamp(written) != before
-        return Ran(built, status, written.read_text() if there else None)
+    words: list[str] = []
+    words += ["--frames", str(frames)] if frames is not None else []
+    words += ["--full-speed"] if full_speed else []
+    words += ["--strict"] if strict else []
+    words += ["--twin"] if twin else []
+    words += ["--trace-frames", trace_frames] if trace_frames is not None else []
+    words += [word for text in settings for word in ("--set", text)]
+    words += ["--fail-on-miss"] if fail_on_miss else []
+    words += ["--watchdog", str(watchdog)] if watchdog is not None else []
+    words += [] if states is None else states.words()
+    words += ["--quiet"] if document or quiet else []
+    with reached(host), host.folder() as folder:
+        tree = there(built, host, report)
+        files = _files(host, folder, trace, report_to)
+        before = _stamp(host, files["--report"])
+        words += [word for option, name in files.items() for word in (option, name)]
+        main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
+        # Here it runs where the user stands; there, nobody stands anywhere.
+        status = attend(host, [*host.python, main, *words], silent=document, cwd=None if host is HERE else tree)
+        if host is not HERE:
+            for option, kept in (("--trace", trace), ("--report", report_to)):
+                if kept is not None and (content := host.read(files[option])) is not None:
+                    Path(kept).write_bytes(content)
+        told = None
+        if _stamp(host, files["--report"]) != before:
+            told = (host.read(files["--report"]) or b"").decode() or None
+    slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
+    return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
 
-def _stamp(file: Path) -> int | None:
-    """When a file was written, None where there is none."""
-    return file.stat().st_mtime_ns if file.exists() else None
+def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
+    """Is the platform another one than the machine that runs the program, as far as that can be seen?"""
+    platform = loaded.platform
+    if platform is None or platform.name == host.name:
+        return False
+    if twin:
+        return True
+    if all(pool.kind == "cpu" for pool in platform.pools):
+        return host is HERE
+    return not host.has_gpu()
 
 
-def _refuse_open_ends(path: str | Path, platform: str) -> None:
+def _compared(
+    loaded: Loaded, built: Built, said: str | None, host: Host, *, paced: bool
+) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
+    """A run beside what was known of its machine; times of other platforms say nothing of it."""
+    if said is None or (host is HERE and built.mapping.platform != HERE.name):
+        return (), ()
+    try:
+        document = json.loads(said)
+    except ValueError:  # the disk was full
+        return (), ()
+    waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
+    return slower(built, document, waiting), bounded(built, document) if paced else ()
+
+
+def _files(host: Host, folder: str, trace: str | Path | None, report_to: str | Path | None) -> dict[str, str]:
+    """Files that a program is to write, by option. What the user named here is written by the program itself."""
+    files = {"--report": f"{folder}/report.json"}
+    for option, named in (("--trace", trace), ("--report", report_to)):
+        if named is not None:
+            files[option] = str(Path(named).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
+    return files
+
+
+def _stamp(host: Host, file: str) -> int | None:
+    """When a file here was written, None where there is none; files elsewhere are in folders that were empty."""
+    if host is not HERE:
+        return None if host.read(file) is None else 1
+    return Path(file).stat().st_mtime_ns if Path(file).exists() else None
+
+
+def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
     """Nobody puts anything in where a program runs by itself. Raises Errors."""
-    loaded = load(path, platform=platform, builtin=[host_platform()])
     if has_errors(loaded.diagnostics):
         return  # the build tells all of them
     found = []
@@ -163,23 +250,37 @@ def test(
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     on_built: OnBuilt | None = None,
+    host: Host = HERE,
     report: Report | None = None,
 ) -> Tested:
-    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build."""
-    built = build(path, output, platform=platform, force=force, measure=measure, on_measure=on_measure, report=report)
+    """Build if needed, then run the harness on `host`: the program against a sequential reference.
+
+    Raises Errors of the build.
+    """
+    built = build(
+        path,
+        output,
+        platform=platform,
+        force=force,
+        measure=measure,
+        on_measure=on_measure,
+        host=host,
+        report=report,
+    )
     if on_built is not None:
         on_built(built)
-    environment = dict(os.environ, **({"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}))
+    environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "outcomes.json"
-        command = [sys.executable, "-X", "faulthandler", "-m", "runtime.outcomes", str(written)]
-        status = _execute(command, silent=quiet, cwd=built.directory, environment=environment)
-        found: dict[str, Any] = {"seconds": 0.0, "tests": []}
-        found |= json.loads(written.read_text()) if written.is_file() else {}
-        lost = not written.is_file() and status not in (130, 143)
+    with reached(host), host.folder() as folder:
+        tree = there(built, host, report)
+        written = f"{folder}/outcomes.json"
+        words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
+        status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
+        content = host.read(written)
+    found: dict[str, Any] = {"seconds": 0.0, "tests": []}
+    found |= json.loads(content) if content is not None else {}
     tests = tuple(Outcome(**t) for t in found["tests"])
-    if lost:  # nobody was left to write it
+    if content is None and status not in (130, 143):  # nobody was left to write it
         tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
     return Tested(built, Path(path).stem, status, tests, found["seconds"])
 
@@ -192,66 +293,10 @@ def _end_in_words(status: int) -> str:
     return f"the process of the tests {how}"
 
 
-def _disagreement(directory: Path) -> str:
+def _disagreement(directory: Path, host: Host) -> str:
     """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
-    import subprocess
-
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env=dict(os.environ, FLOWC_TWIN="1"),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    return done.stderr or f"exit status {done.returncode}" if done.returncode else ""
-
-
-def _execute(
-    command: list[str], *, silent: bool, cwd: Path | None = None, environment: dict[str, str] | None = None
-) -> int:
-    """Run a program that handles signals itself: wait for it, and hand on what it decides."""
-    import signal
-    import subprocess
-
-    stdout = sys.stderr if silent else None
-    sys.stdout.flush()
-    child: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
-
-    def hand_on(number: int, frame: object) -> None:
-        if child is None:
-            early.append(number)
-        else:
-            child.send_signal(number)
-
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
-        before[number] = signal.signal(number, hand_on)
-    try:
-        child = subprocess.Popen(command, stdout=stdout, cwd=cwd, env=environment, preexec_fn=_ends_with_me())
-        for missed in early:
-            child.send_signal(missed)
-        status = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return status if status >= 0 else 128 - status
-
-
-def _ends_with_me() -> Callable[[], None]:
-    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
-    import ctypes
-    import signal
-
-    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
-    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != me:  # too late
-            os._exit(1)
-
-    return ask
+    with reached(host):
+        tree = host.put(directory, str(directory.resolve()))
+        words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
+        done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
+    return done.stderr or f"exit status {done.status}" if done.status else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ..analysis.dataflow import looped
@@ -24,12 +25,12 @@ from .check import Checked, Valid, check
 from .dla import OnDla, dla_reports
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shown:
     """What pictures of a text are made of.
 
-    `places` are the processors of tasks, once a profile is stored; `limits` the least period of every app and what
-    dictates it. `diagnostics` say what was found out on the way.
+    `places` are the processors of tasks, once a profile or a mapping is stored; `limits` the least period of every app
+    and what dictates it. `diagnostics` say what was found out on the way.
     """
 
     valid: Valid
@@ -47,6 +48,16 @@ class Shown:
     def charts(self, *, iterations: int) -> list[Chart]:
         """Self-timed execution of every app. Raises Errors."""
         return charts(self.valid, self.times, self.profile, iterations=iterations)
+
+    @cached_property
+    def planned(self) -> Schedule | None:
+        """Who fires what in which order, each app on its own; None where nothing is placed, or that is too long."""
+        return _planned(self.valid, self.times, self.profile)
+
+    def at_mean_times(self, app: Application, *, iterations: int) -> Chart:
+        """Self-timed execution of an app, where every measured task takes its mean time. Raises Errors."""
+        orders, capacities = (self.planned.orders, self.planned.capacities) if self.planned is not None else ({}, {})
+        return _chart(app, self.valid, self.times.app_means(app), orders, capacities, iterations)
 
 
 def look(path: str | Path, *, platform: str = "host") -> Shown:
@@ -68,7 +79,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
-    """Self-timed execution of every app on its own, from the start; on the mapping once a profile is stored.
+    """Self-timed execution of every app on its own, from the start; on the mapping once tasks are placed.
 
     Raises Errors.
     """

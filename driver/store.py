@@ -20,7 +20,6 @@ from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.system import System
 from ..passes.stored_mapping import StoredMapping, identity, not_used
-from ..profiling.host import host_hash
 from ..profiling.identity import task_hashes
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     if profile is None:
         return None, unread
     name = profile_path(valid.system, valid.platform).name
-    digests, known = task_hashes(valid.system), _digests(profile)
+    digests, known = _hashes(valid), _digests(profile)
     if _elsewhere(valid, profile):
         return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
     changed = _changed(profile, digests)
@@ -85,7 +84,7 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
         return None, unread
     name = profile_path(valid.system, valid.platform).name
     elsewhere = _elsewhere(valid, profile)
-    changed = _changed(profile, task_hashes(valid.system))
+    changed = _changed(profile, _hashes(valid))
     said = []
     if elsewhere:
         said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
@@ -102,6 +101,12 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
     return replace(profile, entries=tuple(entries)), warnings
 
 
+def _hashes(valid: Valid) -> dict[str, str]:
+    """What each task is; with states, tasks of all variants of networks."""
+    parts = (*valid.others, valid) if valid.states else (valid,)
+    return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
+
+
 def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The stored profile whatever it speaks for, or why it cannot be read."""
     path = profile_path(valid.system, valid.platform)
@@ -115,7 +120,10 @@ def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 def _elsewhere(valid: Valid, profile: Profile) -> bool:
     """Was it measured on another machine than it is about?"""
-    return valid.platform.name == "host" and any(e.host_hash != host_hash() for e in profile.entries)
+    if valid.platform.name != valid.host.name:
+        return False
+    own = valid.host.identity.host_hash
+    return any(e.host_hash != own for e in profile.entries)
 
 
 def _digests(profile: Profile) -> dict[str, set[str]]:

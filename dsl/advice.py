@@ -19,9 +19,9 @@ ITEMS = {
     "TASK": (
         "in", "out", "rate", "window", "state", "stateless", "live", "wcet", "on", "python", "cuda", "scratch",
         "reference",
-        "tolerance", "grid", "block", "shared",
+        "tolerance", "grid", "block", "shared", "event",
     ),
-    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch"),
+    "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
@@ -29,10 +29,11 @@ ITEMS = {
         "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback",
     ),
+    "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
 }  # fmt: skip
-_TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY")
+_TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")
-_DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "CONST", "TYPE")
+_DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO", "CONST", "TYPE")
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def batch(self, meta: Any, value: s.Expr) -> s.Setting:
         return s.Setting("batch", value, self._span(meta))
 
-    def variant(self, meta: Any, *rest: Any) -> s.VariantDecl:
-        return s.VariantDecl(self._span(meta))
+    def variant(self, meta: Any, name: s.Word, file: Token, *rest: Any) -> s.VariantDecl:
+        ports = tuple(item for item in rest if isinstance(item, s.NetPort))
+        return s.VariantDecl(name, self._text(file), ports, rest[-1], self._span(meta))
 
     def network(self, meta: Any, name: Token, file: Token | None, *items: Any) -> s.NetworkDecl:
         text = self._text(file) if file is not None else None
@@ -387,6 +388,44 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def mapping(self, meta: Any, platform: Token, *pins: s.PinDecl) -> s.MappingDecl:
         return s.MappingDecl(self._word(platform), pins, self._span(meta))
+
+    # -- scenarios -------------------------------------------------------------------------------------------------
+    def events(self, meta: Any, *names: s.Word) -> s.EventsDecl:
+        return s.EventsDecl(names, self._span(meta))
+
+    def run(self, meta: Any, *parts: Any) -> s.RunDecl:
+        apps = tuple(p for p in parts if isinstance(p, s.Word))
+        period, period_unit, deadline, deadline_unit = parts[len(apps) :]
+        limits = self._given(period, period_unit), self._given(deadline, deadline_unit)
+        return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
+
+    def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
+        if amount is None or unit is None:
+            return None
+        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
+    def choice(self, meta: Any, path: tuple[s.Element, ...], variant: s.Word) -> s.ChoiceDecl:
+        return s.ChoiceDecl(path, variant, self._span(meta))
+
+    def weight(self, meta: Any, value: s.Expr) -> s.WeightDecl:
+        return s.WeightDecl(value, self._span(meta))
+
+    def mode(self, meta: Any, initial: Token | None, name: s.Word, *items: Any) -> s.ModeDecl:
+        return s.ModeDecl(initial is not None, name, items, self._span(meta))
+
+    def on_events(self, meta: Any, *paths: tuple[s.Element, ...]) -> tuple[str, Any]:
+        return "events", paths
+
+    def after(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "after", self._given(amount, unit)
+
+    def transition(self, meta: Any, *parts: Any) -> s.TransitionDecl:
+        *sources, target, (kind, given) = parts
+        events, after = (given, None) if kind == "events" else ((), given)
+        return s.TransitionDecl(tuple(sources), target, events, after, self._span(meta))
+
+    def scenario(self, meta: Any, name: Token, *items: Any) -> s.ScenarioDecl:
+        return s.ScenarioDecl(self._word(name), items, self._doc(meta), self._span(meta))
 
     # -- top level -------------------------------------------------------------------------------------------------
     def use(self, meta: Any, file: Token) -> s.UseDecl:

@@ -19,6 +19,7 @@ from .evaluate import Asked, Evaluator, Scope, shown
 from .kernels import LaunchBuilder
 from .network_templates import NetworkBuilder
 from .template import Template, beside, unreadable
+from .variants import Variants
 
 #: Bytes of a file that is a task's parameter: all of it is part of what a measured time belongs to.
 MOST_DATA = 1 << 30
@@ -33,6 +34,7 @@ class Components:
         self._context = context
         self._evaluate = evaluator
         self._templates: dict[tuple[str, tuple[tuple[str, Parameter], ...]], Template | None] = {}
+        self._variants = Variants(context, evaluator, NetworkBuilder(context, evaluator, self.code).build)
 
     # -- parameters ------------------------------------------------------------------------------------------------
     def bind(
@@ -133,14 +135,18 @@ class Components:
         return False
 
     # -- templates -------------------------------------------------------------------------------------------------
-    def template(self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter]) -> Template | None:
-        """The template of a task or network with these arguments; None after a fault."""
+    def template(
+        self, declaration: s.TaskDecl | s.NetworkDecl, arguments: dict[str, Parameter], variant: str | None = None
+    ) -> Template | None:
+        """The template of a task with these arguments, or of a network (its first `variant`, where none is named).
+
+        None after a fault.
+        """
+        if isinstance(declaration, s.NetworkDecl):
+            return self._variants.template(declaration, variant)
         key = (declaration.name.text, tuple(arguments.items()))
         if key not in self._templates:
-            if isinstance(declaration, s.TaskDecl):
-                self._templates[key] = self._task(declaration, arguments)
-            else:
-                self._templates[key] = NetworkBuilder(self._context, self._evaluate, self.code).build(declaration)
+            self._templates[key] = self._task(declaration, arguments)
         return self._templates[key]
 
     def _task(self, declaration: s.TaskDecl, arguments: dict[str, Parameter]) -> Template | None:
@@ -153,6 +159,7 @@ class Components:
         stateless: s.StatelessDecl | None = None
         live: s.LiveDecl | None = None
         on_error: OnError = "stop"
+        events: dict[str, s.Word] = {}
         good = True
         wcet: s.WcetDecl | None = None
         lists: list[tuple[s.PortDecl, int]] = []
@@ -189,6 +196,8 @@ class Components:
                     live = item
                 case s.OnErrorDecl():
                     on_error = self._policy(item)
+                case s.EventsDecl():
+                    self._events(item, declaration, events)
                 case s.WcetDecl():
                     if wcet is not None:
                         note = Note("the first one", wcet.span)
@@ -202,8 +211,15 @@ class Components:
         for item in declaration.items:
             if isinstance(item, s.ImplementationDecl):
                 made = self._implementation(
-                    item, declaration, inputs, tuple(arguments), bool(state), implementations, launches
+                    item,
+                    declaration,
+                    inputs if good else None,
+                    (*arguments, *events),
+                    bool(state),
+                    implementations,
+                    launches,
                 )
+                good &= made is None or self._may_raise(item, declaration, made, tuple(events))
                 if made is not None:
                     implementations = [i for i in implementations if (i.kind, i.language) != (made.kind, made.language)]
                     implementations.append(made)
@@ -252,8 +268,34 @@ class Components:
             fixed=tuple(name for name in arguments if name in asked.names),
             live=live is not None and not inputs,
             on_error=on_error,
+            events=tuple(events),
         )
         return Template((task,), (), {p.name: ("", p) for p in inputs}, {p.name: ("", p) for p in outputs})
+
+    def _events(self, item: s.EventsDecl, declaration: s.TaskDecl, events: dict[str, s.Word]) -> None:
+        """What the task may raise; the names are those of keyword arguments of its code."""
+        taken = {p.name.text: p.name for p in declaration.params} | events
+        for word in item.names:
+            if word.text in taken:
+                notes = [Note("the first one", taken[word.text].span)]
+                self._context.fault("F102", f"`{word.text}` is taken", word.span, notes=notes, help="rename the event")
+            events[word.text] = taken[word.text] = word
+
+    def _may_raise(
+        self, item: s.ImplementationDecl, declaration: s.TaskDecl, code: Implementation, events: tuple[str, ...]
+    ) -> bool:
+        """Can that code raise the events of its task?"""
+        if events and code.language != "python":
+            message = f"task `{declaration.name.text}` raises {listed(events)}, and {code.language} code cannot"
+            help_text = "events are raised from Python, in the program's own process"
+            self._context.fault("F807", message, item.span, help=help_text)
+            return False
+        deaf = [e for e in events if code.passes is not None and e not in code.passes]
+        if deaf:
+            what = f"{code.symbol}.__init__" if code.is_class else code.symbol
+            help_text = f"give it a keyword argument `{deaf[0]}`: the event is raised by calling it"
+            self._context.fault("F807", f"`{what}` does not take {listed(deaf)}", item.code.span, help=help_text)
+        return not deaf
 
     def _policy(self, item: s.OnErrorDecl) -> OnError:
         """What the task does when a firing raises."""
@@ -348,12 +390,13 @@ class Components:
         self,
         item: s.ImplementationDecl,
         task: s.TaskDecl,
-        inputs: tuple[Port, ...],
+        inputs: tuple[Port, ...] | None,
         parameters: tuple[str, ...],
         has_state: bool,
         earlier: Iterable[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
+        """One clause with code; without `inputs` a port has a fault, and nobody knows what the code gets."""
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
@@ -370,6 +413,9 @@ class Components:
             self._context.fault("F114", f"{language} code does not run on a {kind}", where, help=help_text)
             return None
         if language == "cuda":
+            if inputs is None:
+                self.code(item.code, language)
+                return None
             return self._kernel(item, kind, list(earlier), launches)
         for given, what in (
             (item.arguments, "arguments"),
@@ -390,7 +436,7 @@ class Components:
         if found is None:
             return None
         file, path, symbol, python = found
-        if python is None:
+        if python is None or inputs is None:
             return Implementation(kind, language, file, path, symbol, item.span)
         passes = self._signature(item, task, python, symbol, inputs, parameters)
         is_class = python.kind == "class"

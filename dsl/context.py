@@ -21,6 +21,7 @@ KIND_WORDS = {
     "AppDecl": "an app",
     "PlatformDecl": "a platform",
     "MappingDecl": "a mapping",
+    "ScenarioDecl": "a scenario",
 }
 
 

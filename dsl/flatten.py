@@ -7,7 +7,7 @@ knots: an arrow into one goes on inside, so that in the end every channel joins 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
@@ -33,9 +33,15 @@ DEEPEST = 64
 
 
 class Flattener:
-    """Flattens one app."""
+    """Flattens one app. `choices` has the variants of instances of networks, where that is not the first one."""
 
-    def __init__(self, context: Context, evaluator: Evaluator, components: Components) -> None:
+    def __init__(
+        self,
+        context: Context,
+        evaluator: Evaluator,
+        components: Components,
+        choices: Mapping[str, str] | None = None,
+    ) -> None:
         self._context = context
         self._evaluate = evaluator
         self._components = components
@@ -47,7 +53,9 @@ class Flattener:
         self._excused: set[Key] = set()
         self._read: set[Key] = set()
         self._units: dict[str, list[Unit]] = {}
-        #: What comes from other apps.
+        self._choices = choices or {}
+        #: Instances of networks with variants, and what comes from other apps.
+        self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
         self._paths: list[s.PathDeadline] = []
         self.name = ""
@@ -94,6 +102,7 @@ class Flattener:
             declaration.doc,
             declaration.name.span,
             tuple(self._deadlines(channels)),
+            tuple((n, self._choices.get(n, d.variants[0].name.text)) for n, d in self.networks.items()),
         )
 
     def _open(self, ends: Sequence[OpenEnd]) -> None:
@@ -352,7 +361,9 @@ class Flattener:
                     help_text = "say it of a source inside"
                     self._context.fault("F217", "a graph is no task", item.of.span, help=help_text)
                 return self._graph(declaration, arguments, name, item, open_graphs) or broken
-            template = self._components.template(declaration, arguments)
+            template = self._components.template(declaration, arguments, self._choices.get(name))
+        if isinstance(declaration, s.NetworkDecl) and declaration.variants:
+            self.networks[name] = declaration
         if template is not None and (item.every is not None or item.lossy is not None):
             template = self._released(template, item, scope)
         return broken if template is None else self._stamp(template, name, item)

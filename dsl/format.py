@@ -40,6 +40,8 @@ _BEFORE_SIGN = (
     "DEADLINE",
     "PRIORITY",
     "EVERY",
+    "WEIGHT",
+    "AFTER",
 )
 
 
@@ -198,6 +200,10 @@ def _item_starts(declaration: s.Declaration) -> list[Span]:
     match declaration:
         case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
             spans += [item.span for item in declaration.items]
+            spans += [port.span for item in declaration.items if isinstance(item, s.VariantDecl) for port in item.ports]
+        case s.ScenarioDecl():
+            spans += [item.span for item in declaration.items]
+            spans += [part.span for mode in declaration.items if isinstance(mode, s.ModeDecl) for part in mode.items]
         case s.MappingDecl():
             spans += [pin.span for pin in declaration.pins]
         case _:

@@ -6,7 +6,7 @@ Never runs anybody's code: Python and C are only read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ from .modules import clashes
 from .parse import Parser
 from .platforms import pins
 from .platforms import platform as elaborate
+from .scenarios import scenario_of
+from .versions import Versions
 
 #: Boards whose descriptions come with flowc, by name.
 SHIPPED = {p.stem: p for p in sorted((Path(__file__).resolve().parent.parent / "platforms").glob("*.flow"))}
@@ -38,12 +40,14 @@ class Loaded:
     """What a text says, as far as it could be understood, and its errors in the order of the text.
 
     `platform` is the one that was asked for; None where there is none, and `unknown_platform` says so.
+    `specifications` are the files as they were parsed, as far as they could be.
     """
 
     system: System
     platform: Platform | None
     diagnostics: tuple[Diagnostic, ...]
     unknown_platform: Diagnostic | None = None
+    specifications: tuple[s.Specification, ...] = ()
 
 
 def load(
@@ -52,15 +56,17 @@ def load(
     platform: str | None = None,
     builtin: Iterable[Platform] = (),
     opened: str | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Load `path` and everything it uses, each file once.
 
     `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
     file that declares one; None asks for none. With `opened`, the name of a graph or an app, the system has that alone,
-    without pins; ports of a graph are open ends then. Errors of the user are returned, not raised.
+    without pins; ports of a graph are open ends then. `texts`, by real paths, stand for what is in the files: what an
+    editor has not saved yet. Errors of the user are returned, not raised.
     """
     builtin = tuple(builtin)
-    reader = _Reader()
+    reader = _Reader(texts or {})
     reader.read(str(path), None)
     if platform is not None:
         platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
@@ -69,9 +75,12 @@ def load(
     context = reader.context
     evaluator = Evaluator(context)
     components = Components(context, evaluator)
-    apps = _elaborate(reader.specifications, context, evaluator, components)
+    apps, networks = _elaborate(reader.specifications, context, evaluator, components)
+    versions = Versions(reader.specifications, context, evaluator, components, networks)
+    others = versions.others() if opened is None and not has_errors(context.faults) else ()
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
+    scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None
     for declaration in declarations:
         if isinstance(declaration, s.PlatformDecl):
             with _nested(declaration, context):
@@ -81,20 +90,27 @@ def load(
     for declaration in declarations:
         if isinstance(declaration, s.MappingDecl):
             with _nested(declaration, context):
-                pinned += pins(declaration, apps, platforms, context, evaluator, seen)
+                every = [*apps, *(a for other in others for a in other)]
+                pinned += pins(declaration, every, platforms, context, evaluator, seen)
     if opened is not None:
         apps, pinned = _opened(opened, apps, context, evaluator, components), []
+    for pin in (p for p in pinned if p.adapt and scenario is not None):
+        help_text = "leave it out: in a scenario, states choose among variants of a network"
+        context.fault("F811", f"the cut of `{pin.task}` moves by itself", pin.span, help=help_text)
     codes = {i.path: i for a in apps for t in a.tasks for i in t.implementations}
     for clash in clashes(codes.values()):
         context.fault(clash.code, clash.message, clash.span, help=clash.help)
     if not declarations and not context.faults:
         help_text = "an app needs at least: `task T { out x }  app A { t: T }`; `flowc new DIR` writes an example"
         context.fault("F004", f"`{Path(path).name}` declares nothing", Span(str(path), 1, 1, 1, 1), help=help_text)
+    names = {t.name for a in apps for t in a.tasks}
     system = System(
-        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(pinned), reader.sources
+        Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(p for p in pinned if p.task in names),
+        reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
     )  # fmt: skip
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
-    return Loaded(system, found, tuple(sorted(context.faults, key=_place)), unknown)
+    faults = tuple(sorted(context.faults, key=_place))
+    return Loaded(system, found, faults, unknown, tuple(reader.specifications))
 
 
 def _place(fault: Diagnostic) -> tuple[str, int, int]:
@@ -131,7 +147,8 @@ def _same_file(a: str, b: str) -> bool:
 
 def _elaborate(
     specifications: list[s.Specification], context: Context, evaluator: Evaluator, components: Components
-) -> list[Application]:
+) -> tuple[list[Application], dict[str, s.NetworkDecl]]:
+    """The apps, and their instances of networks that have variants."""
     apps: list[Application] = []
     flatteners: list[Flattener] = []
     for declaration in (d for spec in specifications for d in spec.declarations):
@@ -146,7 +163,7 @@ def _elaborate(
                 arguments = components.bind(declaration.params, (), declaration.name, {})
                 if arguments is not None:
                     Flattener(context, evaluator, components).alone(declaration, arguments)
-    return apps
+    return apps, {name: d for f in flatteners for name, d in f.networks.items()}
 
 
 def _opened(
@@ -232,7 +249,8 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
 class _Reader:
     """Reads files and their includes, each once, and fills the table of names."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
         self.context = Context()
         self.specifications: list[s.Specification] = []
         self.sources: dict[str, str] = {}
@@ -264,7 +282,7 @@ class _Reader:
             self.context.fault("F105", f"files use each other more than {DEEPEST} deep", span)
             return
         self._done.add(identity)
-        text = read_text(path, span)
+        text = self._texts[identity] if identity in self._texts else read_text(path, span)
         if isinstance(text, Diagnostic):
             self.context.fault(text.code, text.message, text.span, help=text.help)
             return

@@ -35,9 +35,6 @@ class NetworkBuilder:
         ports: list[s.NetPort] = []
         for item in declaration.items:
             match item:
-                case s.VariantDecl():
-                    self._context.fault("F116", "network variants are not supported yet", item.span)
-                    return None
                 case s.Setting():
                     if item.key in settings:
                         note = Note("the first one", settings[item.key].span)

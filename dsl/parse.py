@@ -27,7 +27,7 @@ from .advice import Advice, Place, advise, named
 from .build_tree import TreeBuilder
 from .syntax import Declaration, Specification
 
-OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING"}
+OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO"}
 #: The same as they are written.
 OPENING_WORDS = tuple(w.lower() for w in sorted(OPENERS))
 #: Words of other languages for what a keyword means here.
@@ -39,7 +39,6 @@ _OTHER_WORDS = {
     "component": "task",
     "model": "network",
 }
-LATER = {"scenario": "scenarios", "event": "events", "variant": "network variants"}
 
 #: What a terminal is called in a message; keywords are shown as they are written.
 _WORDS = {
@@ -66,12 +65,13 @@ _WORDS = {
 #: What may stand inside a block, in the order a reader would think of it.
 _BLOCKS = {
     "TASK": 'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet` or `}`',
-    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch` or `}`",
+    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `variant` or `}`",
     "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
     "APP": "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name: Task`, "
     "a chain such as `a -> b` or `}`",
     "PLATFORM": "processors such as `cpu core[4]`, `contention` or `}`",
     "MAPPING": "a pin such as `App.task -> core[0]` or `}`",
+    "SCENARIO": "`state`, `initial state`, `event`, a transition such as `a -> b on ready` or `}`",
 }
 
 
@@ -161,6 +161,19 @@ def tokens_and_comments(text: str) -> list[Token]:
     return list(lexer.lex(None))
 
 
+def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
+    """The tokens of the declaration in which a text ends, and the terminals that may follow; none after an error."""
+    tokens = [t for t in tokens_and_comments(text) if t.type not in _COMMENTS]
+    chunk = next(iter([*_declarations(tokens)][-1:]), [])
+    parser = _grammar().parse_interactive()
+    try:
+        for token in chunk:
+            parser.feed_token(token)
+    except UnexpectedToken:
+        return chunk, frozenset()
+    return chunk, frozenset(_accepted(parser))
+
+
 class Parser:
     """One may read many files."""
 
@@ -210,9 +223,6 @@ class Parser:
         if position == len(chunk):
             return self._unfinished(chunk, expected)
         token = chunk[position]
-        before = chunk[position - 1]
-        if position and str(before) in LATER and before.type == "NAME":
-            return _later(str(before), self._builder.token_span(before))
         advice = advise(Place(chunk, position, frozenset(accepted))) if position else None
         if advice is None and (position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))):
             return self._top_level(chunk, position, self._builder.token_span(token))
@@ -253,8 +263,6 @@ class Parser:
 
     def _top_level(self, chunk: list[Token], position: int, span: Span) -> Diagnostic:
         text = str(chunk[position])
-        if text in LATER:
-            return _later(text, span)
         if text == "}":
             return Diagnostic("F001", "this `}` closes nothing", span, help="remove it, or add the missing `{`")
         if chunk[position].type == "BAD":
@@ -278,15 +286,6 @@ def _accepted(parser: Any) -> set[str]:
     return set(parser.accepts())
 
 
-def _later(word: str, span: Span) -> Diagnostic:
-    return Diagnostic(
-        "F116",
-        f"{LATER[word]} are not supported yet",
-        span,
-        help="leave it out: this version of flowc ignores none of it",
-    )
-
-
 def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
     """Cut at the keywords that open a declaration outside braces.
 
@@ -297,7 +296,7 @@ def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:
     depth = 0
     for i, token in enumerate(tokens):
         fresh_line = i == 0 or tokens[i - 1].line != token.line
-        opens = token.type in OPENERS or (token.type == "NAME" and token == "scenario")
+        opens = token.type in OPENERS
         if opens and chunk and ((depth == 0 and not _wants_word(chunk)) or (fresh_line and _looks_declared(tokens, i))):
             yield chunk
             chunk, depth = [], 0

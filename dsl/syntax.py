@@ -191,6 +191,14 @@ class OnErrorDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsDecl:
+    """`event a, b`: what a task can raise, or somebody outside."""
+
+    names: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class WcetDecl:
     amount: Expr | Phases
     unit: Word
@@ -210,7 +218,8 @@ class TaskDecl:
         | StatelessDecl
         | LiveDecl
         | OnErrorDecl
-        | WcetDecl,
+        | WcetDecl
+        | EventsDecl,
         ...,
     ]
     doc: str
@@ -239,6 +248,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class VariantDecl:
+    """`variant NAME from "file" { ports } accuracy 0.7`; ports say what differs from those of the network."""
+
+    name: Word
+    file: Text
+    ports: tuple[NetPort, ...]
+    accuracy: Expr | None
     span: Span
 
 
@@ -249,6 +264,11 @@ class NetworkDecl:
     items: tuple[NetPort | Setting | VariantDecl, ...]
     doc: str
     span: Span
+
+    @property
+    def variants(self) -> tuple[VariantDecl, ...]:
+        """Its variants, in the order of the text."""
+        return tuple(i for i in self.items if isinstance(i, VariantDecl))
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +480,60 @@ class MappingDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class RunDecl:
+    """`run A, B period 1/20 s`."""
+
+    apps: tuple[Word, ...]
+    period: Quantity | None
+    deadline: Quantity | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceDecl:
+    """`App.network = variant`."""
+
+    path: tuple[Element, ...]
+    variant: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WeightDecl:
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ModeDecl:
+    """`initial state NAME { ... }`."""
+
+    initial: bool
+    name: Word
+    items: tuple[RunDecl | ChoiceDecl | WeightDecl, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionDecl:
+    """`a, b -> c on x, App.task.y`, or `a -> b after 3 s`."""
+
+    sources: tuple[Word, ...]
+    target: Word
+    events: tuple[tuple[Element, ...], ...]
+    after: Quantity | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioDecl:
+    name: Word
+    items: tuple[EventsDecl | ModeDecl | TransitionDecl, ...]
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class UseDecl:
     file: Text
     span: Span
@@ -479,7 +553,10 @@ class TypeDecl:
     span: Span
 
 
-Declaration = UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
+Declaration = (
+    UseDecl | ConstDecl | TypeDecl | TaskDecl | NetworkDecl | GraphDecl | AppDecl | PlatformDecl | MappingDecl
+    | ScenarioDecl
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ class Request:
     processor: str | None = None
     weights: Path | None = None
     times: Path | None = None
+    modes: tuple[str, ...] | None = None
+    state: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Importer:
     """A format that is read. `recognizes` looks at the path, and at the content where that is not enough.
 
     `options` are the fields of a `Request` that mean something to it. `makes` is the ending of what it writes, `key`
-    what that is called in JSON. `read` raises Errors with everything that is wrong.
+    what that is called in JSON; `ending` is no part of the name of what it reads. `read` raises Errors
+    with everything that is wrong.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Importer:
     options: frozenset[str] = frozenset()
     makes: str = ".flow"
     key: str = "text"
+    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +90,26 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Files of another tool's project that change, with their new content."""
+
+    files: Mapping[Path, str]
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
 
     `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source and a project of
-    the other tool: its files that change, with their new content. Both raise Errors; a format has one of them.
+    the other tool. Both raise Errors; a format has one of them.
     """
 
     name: str
     about: str
     suffix: str = ""
     write: Callable[[Source, str | None], Exported] | None = None
-    into: Callable[[Source, Path], Mapping[Path, str]] | None = None
+    into: Callable[[Source, Path], Changes] | None = None
     networks: bool = False
     timed: bool = False
 
@@ -111,6 +124,12 @@ def _is_darknet(path: Path) -> bool:
     from .darknet import is_network
 
     return path.suffix == ".cfg" and is_network(path)
+
+
+def _is_hopes(path: Path) -> bool:
+    from .hopes.files import is_of_translator
+
+    return os.path.isdir(path) or is_of_translator(path)
 
 
 def _hopes(request: Request) -> Imported:
@@ -149,7 +168,7 @@ def _to_jedi(source: Source, app: str | None) -> Exported:
     return exported(source, app)
 
 
-def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
+def _into_hopes(source: Source, project: Path) -> Changes:
     from .hopes.back import back
 
     return back(source, project)
@@ -157,7 +176,14 @@ def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
 
 #: The first one that recognizes a path reads it; the last one takes everything.
 IMPORTERS: tuple[Importer, ...] = (
-    Importer("hopes", "a HOPES project", os.path.isdir, _hopes, frozenset({"times"})),
+    Importer(
+        "hopes",
+        "a HOPES project",
+        _is_hopes,
+        _hopes,
+        frozenset({"times", "modes", "state", "device"}),
+        ending="_algorithm",
+    ),
     Importer(
         "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
     ),

@@ -214,6 +214,7 @@ class Task:
     two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
     app: what comes in there from whoever runs the program, or goes out to him. `resampling` is set for what stands
     on an arrow between two tasks: it takes no time, and `resampling.hosts` says on whose processor it is fired.
+    `events` are what its code may raise.
     """
 
     name: str
@@ -239,6 +240,7 @@ class Task:
     link: Link | None = None
     border: Literal["in", "out"] | None = None
     resampling: Resampling | None = None
+    events: tuple[str, ...] = ()
 
     @property
     def phases(self) -> int:
@@ -313,7 +315,8 @@ class PathDeadline:
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows; `deadline_ns` as the text says it.
 
-    `paths` have deadlines of their own. Larger `priority` = more urgent.
+    `paths` have deadlines of their own. Larger `priority` = more urgent. `variants` are the instances of networks that
+    have variants, each with the one that is used here.
     """
 
     name: str
@@ -325,6 +328,7 @@ class Application:
     doc: str
     span: Span
     paths: tuple[PathDeadline, ...] = ()
+    variants: tuple[tuple[str, str], ...] = ()
 
     @property
     def windows(self) -> dict[str, Port]:

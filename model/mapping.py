@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Annotated
@@ -12,6 +13,8 @@ from .json_reader import Between, parse_version, read
 from .span import Span
 
 MAPPING_VERSION = 1
+#: Points of a history that a file keeps.
+MOST_POINTS = 500
 #: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
 MOST_STREAMS, MOST_THREADS, MOST_BUFFERS, MOST_ROWS = 256, 1024, 10_000, 100_000
 _Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
@@ -155,19 +158,66 @@ def in_words(plan: NetworkPlan) -> str:
     return " ".join([" | ".join(stages), *rest, *(["adapt"] if plan.adapt else [])])
 
 
+def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[NetworkPlan]) -> str:
+    """A mapping as a text says it, to be copied there."""
+    lines = [f"{plan.task} -> {in_words(plan)}" for plan in networks]
+    for p in placements:
+        words = [", ".join(p.processors)]
+        words += [f"streams {p.streams}"] if p.streams > 1 else []
+        words += [f"threads {p.threads}"] if p.threads > 1 else []
+        words += ["process"] if p.process else []
+        words += ["graph"] if p.graph else []
+        words += ["fallback gpu"] if p.fallback else []
+        words += [f"buffers {p.buffers}"] if p.buffers else []
+        lines.append(f"{p.task} -> {' '.join(words)}")
+    return "\n".join([f"mapping on {platform} {{", *(f"    {line}" for line in lines), "}"])
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured."""
+    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured.
+
+    `pins` is what a text says to have it.
+    """
 
     name: str
     configuration: str
     predicted_ns: _Ns
     measured_ns: _Ns | None = None
+    pins: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How far a search had come after so many `seconds` and `evaluations`.
+
+    `value` is the best so far (ns, nJ, or with deadlines the maximum utilization; None: nothing that keeps all
+    deadlines), `bound` what none can be below.
+    """
+
+    seconds: Annotated[float, Between(0, 10**9)]
+    evaluations: _WholeNs
+    value: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """An assignment that no other one was better than in both: the maximum utilization, and the share of its deadline
+    that the tightest app or path needs in the worst case. `pins` is what a text says to have it.
+    """
+
+    utilization: float
+    tightest: float
+    pins: str
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it."""
+    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it.
+
+    `history` is how it got there, `front` what it saw with deadlines.
+    """
 
     objective: str = "throughput"
     seed: int = 0
@@ -176,6 +226,8 @@ class Effort:
     seconds: float = 0.0
     lower_bound_ns: float | None = None
     optimal: bool = False
+    history: Annotated[tuple[Point, ...], Between(0, MOST_POINTS)] = ()
+    front: Annotated[tuple[FrontPoint, ...], Between(0, MOST_POINTS)] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .application import Application
 from .mapping import Pin
 from .platform import Platform
+from .scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text)."""
+    """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text).
+
+    `others` are the apps again with other variants of their networks, so that each variant is somewhere; `other_pins`
+    speak of tasks that are there only. With a `scenario`, `apps` are all of them, each as it is without states.
+    """
 
     stem: str
     path: str
@@ -19,3 +24,12 @@ class System:
     platforms: tuple[Platform, ...]
     pins: tuple[Pin, ...]
     sources: dict[str, str]
+    others: tuple[tuple[Application, ...], ...] = ()
+    other_pins: tuple[Pin, ...] = ()
+    scenario: Scenario | None = None
+
+    def with_apps(self, apps: tuple[Application, ...]) -> System:
+        """The same text as if it had these apps alone, with the pins that speak of them."""
+        names = {t.name for a in apps for t in a.tasks}
+        pins = tuple(p for p in (*self.pins, *self.other_pins) if p.task in names)
+        return replace(self, apps=apps, pins=pins, others=(), other_pins=(), scenario=None)

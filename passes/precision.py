@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..machines.whoami import version_of
 from ..model.application import Application, Network, Task
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import KEPT, make_folders, read_bytes, replace_file
 from ..model.json_reader import parse, read
 from ..model.system import System
 from ..model.tensorrt import TensorRTVersion
-from ..profiling.host import version_of
 from .staged import Staged
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from .host import cores, memory_bytes, processor_name, version_of
+from ..machines.whoami import cores, memory_bytes, processor_name, version_of
 
 
 @dataclass(frozen=True, slots=True)

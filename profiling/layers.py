@@ -1,4 +1,4 @@
-"""How long each layer of a network takes on a CPU of this machine, by the profiler of ONNX Runtime.
+"""How long each layer of a network takes on a CPU of a machine, by the profiler of ONNX Runtime.
 
 In: a model file. Out: mean times by layer. ONNX Runtime makes one kernel of several layers and names it after one of
 them: nodes are given names of our own, and kernels of its blocked layout are called after the tensor they make, so that
@@ -10,20 +10,14 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..machines.host import HERE, Host
 from ..networks.onnx.cuts import Chain
-
-if TYPE_CHECKING:
-    import numpy as np
-
-#: Runs before the measurement: buffers are allocated, caches filled.
-WARM_UP = 3
-#: The profiler of ONNX Runtime keeps a million events; longer runs would lose the last ones.
-MOST_EVENTS = 500_000
+from .measure import MeasurementFailed
+from .there import kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +32,10 @@ class LayerTimes:
     runs: int
 
 
-def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
+def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> LayerTimes:
     """Run a network on random data for about `seconds`, one thread, and time its layers.
 
-    Raises whatever ONNX Runtime raises for a model that it cannot run.
+    Raises whatever ONNX Runtime raises for a model that it cannot run, of another machine MeasurementFailed.
     """
     import onnx
 
@@ -51,9 +45,9 @@ def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
         node.name = f"flowc{number}"
     layers = {maker[t]: x.name for x in chain.layers for t in x.makes if t in maker}
     with tempfile.TemporaryDirectory() as folder:
-        events, runs, wall = _run(model, chain, Path(folder), seconds)
+        events, runs, wall = _run(model, chain, Path(folder) / "layers", seconds, host)
     mean = dict.fromkeys((x.name for x in chain.layers), 0.0)
-    kernels = 0.0
+    computing = 0.0
     at = chain.layers[0].name
     for name, ns in events:
         own = re.fullmatch(r"flowc(\d+)(?:_.*)?_kernel_time", name)
@@ -61,43 +55,25 @@ def layer_times(path: Path, chain: Chain, seconds: float) -> LayerTimes:
         # What converts between layouts has a name of its own: it counts to the layer before it.
         at = layers.get(number, at)
         mean[at] += ns / runs
-        kernels += ns / runs
-    return LayerTimes(mean, max(0.0, wall / runs - kernels), runs)
+        computing += ns / runs
+    return LayerTimes(mean, max(0.0, wall / runs - computing), runs)
 
 
-def _run(model: Any, chain: Chain, folder: Path, seconds: float) -> tuple[list[tuple[str, float]], int, float]:
-    """(kernel, ns) in order of execution, the number of runs, and their time in all."""
-    import numpy as np
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_profiling = True
-    options.profile_file_prefix = str(folder / "profile")
-    options.log_severity_level = 3
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(0)
+def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> kernels.Kernels:
+    """What `there/kernels.py` tells, of a model in a folder."""
     inputs = [chain.tensors[name] for name in chain.inputs]
-    values = {i.name: random_value(rng, i.dtype, i.shape) for i in inputs}
-    for _ in range(WARM_UP):
-        session.run(None, values)
-    runs = 0
-    begin = now = time.perf_counter_ns()
-    while runs == 0 or (now - begin < seconds * 1e9 and runs * len(model.graph.node) < MOST_EVENTS):
-        session.run(None, values)
-        runs += 1
-        now = time.perf_counter_ns()
-    document = json.loads(Path(session.end_profiling()).read_text())
-    first = [e for e in document if e.get("name") == "model_run"][WARM_UP]["ts"]
-    kernels = [
-        e for e in document if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first
-    ]
-    return [(e["name"], e["dur"] * 1e3) for e in sorted(kernels, key=lambda e: e["ts"])], runs, float(now - begin)
+    folder.mkdir()
+    (folder / kernels.MODEL).write_bytes(model.SerializeToString())
+    (folder / kernels.INPUTS).write_text(json.dumps([(i.name, i.dtype, i.shape) for i in inputs]))
+    nodes = len(model.graph.node)
+    if host is HERE:
+        return kernels.kernels(str(folder), nodes, seconds)
 
+    def told() -> kernels.Kernels:
+        done = host.module("profiling.there.kernels", [host.put(folder, "layers"), str(nodes), str(seconds)])
+        if done.status:
+            raise MeasurementFailed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no word")
+        found: kernels.Kernels = json.loads(done.stdout)
+        return found
 
-def random_value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
-    if dtype.startswith(("float", "complex")):
-        return rng.standard_normal(shape).astype(dtype)
-    low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))
-    return rng.integers(low, high, shape).astype(dtype)
+    return host.steadily(told)

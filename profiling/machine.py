@@ -1,37 +1,18 @@
-"""What this machine costs beside computing: firing, handing a token to another core, and how much its times scatter.
+"""What a machine costs beside computing: firing, handing a token to another core, and how much its times scatter.
 
-In: nothing but the machine. Out: what the runtime adds to a firing, a linear cost of transfers between CPUs, and the
-noise of a fixed piece of work. The first two are measured with the runtime itself: the same three tasks on one worker,
-with the middle one on a worker of its own, and with its firings in turn on both. So whatever a hand-over takes is in
-it: waking a thread up, waiting for the interpreter, channels.
+In: a machine. Out: what the runtime adds to a firing, a linear cost of transfers between CPUs, and the noise of a fixed
+piece of work; measured by `there/costs.py`.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-import zlib
-from collections.abc import Callable, Sequence
+import json
 from dataclasses import dataclass
-from typing import Any
 
+from ..machines.host import HERE, Host
 from ..model.profile import Transfer
-from ..runtime.code import Code
-from ..runtime.graph import Fire
-from ..runtime.program import Program
-from ..runtime.tokens import Port
-
-#: Bytes of the tensors that are handed over.
-SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
-#: Hand-overs of each size; the median of them counts.
-ROUNDS = 60
-#: What the middle task computes: so many bytes take about a tenth of a millisecond, without the interpreter.
-WORK = 300_000
-#: Frames of one run, of one in which nothing is computed, and runs of each program, in turns. The shortest run counts:
-#: others on the machine make it longer.
-FRAMES, IDLE, TURNS = 80, 3000, 12
-#: Tokens that fit into a channel between workers, as in programs.
-CAPACITY = 4
+from .measure import MeasurementFailed
+from .there import costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,131 +23,20 @@ class RuntimeCosts:
     transfer: Transfer
 
 
-def runtime_costs() -> RuntimeCosts:
-    """Measure them; takes about a second. Costs that the noise of the machine makes negative are zero."""
-    work = bytes(WORK)
-    runs = [
-        (
-            _frame_ns(b"", _one_worker, IDLE),
-            _alone_ns(work),
-            _frame_ns(work, _worker_of_its_own),
-            _frame_ns(work, _in_turn),
-        )
-        for _ in range(TURNS)
-    ]
-    idle, alone, apart, turns = (min(column) for column in zip(*runs, strict=True))
-    firing = idle / 3  # of three tasks that do nothing
-    # In turn, each worker has half of the work and of its token, the first one the token that comes back as well.
-    hop = max(apart - alone - firing, (turns - alone / 2 - 2.5 * firing) / 1.5, 0.0)
-    return RuntimeCosts(firing, Transfer("cpu", "cpu", hop, _slope(hop)))
+def runtime_costs(host: Host = HERE) -> RuntimeCosts:
+    """Measure them; takes about a second. Raises MeasurementFailed."""
+    found = costs.runtime_costs() if host is HERE else _told(host, "costs")
+    return RuntimeCosts(found["firing_ns"], Transfer("cpu", "cpu", found["hop_ns"], found["ns_per_byte"]))
 
 
-# -- firings and hand-overs --------------------------------------------------------------------------------------------
-class _Call(Code):
-    """A function as the code of a task."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        """There is nothing to load."""
-
-    def fire(self, inputs: Sequence[Any], firing: int) -> Any:
-        return self._function(*inputs)
+def noise(host: Host = HERE) -> float:
+    """By how much equal work differs now: the span from the 10th to the 90th percentile, relative."""
+    return costs.noise() if host is HERE else _told(host, "noise")["noise"]
 
 
-def _one_worker(program: Program, first: Any, middle: Any, last: Any) -> None:
-    program.processor("cpu[0]", [Fire(first), Fire(middle), Fire(last)])
-
-
-def _worker_of_its_own(program: Program, first: Any, middle: Any, last: Any) -> None:
-    program.processor("cpu[0]", [Fire(last, stage=2), Fire(first)])
-    program.processor("cpu[1]", [Fire(middle, stage=1)])
-
-
-def _in_turn(program: Program, first: Any, middle: Any, last: Any) -> None:
-    program.processor("cpu[0]", [Fire(last, stage=2), Fire(middle, stage=1, replica=(0, 2)), Fire(first)])
-    program.processor("cpu[1]", [Fire(middle, stage=1, replica=(1, 2))])
-
-
-def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], frames: int = FRAMES) -> float:
-    """Time between frames of three tasks, the middle one of which computes."""
-    import numpy as np
-
-    token = np.zeros(16, np.float32)
-
-    def compute(x: Any) -> Any:
-        zlib.adler32(work)
-        return x
-
-    program = Program("costs", "")
-    app = program.app("Costs")
-
-    def port(name: str) -> Port:
-        return Port(name, "float32", token.shape)
-
-    first = app.task("Costs.first", _Call(lambda: token), (), [port("x")])
-    middle = app.task("Costs.middle", _Call(compute), [port("x")], [port("y")])
-    last = app.task("Costs.last", _Call(lambda y: ()), [port("y")])
-    program.channel(first, "x", middle, "x", CAPACITY)
-    program.channel(middle, "y", last, "y", CAPACITY)
-    workers(program, first, middle, last)
-    program.run(frames=frames)
-    return (app.last_end - app.first_end) / (frames - 1)
-
-
-def _alone_ns(work: bytes) -> float:
-    begin = time.perf_counter_ns()
-    for _ in range(FRAMES):
-        zlib.adler32(work)
-    return (time.perf_counter_ns() - begin) / FRAMES
-
-
-# -- bytes -------------------------------------------------------------------------------------------------------------
-def _slope(hop: float) -> float:
-    """What each byte of a token costs that another core has written, fitted by least squares, never below zero.
-
-    Tokens are handed over by reference: who reads them pays. Relative errors count: otherwise the largest size alone
-    would decide.
-    """
-    import numpy as np
-
-    sizes = np.array(SIZES, dtype=float)
-    extra = np.array([max(0.0, _read_ns(size, False) - _read_ns(size, True)) for size in SIZES])
-    weights = 1 / (max(hop, 1.0) + extra)
-    slope = float(np.sum(weights * sizes * extra) / np.sum(weights * sizes * sizes))
-    return max(0.0, slope)
-
-
-def _read_ns(size: int, here: bool) -> float:
-    """Time to read an array that was just written by this thread, or by another one."""
-    import numpy as np
-
-    times = []
-    array = np.zeros(size // 8)
-    for k in range(ROUNDS):
-        if here:
-            array.fill(k)
-        else:
-            writer = threading.Thread(target=array.fill, args=(k,))
-            writer.start()
-            writer.join()
-        begin = time.perf_counter_ns()
-        array.sum()
-        times.append(time.perf_counter_ns() - begin)
-    return float(np.median(times))
-
-
-def noise() -> float:
-    """How much equal work differs on this machine now: the span from the 10th to the 90th percentile, relative."""
-    import numpy as np
-
-    a = np.ones((96, 96), np.float32)
-    times = []
-    for _ in range(400):
-        begin = time.perf_counter_ns()
-        for _ in range(4):
-            a @ a
-        times.append(time.perf_counter_ns() - begin)
-    low, middle, high = np.percentile(times, [10, 50, 90])
-    return float((high - low) / middle)
+def _told(host: Host, what: str) -> dict[str, float]:
+    done = host.steadily(lambda: host.module("profiling.there.costs", [what]))
+    if done.status:
+        raise MeasurementFailed(done.stderr.strip())
+    found: dict[str, float] = json.loads(done.stdout)
+    return found

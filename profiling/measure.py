@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..machines.host import HERE, Host, Identity
 from ..model.application import Task
 from ..model.profile import Profile, ProfileEntry
 from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
-from .host import description, host_hash
 from .identity import implementation_name
 
 #: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
@@ -59,40 +56,32 @@ class Seen:
     waits: list[str] = field(default_factory=list)
 
 
-def run_build(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
+def run_build(
+    directory: Path, seconds: float, *, strict: bool, paced: bool = False, host: Host = HERE, about: str = "measured"
+) -> Seen:
     """Run the build in `directory` for about `seconds` at full speed; `strict` checks what tasks return.
 
     If `paced`, apps keep their periods, and the times of firings count from when they could have begun: what the
-    runtime and the kernel add is in them. Raises MeasurementFailed.
+    runtime and the kernel add is in them. `about` is what another build of it is put in the place of, on `host`. Raises
+    MeasurementFailed.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "times.json"
-        # -P: a file of the user called like a module of Python must not be imported instead.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            f"{__package__.rpartition('.')[0]}.profiling.child",
-            str(directory),
-            str(seconds),
-            str(trace),
-            "strict" if strict else "paced" if paced else "",
-        ]
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",  # code prints what it likes
-            check=False,
-            env={**HUGE_PAGES, **os.environ},  # as generated programs have it
-        )
-        if done.returncode:
-            raise MeasurementFailed(_death(done.returncode, done.stderr))
-        document = json.loads(trace.read_text())
+    mode = "strict" if strict else "paced" if paced else ""
+    # as generated programs have it
+    environment = {name: value for name, value in HUGE_PAGES.items() if name not in os.environ}
+
+    def run() -> Seen:
+        with host.folder() as folder:
+            output = f"{folder}/times.json"
+            words = [host.put(directory, about), str(seconds), output, mode]
+            done = host.module("profiling.there.child", words, environment)
+            if done.status:
+                raise MeasurementFailed(_death(done.status, done.stderr))
+            document = json.loads(host.read(output) or b"")
         if "failure" in document:
             raise MeasurementFailed(document["failure"])
         return Seen(**document)
+
+    return host.steadily(run)
 
 
 def _death(status: int, said: str) -> str:
@@ -120,22 +109,30 @@ def _kept(samples: list[int]) -> tuple[list[int], float, float]:
     return kept, mean, (sum((s - mean) ** 2 for s in kept) / len(kept)) ** 0.5
 
 
-def entry(task: Task, digest: str, samples: list[int], kind: str = "cpu", held: float | None = None) -> ProfileEntry:
+def entry(
+    task: Task, digest: str, samples: list[int], host_hash: str, kind: str = "cpu", held: float | None = None
+) -> ProfileEntry:
     """Mean, deviation, WCET and workload curve over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)
     worst = worst_case(samples)
     return ProfileEntry(
-        kind, task.name, implementation_name(task, kind), digest, host_hash(), len(kept), round(mean), round(sigma),
+        kind, task.name, implementation_name(task, kind), digest, host_hash, len(kept), round(mean), round(sigma),
         max(kept), worst, task.network.batch if task.network else 1,
         task.network.precision if task.network else "fp32", held=held, totals_ns=workload(kept, worst).totals,
     )  # fmt: skip
 
 
-def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen) -> Profile:
-    """The profile of all tasks that fired."""
+def profile(platform: str, tasks: list[Task], digests: Mapping[str, str], seen: Seen, machine: Identity) -> Profile:
+    """The profile of all tasks that fired, on that machine."""
     entries = tuple(
-        entry(t, digests[t.name], seen.samples[t.name], held=None if t.network else seen.held.get(t.name))
+        entry(
+            t,
+            digests[t.name],
+            seen.samples[t.name],
+            machine.host_hash,
+            held=None if t.network else seen.held.get(t.name),
+        )
         for t in tasks
         if seen.samples.get(t.name)
     )
-    return Profile(platform, description(), entries)
+    return Profile(platform, machine.description, entries)

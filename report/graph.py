@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..analysis.dataflow.order import levels
 from ..model.application import Application, Port
 from ..model.system import System
+from .layout import layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,18 +62,18 @@ def draw(
     count = sum(len(a.tasks) for a in system.apps)
     if count > MOST_TASKS:
         raise TooLarge(f"{count} tasks are too many for a picture (at most {MOST_TASKS})")
-    layouts = [_Layout(app, (critical or {}).get(app.name), notes or {}) for app in system.apps]
-    width = max(layout.width for layout in layouts)
-    height = sum(layout.height for layout in layouts)
+    drawings = [_Drawing(app, (critical or {}).get(app.name), notes or {}) for app in system.apps]
+    width = max(drawing.width for drawing in drawings)
+    height = sum(drawing.height for drawing in drawings)
     figure = Figure(figsize=(max(4.0, 0.62 * width + 0.6), max(1.6, 0.72 * height + 0.7)))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     top = 0.0
     names = sorted({p for places in processors.values() for p in places})
     colors = {name: COLORS[i % len(COLORS)] for i, name in enumerate(names)}
-    for layout in layouts:
-        layout.draw(axes, top, processors, colors)
-        top -= layout.height
+    for drawing in drawings:
+        drawing.draw(axes, top, processors, colors)
+        top -= drawing.height
     _legend(axes, colors, top)
     axes.set_xlim(-0.8, width + 0.3)
     axes.set_ylim(top - (0.9 if colors else 0.2), 0.9)
@@ -91,20 +91,13 @@ def _legend(axes: Axes, colors: Mapping[str, str], top: float) -> None:
         x += 1.2 + 0.14 * len(name)
 
 
-class _Layout:
-    """Places the tasks of one app: a column per level, rows ordered by their neighbors (barycenter)."""
+class _Drawing:
+    """One app: its layout with sizes, and how it is drawn."""
 
     def __init__(self, app: Application, critical: Critical | None, notes: Mapping[str, str]) -> None:
         self._app = app
         self._critical = critical or Critical(frozenset(), frozenset(), "")
-        depth = levels(app)
-        self._columns: dict[int, list[str]] = defaultdict(list)
-        for task in app.tasks:
-            self._columns[depth[task.name]].append(task.name)
-        self._spread_cycles(depth)
-        self._column = {n: c for c, names in self._columns.items() for n in names}
-        self._routes = self._pass_through()
-        self._sort()
+        self._layout = layout(app)
         boxes = [t for t in app.tasks if t.resampling is None]
         self._short = {t.name: t.name.partition(".")[2] for t in boxes}
         self._below = {t.name: ", ".join(filter(None, (t.definition, notes.get(t.definition)))) for t in boxes}
@@ -113,65 +106,8 @@ class _Layout:
         self._box = max(1.5, 0.135 * widest + 0.5)
         gap = 2.3 if self._labeled else 1.0
         self._step = self._box + gap
-        self._rows = max(len(c) for c in self._columns.values())
-        self.width = len(self._columns) * self._step - gap
-        back = self._back_edges()
-        self.height = self._rows * ROW + 1.0 + 0.35 * len(back)
-
-    def _spread_cycles(self, depth: dict[str, int]) -> None:
-        """Tasks of one cycle share a level: give each a column of its own, in declaration order from its entry."""
-        inside: dict[int, list[str]] = defaultdict(list)
-        for task in self._app.tasks:
-            inside[depth[task.name]].append(task.name)
-        edges = {(c.source, c.destination) for c in self._app.channels}
-        columns: dict[int, list[str]] = defaultdict(list)
-        place: dict[str, int] = {}
-        for name in (n for level in sorted(inside) for n in self._chain(inside[level], edges)):
-            before = [place[a] + 1 for a, b in edges if b == name and a in place]
-            place[name] = max(before, default=0)
-            columns[place[name]].append(name)
-        self._columns = columns
-
-    @staticmethod
-    def _chain(names: list[str], edges: set[tuple[str, str]]) -> list[str]:
-        """Follow undelayed arrows where there are some, so that a cycle reads from left to right."""
-        left = list(names)
-        result: list[str] = []
-        while left:
-            following = [n for n in left if result and (result[-1], n) in edges]
-            entries = [n for n in left if not any((m, n) in edges for m in left if m != n)]
-            chosen = (following or entries or left)[0]
-            result.append(chosen)
-            left.remove(chosen)
-        return result
-
-    def _pass_through(self) -> dict[str, list[str]]:
-        """Arrows over several columns get a free row in each column between, so that they pass no box."""
-        routes: dict[str, list[str]] = {}
-        for c in self._app.channels:
-            between = range(self._column[c.source] + 1, self._column[c.destination])
-            routes[c.name] = [f"{c.name} through {column}" for column in between]
-            for column, name in zip(between, routes[c.name], strict=True):
-                self._columns[column].append(name)
-        return routes
-
-    def _sort(self) -> None:
-        neighbors: dict[str, list[str]] = defaultdict(list)
-        for c in self._app.channels:
-            steps = [c.source, *self._routes[c.name], c.destination]
-            for before, after in pairwise(steps):
-                neighbors[after].append(before)
-        row: dict[str, float] = {}
-        for column in sorted(self._columns):
-            names = self._columns[column]
-            wanted = {n: [row[m] for m in neighbors[n] if m in row] for n in names}
-            order = {n: i for i, n in enumerate(names)}
-            names.sort(key=lambda n: (sum(wanted[n]) / len(wanted[n]) if wanted[n] else order[n], order[n]))
-            offset = (len(names) - 1) / 2
-            row.update({n: i - offset for i, n in enumerate(names)})
-
-    def _back_edges(self) -> list[str]:
-        return [c.name for c in self._app.channels if self._column[c.destination] <= self._column[c.source]]
+        self.width = len(self._layout.columns) * self._step - gap
+        self.height = self._layout.rows * ROW + 1.0 + 0.35 * len(self._layout.back)
 
     def draw(
         self, axes: Axes, top: float, processors: Mapping[str, tuple[str, ...]], colors: Mapping[str, str]
@@ -183,9 +119,9 @@ class _Layout:
         axes.text(-0.4, top + 0.45, title, fontsize=11, fontweight="bold", va="center")
         if self._critical.caption:
             axes.text(-0.4, top + 0.1, self._critical.caption, fontsize=7.5, color=CRITICAL, va="center")
-        middle = top - 0.35 - self._rows * ROW / 2 + ROW / 2 - 0.3
+        middle = top - 0.35 - self._layout.rows * ROW / 2 + ROW / 2 - 0.3
         place: dict[str, tuple[float, float]] = {}
-        for column, names in self._columns.items():
+        for column, names in enumerate(self._layout.columns):
             for i, name in enumerate(names):
                 place[name] = column * self._step, middle + ((len(names) - 1) / 2 - i) * ROW
         self._arrows(axes, place, top)
@@ -236,7 +172,7 @@ class _Layout:
         for c in sorted(self._app.channels, key=lambda c: (-place[c.source][1], c.name)):
             incoming[c.destination].append(c.name)
         tasks = {t.name: t for t in self._app.tasks}
-        back = self._back_edges()
+        back = self._layout.back
         for c in self._app.channels:
             x0, y0 = place[c.source]
             x1, y1 = place[c.destination]
@@ -244,9 +180,9 @@ class _Layout:
             y1 += self._offset(incoming[c.destination], c.name)
             x0 += self._box
             delay = f"{c.delay}" if c.delay else ""
-            rates = _rate(tasks[c.source].port(c.source_port)), _rate(tasks[c.destination].port(c.destination_port))
+            rates = rate(tasks[c.source].port(c.source_port)), rate(tasks[c.destination].port(c.destination_port))
             lane = top - self.height + 0.75 + 0.35 * back.index(c.name) if c.name in back else None
-            through = [place[name] for name in self._routes[c.name]]
+            through = [place[name] for name in self._layout.routes[c.name]]
             limits = c.name in self._critical.channels
             self._arrow(axes, (x0, y0), (x1, y1), through, rates if self._labeled else ("", ""), delay, lane, limits)
 
@@ -319,7 +255,7 @@ class _Layout:
             axes.text(*middle, delay, color="white", fontsize=6.5, ha="center", va="center_baseline", zorder=6)
 
 
-def _rate(port: Port) -> str:
+def rate(port: Port) -> str:
     """Tokens of a firing as a label: `160`, `[2, 0x3]`, with a window `160/400`."""
     return f"{_rates(port)}/{port.window}" if port.window else _rates(port)
 

@@ -8,7 +8,7 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .adapt import Front
 from .bands import Bands
@@ -17,12 +17,13 @@ from .code import Network
 from .ends import refusal
 from .graph import Failure
 from .keeper import END, keep
+from .outside import Mistake, prepare
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
-from .report import report, table
+from .report import build_of, report, table
 from .status import LogStatus, TerminalStatus
 from .tokens import TaskError
-from .trace import Tracer
+from .trace import Tracer, frames_of
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
@@ -34,12 +35,19 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     _open_streams()
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.trace_frames is not None and options.trace is None:
+        parser.error("--trace-frames is about --trace FILE")
     program = build()
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
-    reason = refusal(program)
+    reason, outside = refusal(program), None
     if reason:
         mistakes = [*mistakes, reason]
+    try:
+        outside = None if mistakes else prepare(program, options)
+    except Mistake as refused:
+        mistakes = [str(refused)]
     if mistakes:
         for mistake in mistakes:
             _say(mistake)
@@ -59,10 +67,18 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         _listen(program, received)
         keep(program, options.watchdog, _report_in_place(program, options.report))
     try:
+        if outside is not None:
+            outside.start()
         status = _run(program, options, received)
+    except Mistake as refused:
+        _say(str(refused))
+        status = 2
     except BaseException:
         program.board.leave(1)
         raise
+    finally:
+        if outside is not None:
+            outside.close()
     program.board.leave(status)
     if any(w.is_alive() for w in program.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
@@ -102,7 +118,7 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         _say("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
-        program.tracer = Tracer()
+        program.tracer = Tracer(program, *(options.trace_frames or ()))
     show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
     try:
         good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
@@ -113,7 +129,7 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
-        delivered &= _write(trace, program.tracer.events(program.begin))
+        delivered &= _write(trace, program.tracer.events(build_of(program.home)))
     if measured is not None:
         delivered &= _write(measured, document, indent=1)
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
@@ -193,7 +209,16 @@ def _parser() -> argparse.ArgumentParser:
         help="start with another value of a parameter; may be repeated (%s has several, with `;` between)" % VARIABLE,
     )  # fmt: skip
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument(
+        "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
+    )
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--start", metavar="STATE", help="begin in that state")
+    parser.add_argument(
+        "--events", metavar="FILE", help="raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`"
+    )
+    parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
+    parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(
         "--watchdog", type=_seconds, default=60.0, metavar="S",
@@ -208,6 +233,13 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return value
+
+
+def _frames(text: str) -> Tuple[int, Optional[int]]:
+    try:
+        return frames_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

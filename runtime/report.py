@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from typing import Any, Dict, List, Optional, Sequence
 
+import numpy as np
+
+from .control import document, table_rows
 from .graph import App, Failure, Path, Task
 from .link import Dropping
 from .memory import taken
 from .program import Program
+
+#: Where a build says what it is.
+MANIFEST = ".flowc-manifest.json"
+#: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
+BINS = 64
 
 
 def report(program: Program, status: int = 0) -> Dict[str, Any]:
@@ -21,7 +31,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             places = where.setdefault(entry.task.name, [])
             if processor not in places:
                 places.append(processor)
-    for app in program.apps:
+    apps = program.told or program.apps
+    for app in apps:
         for task in app.tasks:
             tasks[task.name] = {
                 "processor": ", ".join(where[task.name]),
@@ -40,9 +51,11 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     return {
         "status": status,
         "failure": _failure(program.failure),
-        "apps": {app.name: _app(app) for app in program.apps},
+        "build": build_of(program.home),
+        "apps": {app.name: _app(app) for app in apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
+        "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
         "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
@@ -52,7 +65,17 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
                 if isinstance(task.code, Dropping)
             },
         },
+        **(document(program.control) if program.control is not None else {}),
     }
+
+
+def build_of(home: str) -> Optional[str]:
+    """The digest of the build in a directory; None where nobody says."""
+    try:
+        with open(os.path.join(home, MANIFEST)) as stream:
+            return str(json.load(stream)["identity"]["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _memory(program: Program) -> Dict[str, Any]:
@@ -86,6 +109,7 @@ def _app(app: App) -> Dict[str, Any]:
         "deadline_misses": app.misses,
         "overruns": app.overruns,
         "latency_ms": _latency(app.latencies, app.total_latency, complete, app.longest_latency),
+        "histogram": histogram(app.latencies),
         "paths": [_path(path) for path in app.paths],
     }
 
@@ -97,6 +121,7 @@ def _path(path: Path) -> Dict[str, Any]:
         "firings": path.count,
         "deadline_misses": path.misses,
         "latency_ms": _latency(path.latencies, path.total, path.count, path.longest),
+        "histogram": histogram(path.latencies),
     }
 
 
@@ -113,6 +138,21 @@ def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dic
         return ms(values[min(len(values) - 1, int(q * len(values)))])
 
     return {"mean": ms(total / count), "p50": quantile(0.5), "p99": quantile(0.99), "max": ms(longest)}
+
+
+def histogram(latest: Sequence[int]) -> Dict[str, List[int]]:
+    """How many latencies lie in each of some bins that grow by the same factor, from the shortest to the longest.
+
+    Bin k is from `ns[k]` on, and below `ns[k + 1]`. Empty without latencies.
+    """
+    if not latest:
+        return {"ns": [], "counts": []}
+    values = np.array(latest, np.int64)
+    least, longest = int(values.min()), int(values.max())
+    between = np.geomspace(max(1, least), longest + 1, BINS + 1)[1:-1].astype(np.int64)
+    edges = [least] + [int(n) for n in np.unique(between) if least < n <= longest] + [longest + 1]
+    counts, _ = np.histogram(values, edges)
+    return {"ns": edges, "counts": [int(n) for n in counts]}
 
 
 def _rate(app: App, seconds: float) -> Optional[float]:
@@ -135,7 +175,11 @@ def table(document: Dict[str, Any]) -> str:
     processors = [["processor", "busy"]]
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
-    return "\n\n".join(columns(rows) for rows in (apps, *_others(document), tasks, processors))
+    states = table_rows(document) if "states" in document else []
+    tables = [columns(rows, left=2 if rows[0][1] == "to" else 1) for rows in states]
+    return "\n\n".join(
+        [*(columns(rows) for rows in (apps, *_others(document))), *tables, columns(tasks), columns(processors)]
+    )
 
 
 def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:

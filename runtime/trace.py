@@ -1,41 +1,170 @@
-"""A trace that Perfetto (ui.perfetto.dev) and Chrome open: a lane per processor, a slice per firing, channel fills."""
+"""A trace that Perfetto (ui.perfetto.dev) and Chrome open.
+
+A lane per processor with a slice per firing, arrows along the tokens between them, the fill of each channel, and for
+each app its frames, with deadlines that were missed.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from .graph import App, Path, Task
+    from .program import Program
+    from .tokens import Port
+
+#: Processes of the trace: what runs on processors, and the first app, whose frames are a process for each.
+#: Number 2 is left to whoever adds what was predicted.
+RUNNING, APPS = 1, 3
+
+
+def frames_of(text: str) -> Tuple[int, Optional[int]]:
+    """`100:120`, `100:` or `:20` as the first frame and the one behind the last. Raises ValueError."""
+    first, colon, last = text.partition(":")
+    found = int(first or 0), int(last) if last else None
+    if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
+        raise ValueError("`%s` is no range of frames: write `100:120`, `100:` or `:20`" % text)
+    return found
 
 
 class Tracer:
-    """Collects events while the program runs; times are ns of one clock, `begin` is the zero of the trace."""
+    """Collects events while the program runs; times are ns of one clock.
 
-    def __init__(self) -> None:
-        self._firings: List[Tuple[str, str, int, int, int, int]] = []
+    Of each app it keeps the frames from `first` to `end` (that one excluded; None: all).
+    """
+
+    def __init__(self, program: Program, first: int = 0, end: Optional[int] = None) -> None:
+        self._program, self._first, self._end = program, first, end
+        self._tasks: Dict[str, Task] = {t.name: t for t in program.tasks}
+        self._firings: List[Tuple[str, Task, int, int, int, int]] = []
         self._fills: List[Tuple[str, int, int]] = []
+        self._releases: List[Tuple[str, Task, int, int]] = []
+        self._frames: List[Tuple[App, int, int, int]] = []
+        self._late: List[Tuple[Path, int, int, int]] = []
 
-    def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
-        """One run of a task: `group` firings, the first of which is `firing`."""
-        self._firings.append((processor, task, firing, group, start, end))
+    def _keeps(self, frame: int) -> bool:
+        return frame >= self._first and (self._end is None or frame < self._end)
 
-    def fill(self, channel: str, tokens: int, time: int) -> None:
-        """Tokens on a channel at that time."""
-        self._fills.append((channel, tokens, time))
+    def firing(self, lane: str, name: str, firing: int, group: int, start: int, end: int) -> None:
+        """One run of a task: `group` firings, the first of which is `firing`. And how full its channels are then."""
+        task = self._tasks[name]
+        if not self._keeps(firing // task.per_iteration):
+            return
+        self._firings.append((lane, task, firing, group, start, end))
+        for channel in task.feeders + [c for readers in task.readers for c in readers]:
+            self._fills.append((channel.name, channel.filled, end))  # type: ignore[union-attr]
 
-    def events(self, begin: int) -> Dict[str, Any]:
-        """Everything as Chrome trace JSON."""
+    def release(self, lane: str, name: str, firing: int, time: int) -> None:
+        """A firing of a source was due at that time."""
+        task = self._tasks[name]
+        if self._keeps(firing // task.per_iteration):
+            self._releases.append((lane, task, firing, time))
+
+    def frame(self, app: App, number: int, begin: int, end: int) -> None:
+        """A frame, from its release to the end of its last sink."""
+        if self._keeps(number):
+            self._frames.append((app, number, begin, end))
+
+    def late(self, path: Path, firing: int, latency: int, end: int) -> None:
+        """A firing of the sink of a path ended after the deadline."""
+        if self._keeps(firing // path.sink.per_iteration):
+            self._late.append((path, firing, latency, end))
+
+    def events(self, build: Optional[str] = None) -> Dict[str, Any]:
+        """Everything as Chrome trace JSON; `build` is the digest of the program."""
+        program, begin = self._program, self._program.begin
         lanes: Dict[str, int] = {}
-        events: List[Dict[str, Any]] = []
-        for processor, task, firing, group, start, end in self._firings:
-            lane = lanes.setdefault(processor, len(lanes) + 1)
+        for lane in [f[0] for f in self._firings] + [r[0] for r in self._releases]:
+            lanes.setdefault(lane, len(lanes) + 1)
+        events = [_named("process_name", RUNNING, 0, program.name)]
+        events += [_named("thread_name", RUNNING, number, lane) for lane, number in lanes.items()]
+        events += [_named("process_name", APPS + k, 0, "%s: frames" % app.name) for k, app in enumerate(program.apps)]
+        for lane, task, firing, group, start, end in self._firings:
+            said = {"frame": firing // task.per_iteration, "firing": firing, "firings": group}
+            slice_ = {"ph": "X", "name": task.name, "pid": RUNNING, "tid": lanes[lane], "ts": (start - begin) / 1000}
+            events.append({**slice_, "dur": (end - start) / 1000, "args": said})
+        for lane, task, firing, time in self._releases:
             events.append(
                 {
-                    "ph": "X", "name": task, "pid": 1, "tid": lane, "ts": (start - begin) / 1000,
-                    "dur": (end - start) / 1000, "args": {"firing": firing, "firings": group},
+                    "ph": "i", "s": "t", "name": "release", "pid": RUNNING, "tid": lanes[lane],
+                    "ts": (time - begin) / 1000, "args": {"task": task.name, "firing": firing},
                 }
             )  # fmt: skip
         for channel, tokens, time in self._fills:
             events.append(
-                {"ph": "C", "name": channel, "pid": 1, "ts": (time - begin) / 1000, "args": {"tokens": tokens}}
+                {"ph": "C", "name": channel, "pid": RUNNING, "ts": (time - begin) / 1000, "args": {"tokens": tokens}}
             )
-        for name, lane in lanes.items():
-            events.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}})
-        return {"traceEvents": events, "displayTimeUnit": "ms"}
+        events += self._of_frames()
+        events += self._arrows(lanes)
+        kept = {"first_frame": self._first, "end_frame": self._end}
+        return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"build": build, **kept}}
+
+    def _of_frames(self) -> Iterator[Dict[str, Any]]:
+        """Frames overlap, so they are asynchronous; what is late has a mark at its end."""
+        begin, number = self._program.begin, {id(app): APPS + k for k, app in enumerate(self._program.apps)}
+        for app, frame, start, end in self._frames:
+            one = {"cat": "frame", "name": "frame", "pid": number[id(app)], "tid": 0, "id": "%s %d" % (app.name, frame)}
+            yield {**one, "ph": "b", "ts": (start - begin) / 1000, "args": {"app": app.name, "frame": frame}}
+            yield {**one, "ph": "e", "ts": (end - begin) / 1000}
+            if app.deadline is not None and end - start > int(app.deadline):
+                said = {"app": app.name, "frame": frame, "late_us": (end - start - int(app.deadline)) / 1000}
+                yield _missed(number[id(app)], (end - begin) / 1000, said)
+        for path, firing, latency, end in self._late:
+            sink = path.sink
+            place = {"app": sink.app.name, "source": path.source.name, "task": sink.name, "firing": firing}
+            said = {**place, "frame": firing // sink.per_iteration, "latency_us": latency / 1000}
+            yield _missed(number[id(sink.app)], (end - begin) / 1000, said)
+
+    def _arrows(self, lanes: Dict[str, int]) -> Iterator[Dict[str, Any]]:
+        """From the firing that made the last token that a firing takes, to that one."""
+        begin = self._program.begin
+        makers = {
+            id(channel): (task, port)
+            for task in self._tasks.values()
+            for port, readers in zip(task.outputs, task.readers)
+            for channel in readers
+        }
+        made: Dict[Tuple[Task, int], Tuple[str, int, int]] = {}
+        for lane, task, firing, group, start, end in self._firings:
+            for k in range(group):
+                made[task, firing + k] = (lane, start, end)
+        arrow = 0
+        for lane, task, firing, group, start, _ in self._firings:
+            for port, feeder in zip(task.inputs, task.feeders):
+                if feeder is None or all(port.rate(firing + k) == 0 for k in range(group)):
+                    continue
+                source, out = makers[id(feeder)]
+                last = _tokens(port, firing + group) - 1 - feeder.delay
+                origin = made.get((source, _maker(out, last))) if last >= 0 else None
+                if origin is None:
+                    continue
+                arrow += 1
+                one = {"cat": "tokens", "name": feeder.name, "pid": RUNNING, "id": arrow}
+                at = max(origin[1], origin[2] - 1)  # inside of its slice
+                yield {**one, "ph": "s", "tid": lanes[origin[0]], "ts": (at - begin) / 1000}
+                yield {**one, "ph": "f", "bp": "e", "tid": lanes[lane], "ts": (start - begin) / 1000}
+
+
+def _named(what: str, process: int, lane: int, name: str) -> Dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": lane, "args": {"name": name}}
+
+
+def _missed(process: int, time: float, said: Dict[str, Any]) -> Dict[str, Any]:
+    return {"ph": "i", "s": "p", "name": "deadline missed", "pid": process, "tid": 0, "ts": time, "args": said}
+
+
+def _tokens(port: Port, firings: int) -> int:
+    """Tokens that so many firings take or make."""
+    rounds, rest = divmod(firings, len(port.rates))
+    return rounds * sum(port.rates) + sum(port.rates[:rest])
+
+
+def _maker(port: Port, token: int) -> int:
+    """The firing that makes a token, both counted from 0."""
+    rates: Sequence[int] = port.rates
+    rounds, rest = divmod(token, sum(rates))
+    phase = 0
+    while rest >= rates[phase]:
+        rest -= rates[phase]
+        phase += 1
+    return rounds * len(rates) + phase

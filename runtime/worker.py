@@ -48,6 +48,8 @@ class Worker(threading.Thread, Waiter):
         self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since when.
         self.line = line
+        #: In a program with states: has it nothing to do until its state is entered?
+        self.parked = False
         self._app: App = order[0].task.app
         self._iteration = 0
 
@@ -60,7 +62,7 @@ class Worker(threading.Thread, Waiter):
     def check(self) -> None:
         if self.program.stopping:
             raise Stopped
-        if self._iteration >= self._app.limit:
+        if self._app.over(self._iteration):
             raise EndOfStream
 
     def run(self) -> None:
@@ -69,11 +71,14 @@ class Worker(threading.Thread, Waiter):
         begin_lane(self.processor, [e.task.code for e in self.order])
         try:
             rounds = self._prepare()
-            first: Optional[int] = 0
-            while self._one_round(first or 0):
-                self.round += 1
-                first = rounds.enter() if rounds is not None else 0
-            self._flush()
+            control = self.program.control
+            for _ in (None,) if control is None else control.stays_of(self):
+                self.round = 0
+                first: Optional[int] = 0
+                while self._one_round(first or 0):
+                    self.round += 1
+                    first = rounds.enter() if rounds is not None else 0
+                self._flush()
         except Stopped:
             settle()
         except BaseException as error:  # our own mistake: report it rather than hang
@@ -142,7 +147,7 @@ class Worker(threading.Thread, Waiter):
         for entry in self.order[first:]:
             iteration = self.round * entry.per_round + entry.index - entry.stage
             app = entry.task.app
-            if iteration >= app.limit:
+            if app.over(iteration):
                 continue
             alive = True
             if iteration < 0 or iteration % entry.replicas != entry.replica:
@@ -174,9 +179,16 @@ class Worker(threading.Thread, Waiter):
         app, program = task.app, self.program
         live = task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
+        if release is not None and program.tracer is not None:
+            program.tracer.release(self.name, task.name, firing, release)
         batched = task.code.batch > 1
+        first = firing == iteration * task.per_iteration
+        if task.opens and first:
+            app.begin(iteration)
         if task.turnstile is not None:
             task.turnstile.enter(firing, self)
+        for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
+            channel.ready(port.rate(firing) * group, self)  # type: ignore[union-attr]
         arrays = [
             channel.acquire(port.rate(firing) * group, port.stacked or batched, self)  # type: ignore[union-attr]
             for port, channel in zip(task.inputs, task.feeders)
@@ -186,7 +198,7 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if task.turnstile is not None:
             task.turnstile.leave(group)
-        first = task.starts_frame and firing == iteration * task.per_iteration
+        first &= task.starts_frame
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
         traced = program.tracer is not None and task.is_source
@@ -288,8 +300,6 @@ class Worker(threading.Thread, Waiter):
             self._spend(task, end - start)
         if self.program.tracer is not None:
             self.program.tracer.firing(self.name, task.name, firing, group, start, end)
-            for channel in task.feeders + [c for group_ in task.readers for c in group_]:
-                self.program.tracer.fill(channel.name, channel.filled, end)  # type: ignore[union-attr]
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent

@@ -127,6 +127,9 @@ def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[
         return "F504", f"`{task.name}` is no network: it decides itself on its threads", "leave `threads` out"
     if stage.process and not any(i.language == "python" for i in task.implementations):
         return "F504", f"`{task.name}` is no Python code: it does not hold the interpreter", "leave `process` out"
+    if stage.process and task.events:
+        message = f"`{task.name}` raises events, which it does in the program's own process"
+        return "F807", message, "leave `process` out"
     if stage.process and task.open_ports:
         message = f"`{task.name}` reads `{task.open_ports[0].name}`, whose size depends on data"
         return "F504", message, "leave `process` out: what processes share has a fixed size"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from ...templates import environment
+from ..c_text import comment, text
 from ..deploy import Deployed
 from ..emit import RUNTIME, STRICT_C, digest, header
-from ..names import literal, one_line
+from ..names import literal
 from ..sources import Plan
-from .unit import Unit, text
+from .unit import Unit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -101,7 +102,7 @@ def _jinja() -> Environment:
     jinja.filters["c"] = text
     jinja.filters["py"] = literal
     jinja.filters["xml"] = _xml
-    jinja.filters["comment"] = lambda words: one_line(str(words)).replace("*/", "* /").replace("/*", "/ *")
+    jinja.filters["comment"] = comment
     return jinja
 
 

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isinf, prod
+from math import prod
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ...analysis.dataflow.order import iteration_order
 from ...dsl.code import c_functions
 from ...model.application import Application
 from ...model.deployment import DataFile, DeployedApp, DeployedChannel, DeployedPort, DeployedTask
 from ...model.types import DTYPES
+from ..c_text import comment, element, parameter
 from ..deploy import Deployed
 from ..emit import C_PARAMETERS, c_name
 from ..external import RESERVED
 from ..kinds.c import CCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.python import PythonCode
-from ..names import identifiers, one_line
+from ..names import identifiers
 from .variables import Variable, variables
 
 #: Runs of the order on one line of the table.
@@ -163,7 +162,7 @@ class _Code:
             "rest": kept + channel.delay,
             "delay": channel.delay,
             "tokens": kept + channel.delay + moved,
-            "initial": ", ".join(_element(v, port.dtype) for v in channel.values),
+            "initial": ", ".join(element(v, port.dtype) for v in channel.values),
         }
 
     def fields(self, listed: Sequence[Variable]) -> list[str]:
@@ -174,7 +173,7 @@ class _Code:
                 lines.append(f"{DTYPES[v.dtype][0]} {v.place.partition('.')[2]}[{v.count}];")
         for c in self.channels:
             size = c["tokens"] * c["elements"]
-            lines.append(f"/* {_comment(c['name'])} */")
+            lines.append(f"/* {comment(c['name'])} */")
             lines.append(f"struct {{ size_t read, written; {c['ctype']} tokens[{size}]; }} {c['id']};")
         lines += self._unread
         for task in self._app.tasks:
@@ -264,7 +263,7 @@ class _Code:
             if isinstance(value, DataFile):
                 self.files.append({"field": f"file_{len(self.files)}", "path": value.file, "given": place})
             else:
-                self.defaults.append(f"{place} = {_value(value)};")
+                self.defaults.append(f"{place} = {parameter(value)};")
 
     def parameters(self) -> list[str]:
         """The members of an instance that hold parameters, one for each task that has any."""
@@ -307,43 +306,6 @@ def _kind(value: object) -> str:
     if isinstance(value, int):
         return "int"
     return "float" if isinstance(value, float) else "string"
-
-
-# -- literals ----------------------------------------------------------------------------------------------------------
-def text(value: str) -> str:
-    """A string literal of C."""
-    plain = set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+=:,;<>()[]{}*&!|^~@#$'`")
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in value.encode()) + '"'
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
-    return _float(value) if isinstance(value, float) else text(str(value))
-
-
-def _float(value: float) -> str:
-    if isinf(value):
-        return "HUGE_VAL" if value > 0 else "-HUGE_VAL"
-    return repr(value)
-
-
-def _element(value: int | float, dtype: str) -> str:
-    """An element of an initial token, as numpy rounds it."""
-    if dtype == "float16":
-        return str(int(np.array(value, np.float16).view(np.uint16)))
-    if dtype.startswith(("float", "complex")):
-        with np.errstate(over="ignore"):
-            return _float(float(np.array(value, dtype).real))
-    if dtype == "bool":
-        return str(int(bool(value)))
-    return f"{int(value)}u" if dtype == "uint64" else f"INT64_C({int(value)})" if int(value) > -(2**63) else "INT64_MIN"
-
-
-def _comment(words: str) -> str:
-    return one_line(words).replace("*/", "* /").replace("/*", "/ *")
 
 
 def with_token(made: Unit, token: str) -> Unit:

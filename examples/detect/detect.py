@@ -79,7 +79,7 @@ def decode(frame: np.ndarray) -> np.ndarray:
     y = np.float32(1.164 / 4) * (y - np.float32(4 * 16))
     u, v = (frame[HEIGHT:, k::2] - np.float32(128) for k in (0, 1))
     image = np.empty((3, *y.shape), np.float32)
-    for plane, (of_u, of_v) in zip(image, BT709, strict=True):
+    for plane, (of_u, of_v) in zip(image, BT709):
         np.clip(y + np.float32(of_u) * u + np.float32(of_v) * v, 0, 255, out=plane)
     return image
 

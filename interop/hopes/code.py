@@ -102,8 +102,13 @@ class _Sources:
         self._read: dict[Path, _Read] = {}
         #: Files that others are linked with.
         self._sources = {name for task in tasks.values() for name in task.sources}
-        #: By level and name of a library: how many ports lead to it.
-        self._users = Counter((level, name) for level, g in self._levels() for name in g.calls.values())
+        #: By name and place of a library: how many ports lead to it.
+        self._users = Counter(
+            (name, g.libraries[name].span)
+            for _, g in self._levels()
+            for name in g.calls.values()
+            if name in g.libraries
+        )
 
     def found(self) -> dict[Way, Source]:
         found: dict[Way, Source] = {}
@@ -164,7 +169,7 @@ class _Sources:
             raise _Unusable(f"there is no library {shown(graph.calls[name, outer])}")
         if library.calls:
             raise _Unusable(f"library {shown(library.name)} calls another one")
-        if library.stateful and self._users[level, library.name] > 1:
+        if library.stateful and self._users[library.name, library.span] > 1:
             raise _Unusable(f"library {shown(library.name)} has a state that several tasks share")
         near = Path(library.span.file).parent
         files = [self._project.below(path, near) for path in (library.header, library.file) if path]

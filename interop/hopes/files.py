@@ -1,9 +1,9 @@
 """Which files a HOPES project has, how they are read, and where everything goes that is said about them.
 
-In: the folder that a user names. Out: a `Project` with paths that exist, the XML trees behind them, and a `Collector`
-for faults and warnings, so that one run tells all of them. Paths inside a project belong to the machine of its authors:
-files are looked for by their names, and nothing outside the project is opened. What the XML means is left to the other
-modules.
+In: the folder or the file that a user names. Out: a `Project` with paths that exist, the XML trees behind them, and a
+`Collector` for faults and warnings, so that one run tells all of them. Paths inside a project belong to the machine of
+its authors: files are looked for by their names, and nothing outside the project is opened. What the XML means is left
+to the other modules.
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ from ..xml_tree import Element, parse
 NOT_HOPES, FAULTY, LESS = "F720", "F721", "F722"
 #: HOPES writes this time where a processor cannot run something.
 CANNOT = 99999999
+#: Composites inside each other.
+MOST_LEVELS = 16
+#: What stands behind the name of a project in the form of the translator.
+ALGORITHM = "_algorithm.xml"
 _NS = {
     "h": Fraction(3_600_000_000_000), "m": Fraction(60_000_000_000), "s": Fraction(1_000_000_000),
     "ms": Fraction(1_000_000), "us": Fraction(1000), "ns": Fraction(1), "ps": Fraction(1, 1000),
     "fs": Fraction(1, 1_000_000),
 }  # fmt: skip
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+#: So much of a file has its root element in it.
+_HEAD = 4096
 
 
 @dataclass(slots=True)
@@ -63,12 +69,16 @@ def start_of(path: Path) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the tool."""
+    """`graph` is the task.xml of the top level, `files` the folder around it, `gui` the file of the tool.
+
+    `translated`: it has the form of HOPES' translator. All graphs are in one file, and the folder may have others' too.
+    """
 
     name: str
     graph: Path
     files: Path
     gui: Path | None
+    translated: bool = False
 
     def named(self, said: str, near: Path) -> Path | None:
         """The file that a path of the authors means: at that place below the project, else of that name in `near`."""
@@ -86,7 +96,11 @@ class Project:
 
     def beside(self, kind: str) -> list[Path]:
         """The files `*_KIND.xml` of the project, the one that is called like it first."""
-        found = sorted(p for p in self.files.glob(f"*_{kind}.xml") if os.path.isfile(p))
+        if self.translated:
+            found = [self.files / f"{self.name}_{kind}.xml"]
+        else:
+            found = sorted(self.files.glob(f"*_{kind}.xml"))
+        found = [p for p in found if os.path.isfile(p)]
         return sorted(found, key=lambda p: p.name != f"{self.name}_{kind}.xml")
 
 
@@ -96,10 +110,26 @@ def _parts(said: str) -> tuple[str, ...]:
     return () if ".." in parts else parts
 
 
+def is_of_translator(path: Path) -> bool:
+    """Is this one of the files that HOPES' translator reads (`NAME_algorithm.xml` and what belongs to it)?"""
+    if path.suffix != ".xml" or not os.path.isfile(path):
+        return False
+    try:
+        head = read_bytes(path)[:_HEAD]
+    except OSError:
+        return False
+    return re.search(rb"<(?:[\w.-]+:)?CIC_[A-Z]", head) is not None
+
+
 def locate(folder: Path) -> Project:
-    """The project in a folder: that of a project, its `NAME.files`, or a `CICTask`. Raises Errors (F720)."""
+    """The project in a folder: that of a project, its `NAME.files`, a `CICTask`, or that of a `NAME_algorithm.xml`.
+
+    The algorithm may be named itself as well. Raises Errors (F720).
+    """
     if not os.path.exists(folder):
         raise Errors([Diagnostic(NOT_HOPES, f"there is no `{folder}`", None)])
+    if is_of_translator(folder):
+        return _of_algorithm(folder)
     places = [folder / "CICTask", folder]
     inside = []
     if os.path.isdir(folder):
@@ -114,7 +144,14 @@ def locate(folder: Path) -> Project:
     places += [folder.with_name(f"{folder.name}.files") / "CICTask"]  # the file of the tool was named
     cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
     if cic is None:
-        help_text = "name the folder with `NAME.files`, or a `CICTask` folder with its task.xml"
+        algorithms = sorted(p for p in folder.glob(f"*{ALGORITHM}") if is_of_translator(p))
+        if len(algorithms) == 1:
+            return _of_algorithm(algorithms[0])
+        if algorithms:
+            names = listed(p.name.removesuffix(ALGORITHM) for p in algorithms)
+            help_text = f"import one of them, such as `{algorithms[0]}`"
+            raise Errors([Diagnostic(NOT_HOPES, f"`{folder}` holds several projects: {names}", None, help=help_text)])
+        help_text = f"name the folder with `NAME.files`, a `CICTask` folder with its task.xml, or `NAME{ALGORITHM}`"
         message = f"`{folder}` holds no HOPES project: there is no CICTask/task.xml"
         raise Errors([Diagnostic(NOT_HOPES, message, None, help=help_text)])
     around = cic.parent
@@ -123,6 +160,15 @@ def locate(folder: Path) -> Project:
     gui = around.with_suffix("") if around.suffix == ".files" else None
     name = around.stem if around.suffix == ".files" else around.resolve().name
     return Project(name, cic / "task.xml", files, gui if gui is not None and os.path.isfile(gui) else None)
+
+
+def _of_algorithm(path: Path) -> Project:
+    """The project of an algorithm in the form of HOPES' translator. Raises Errors for a file that belongs to one."""
+    if not path.name.endswith(ALGORITHM):
+        name = path.stem.rpartition("_")[0] or "NAME"
+        help_text = f"name its algorithm, `{name}{ALGORITHM}`, and the others are found beside it"
+        raise Errors([Diagnostic(NOT_HOPES, f"`{path}` is a part of a HOPES project", None, help=help_text)])
+    return Project(path.name.removesuffix(ALGORITHM), path, path.parent, None, translated=True)
 
 
 def read_xml(path: Path, say: Collector, *roots: str) -> Element | None:

@@ -7,6 +7,8 @@ simulates). What is in none of these lists is new to flowc, and is told here.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..xml_tree import Element
 from .files import Collector
 
@@ -74,19 +76,71 @@ _DRAWN: dict[str, str] = {
     "comm": "timeunit firstPowerCoef secondPowerCoef constant",
     "migration": "timeunit sizeunit size settingcost cost",
 }
+#: The same of the translator's form.
+_TRANSLATED_READ: dict[str, str] = {
+    "CIC_Algorithm": "property xmlns xsi",
+    "task": "name hasInternalStates runCondition file cflags ldflags hasSubGraph hasMTM taskType ParentTask "
+    "isHardwareDependent subGraphProperty language fsmFile priority",
+    "port": "name direction type sampleSize",
+    "rate": "mode rate",
+    "multicastPort": "name group direction",
+    "parameter": "name type value",
+    "library": "name hasInternalStates file header language",
+    "channel": "type sampleSize initialDataSize",
+    "src": "task port",
+    "dst": "task port",
+    "multicastGroup": "groupName",
+    "portMap": "task port childTask childTaskPort direction type",
+    "taskLibraryConnection": "masterTask masterPort slaveLibrary",
+    "libraryLibraryConnection": "masterLibrary",
+    "taskGroup": "name",
+    "mode": "name",
+    "period": "metric value",
+    "deadline": "metric value",
+    "dataParallel": "type",
+    "loopStructure": "type loopCount",
+    "externalConfig": "networkFile architectureFile profileFile mappingFile useCICFile",
+    "hardware": "architecture platform runtime processorType",
+    "faultTolerance": "type",
+}
+_TRANSLATED_DRAWN: dict[str, str] = {
+    "task": "id description runRate preemptionType",
+    "port": "description period sampleType isFeedback",
+    "mode": "input mode",
+    "libraryMasterPort": "name type description",
+    "parameter": "description",
+    "library": "id type description cflags ldflags isHardwareDependent",
+    "function": "name returnType returnSize description",
+    "argument": "name type size pointer output description",
+    "channel": "size sampleType",
+    "multicastGroup": "size",
+    "libraryLibraryConnection": "masterPort slaveLibrary",
+    "taskGroup": "groupType priority preemptionType",
+    "maxInitialInterval": "metric value",
+    "dataParallel": "maxParallel loopCount",
+    "loopStructure": "designatedTask",
+    "faultTolerance": "validationTaskType number",
+    "mtm": "name initial_state",
+    "transition": "name src_mode dst_mode",
+    "condition": "variable comparator value",
+    "variable": "name type",
+}
+_FORMS = {"tool": (_READ, _DRAWN), "translator": (_TRANSLATED_READ, _TRANSLATED_DRAWN)}
 _TOOLS = """
 CICFile RunCondition HasInternalStates Deadline DeadlineUnit Period PeriodUnit Priority Language CompileFlags LinkFlags
 HasMTM HasSubGraph IsDependency IsHardwareDependent LoopType LoopCount IsLoopSubTask IsDesignatedTask SubgraphProperty
 Description LibraryType LibraryFile LibraryHeader networkFile architectureFile profileFile mappingFile UseCICFile
+fsmFile
 """
 #: Parameters of the tool; others are those of the task.
 PARAMETERS = frozenset(_TOOLS.split())
 
 
-def tell_unknown(root: Element, say: Collector) -> None:
+def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translator"] = "tool") -> None:
     """Name attributes that flowc does not know."""
+    read, drawn = _FORMS[form]
     for node in (root, *root.below()):
-        known = {*_READ.get(node.tag, "").split(), *_DRAWN.get(node.tag, "").split()}
+        known = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
         for name in node.attributes.keys() - known:
             if name != "schemaLocation":
                 say.warn_together(f"{node.tag} {name}", "flowc does not know this attribute: it is left out", node.span)

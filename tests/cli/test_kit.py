@@ -13,7 +13,7 @@ import flowc
 import onnx
 import pytest
 from flowc.cli import app
-from flowc.profiling.host import version_of
+from flowc.machines.whoami import version_of
 from typer.testing import CliRunner
 
 from builds import HANGS, Write, store_profile

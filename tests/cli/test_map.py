@@ -125,7 +125,7 @@ def test_the_fastest_contestant_wins(
     times = dict.fromkeys([x.name for x in read_chain(tmp_path / "small.onnx").layers], 100_000.0)
     monkeypatch.setattr(measuring, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0))
     costs = RuntimeCosts(100.0, Transfer("cpu", "cpu", 1000, 0.0))
-    monkeypatch.setattr(measuring.machine, "runtime_costs", lambda: costs)
+    monkeypatch.setattr(measuring.machine, "runtime_costs", lambda _: costs)
 
     def period_ns(build: Path) -> float:
         text = (build / "main.py").read_text()

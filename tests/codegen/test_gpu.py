@@ -29,6 +29,7 @@ from flowc.driver.check import Valid, prepare
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.map import problem_of
 from flowc.dsl.kernels import kernels
+from flowc.machines.host import HERE, Here
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
@@ -441,12 +442,17 @@ def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:
     assert "OK" in on_stand_in(right, "tests/test_clean.py").stderr
 
 
+class StandIns(Here):
+    """This machine, with a GPU and DLAs that are stood in for."""
+
+    @property
+    def python(self) -> list[str]:
+        return [sys.executable, str(ROOT / "tests" / "support" / "standins" / "run.py"), "."]
+
+
 @pytest.fixture
 def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What measures devices runs on stand-ins, for four frames."""
-    monkeypatch.setattr(
-        device, "COMMAND", [sys.executable, str(ROOT / "tests" / "support" / "standins" / "run.py"), "."]
-    )
+    """Devices are measured for four frames."""
     monkeypatch.setattr(device, "FEWEST", 4)
     monkeypatch.setattr(device, "MOST", 4)
 
@@ -460,7 +466,7 @@ def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
     store_profile(text, platform="board")
     profile, _ = store.read_profile(checked.require())
     assert profile is not None
-    found = device.measure_devices(checked.require(), profile, 1.0)
+    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0)
     kinds = {e.processor: e for e in found.entries if e.subject == "Detect.find"}
     assert set(kinds) == {"cpu", "gpu", "dla"} and len(found.entries) == len(profile.entries) + 2
     for kind in ("gpu", "dla"):
@@ -472,7 +478,7 @@ def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
         # What the stand-in says: 1 ms for each layer of the model, 0.25 ms for the conversion in front of it.
         assert sum(layers.values()) == pytest.approx(1e6 * (len(layers) + 0.25))
         assert kind == "dla" or layers["bottom.sum"] + layers["bottom"] == 2e6
-    assert not device.has_gpu()
+    assert not HERE.has_gpu()
 
 
 @pytest.mark.usefixtures("measuring")
@@ -492,7 +498,7 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     store_profile(text, platform="board")
     profile, _ = store.read_profile(checked.require())
     assert profile is not None
-    found = device.measure_devices(checked.require(), profile, 1.0)
+    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0)
     (entry,) = (e for e in found.entries if e.processor == "dla")
     # Two pieces on the DLA, each with a conversion in front; one layer on the GPU between them.
     assert {x.layer: x.mean_ns for x in entry.layers} == {"a": 2.25e6, "b": 0, "c": 1e6, "y": 1.25e6}
@@ -510,7 +516,7 @@ def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     # More pieces than the DLA holds: it stays off, and the rest is known.
     monkeypatch.setenv("FLOWC_STAND_IN", json.dumps({"machine": {"loadables": 1}}))
     said: list[str] = []
-    found = device.measure_devices(checked.require(), profile, 1.0, said.append)
+    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0, said.append)
     assert {e.processor for e in found.entries if e.subject == "A.n"} == {"cpu", "gpu"}
     assert said[-1].startswith("A.n stays off the dla: ")
 
@@ -544,7 +550,7 @@ def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatc
         return json.dumps(plans)
 
     monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: read(self))
-    found = device.measure_devices(checked.require(), profile, 1.0)
+    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0)
     times = {e.subject: e.layers[0].mean_ns for e in found.entries if e.processor == "gpu"}
     assert times == {"A.n": 1.25e6, "A.m": 12.5e6}
 

@@ -17,6 +17,7 @@ from flowc import cli
 from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization.calibration import calibration
 
+from ..referees.hopes_cic import translated
 from . import mutate
 from .faces import ROOT, face
 
@@ -221,15 +222,19 @@ def run_sdf3(rng: Random, folder: Path) -> bool:
 
 
 # -- HOPES -------------------------------------------------------------------------------------------------------------
+HOPES = ("Doorbell", "Mixer", "Doorbell_cic", "Mixer_cic")
+
+
 def prepare_hopes(folder: Path) -> None:
-    """A project with networks, and one with code."""
+    """A project with networks, and one with code; both in both forms."""
     for name in ("Doorbell", "Mixer"):
         shutil.copytree(ROOT / "tests" / "data" / "hopes" / name, folder / name)
+        translated(folder / name / f"{name}.files", folder / f"{name}_cic")
 
 
 def make_hopes(rng: Random, folder: Path) -> None:
     """One of its files changed; sometimes times beside it."""
-    files = sorted(p for p in (folder / rng.choice(("Doorbell", "Mixer"))).rglob("*") if p.is_file())
+    files = sorted(p for p in (folder / rng.choice(HOPES)).rglob("*") if p.is_file())
     file = rng.choice(files)
     texts = [p.read_text(errors="replace") for p in files]
     file.write_bytes(mutate.text(rng, file.read_text(errors="replace"), texts).encode(errors="surrogatepass"))
@@ -241,7 +246,7 @@ def run_hopes(rng: Random, folder: Path) -> bool:
     """Import them; what comes out are texts that flowc can read."""
     times = folder / "times.json" if rng.random() < 0.3 else None
     done = True
-    for name in ("Doorbell", "Mixer"):
+    for name in HOPES:
         out = folder / "out" / f"{name}.flow"
         if face(cli.import_, folder / name, output=out, times=times, force=True):
             _is_readable(out)

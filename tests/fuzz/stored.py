@@ -14,11 +14,11 @@ from flowc.codegen.emit import emit
 from flowc.driver import store
 from flowc.driver.build import place, plan
 from flowc.driver.check import Checked
+from flowc.machines.whoami import host_hash
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from flowc.model.profile import LayerTime, Profile, ProfileEntry, Transfer
 from flowc.model.times import times_of
 from flowc.passes.stored_mapping import identity
-from flowc.profiling.host import host_hash
 from flowc.profiling.identity import task_hashes
 
 from . import mutate, networks

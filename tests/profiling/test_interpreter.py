@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flowc.profiling.interpreter import INTERVAL, Clocks, Holding, held_share
+from flowc.profiling.there.interpreter import INTERVAL, Clocks, Holding, held_share
 
 US, MS = 1_000, 1_000_000
 TICK = 4 * US

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flowc.networks.onnx.interface import read_network
 from flowc.networks.onnx.split import Stage
-from flowc.profiling.layers import random_value
+from flowc.profiling.there.kernels import random_value
 
 
 def check_split(

@@ -550,10 +550,10 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     slices = [e for e in events if e["ph"] == "X"]
     assert len(slices) == 18 and all(e["dur"] >= 0 for e in slices)
-    assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"cpu[0]"}
+    assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"cpu[0]"}
     assert {e["name"] for e in events if e["ph"] == "C"} == {"A.c.n->A.d.n", "A.d.m->A.k.n"}
     report = json.loads((tmp_path / "r.json").read_text())
-    assert set(report) == {"status", "failure", "apps", "processors", "tasks", "dropped"}
+    assert set(report) == {"status", "failure", "build", "apps", "processors", "tasks", "channels", "dropped"}
     assert set(report["apps"]["A"]["latency_ms"]) == {"mean", "p50", "p99", "max"}
     assert report["tasks"]["A.d"]["firings"] == 6
     assert "A.d" in done.stdout and "latency" in done.stdout
@@ -565,7 +565,7 @@ def test_workers_of_one_processor_have_lanes_of_their_own(write: Write, tmp_path
     out = build(flow, tmp_path / "out", platform="board")
     assert run(out, "--frames", "4", "--trace", str(tmp_path / "t.json")).returncode == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"core", "core (2)"}
+    assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"core", "core (2)"}
     for lane in {e["tid"] for e in events if e["ph"] == "X"}:
         slices = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == lane)
         assert all(a[1] <= b[0] + 1e-3 for a, b in pairwise(slices))

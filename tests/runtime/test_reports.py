@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flowc.runtime.report import histogram
 from flowc.runtime.status import LogStatus
+from flowc.runtime.trace import frames_of
+from hypothesis import given
+from hypothesis import strategies as st
 
-from builds import Write, build, run
+from builds import Write, build, in_its_own_time, run
 
 TEXT = """
 task Count { out n: int64  python "t.py:Count" }
@@ -85,13 +90,19 @@ class App:
     deadline: object = None
     frames: int = 0
     misses: int = 0
+    base: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.frames
 
 
 @dataclass
 class Running:
     """A program at a time that the test says."""
 
-    apps: list[App]
+    running: list[App]
+    state_name: str | None = None
     begin: int = 5_000_000_000
     now: int = 5_000_000_000
     said: list[str] = field(default_factory=list)
@@ -120,3 +131,107 @@ def test_a_log_gets_a_line_a_minute() -> None:
     spot.frames = 4905  # the process was suspended for a while: the rate is that of the time between two lines
     assert look(720.04) == ["720 s: Spot 4905 frames, 5.0 fps, 2 missed; Free 600 frames, 0.0 fps"]
     assert look(779.0) == []
+
+
+# -- figures for pages -------------------------------------------------------------------------------------------------
+@given(st.lists(st.integers(0, 10**12), max_size=300))
+def test_a_histogram_counts_every_latency_once(values: list[int]) -> None:
+    """In bins that hold what they say, from the shortest to the longest."""
+    found = histogram(values)
+    edges, counts = found["ns"], found["counts"]
+    assert sum(counts) == len(values)
+    if not values:
+        assert edges == counts == []
+        return
+    assert len(edges) == len(counts) + 1 and len(counts) <= 64
+    assert edges == sorted(set(edges)) and (edges[0], edges[-1]) == (min(values), max(values) + 1)
+    assert counts == [sum(a <= v < b for v in values) for a, b in pairwise(edges)]
+
+
+MANY = """
+task Count { out n: int64  python "t.py:Count" }
+task Pack { in n: int64 rate 3  out p: int64  python "t.py:pack" }
+task Keep { in n: int64  c "k.c:keep" }
+app A { c: Count  p: Pack  k: Keep  c -> p -> k }
+"""
+
+
+def test_a_report_tells_the_build_and_how_full_channels_were(write: Write, tmp_path: Path) -> None:
+    """Written rounds included: what channels need is what the schedule says, however long it runs."""
+    python = "\nimport numpy\n\ndef pack(n):\n    return numpy.int64(n.sum())\n"
+    out = build(write(MANY, t_py=COUNT % "" + python, k_c=KEEP % ""), tmp_path / "out")
+    told = []
+    for words in (["--frames", "40"], ["--frames", "40", "--trace", str(tmp_path / "t.json")]):
+        report = tmp_path / "report.json"
+        assert run(out, "--report", str(report), "--quiet", *words).returncode == 0
+        told.append(json.loads(report.read_text()))
+    assert (
+        told[0]["channels"]
+        == told[1]["channels"]
+        == {
+            "A.c.n->A.p.n": {"capacity": 3, "most": 3},
+            "A.p.p->A.k.n": {"capacity": 1, "most": 1},
+        }
+    )
+    manifest = json.loads((out / ".flowc-manifest.json").read_text())
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert told[0]["build"] == trace["otherData"]["build"] == manifest["identity"]["digest"]
+    assert sum(told[0]["apps"]["A"]["histogram"]["counts"]) == 40
+
+
+PACED = """
+task Count { out n: int64  python "t.py:Count" }
+task Pack { in n: int64 rate 3  out p: int64  python "t.py:pack" }
+app A { period 30 ms  deadline 25 ms  c: Count  p: Pack  c -> p }
+"""
+SLOW = "\nimport time\n\ndef pack(n):\n    time.sleep(0.004 + 0.020 * (n[0] == 6))\n    return n[0]\n"
+
+
+def test_a_trace_has_frames_releases_misses_and_arrows(write: Write, tmp_path: Path) -> None:
+    text = PACED.replace("out p: int64  ", "") + "\n"
+    flow = write(text, t_py=COUNT % "" + SLOW.replace("    return n[0]\n", ""))
+    out, trace = build(flow, tmp_path / "out"), tmp_path / "t.json"
+    in_its_own_time(out, "--frames", "5", "--trace", str(trace))
+    events = json.loads(trace.read_text())["traceEvents"]
+    ms = 1000.0
+    released = [(e["ts"] / ms, e["args"]["firing"]) for e in events if e["name"] == "release"]
+    assert released == [(10.0 * k, k) for k in range(15)]
+    begun = {e["id"]: (e["ts"] / ms, e["args"]["frame"]) for e in events if e["ph"] == "b"}
+    ended = {e["id"]: e["ts"] / ms for e in events if e["ph"] == "e"}
+    assert sorted(begun.values()) == [(30.0 * k, k) for k in range(5)]
+    # Released at 60, its last token at 80 ms, and 24 ms more.
+    assert ended["A 2"] == pytest.approx(104, abs=0.01) and ended["A 1"] == pytest.approx(54, abs=0.01)
+    (missed,) = [e for e in events if e["name"] == "deadline missed"]
+    assert missed["args"]["frame"] == 2 and missed["args"]["late_us"] == pytest.approx(19000, abs=10)
+    slices = {(e["name"], e["args"]["firing"]): e for e in events if e["ph"] == "X"}
+    assert all(e["args"]["frame"] == e["args"]["firing"] // (3 if e["name"] == "A.c" else 1) for e in slices.values())
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    arrows = [(starts[e["id"]], e) for e in events if e["ph"] == "f"]
+    assert len(arrows) == 5
+    for start, end in arrows:  # from the third token of each frame
+        (to,) = [n for (task, n), e in slices.items() if task == "A.p" and e["ts"] == end["ts"]]
+        made = slices["A.c", 3 * to + 2]
+        assert made["ts"] <= start["ts"] <= made["ts"] + made["dur"] and start["tid"] == made["tid"]
+
+
+def test_a_trace_of_some_frames_has_these_only(write: Write, tmp_path: Path) -> None:
+    out = build(write(TEXT, t_py=COUNT % "", k_c=KEEP % ""), tmp_path / "out")
+    trace = tmp_path / "t.json"
+    done = run(out, "--frames", "9", "--trace", str(trace), "--trace-frames", "4:6", "--quiet")
+    assert done.returncode == 0, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {e["args"]["firing"] for e in events if e["ph"] == "X"} == {4, 5}
+    assert {e["args"]["frame"] for e in events if e["ph"] == "b"} == {4, 5}
+    assert len([e for e in events if e["ph"] == "C"]) == 4
+    for words in (["--trace-frames", "4:6"], ["--trace", str(trace), "--trace-frames", "6:4"]):
+        assert run(out, *words).returncode == 2
+
+
+@pytest.mark.parametrize("text", ["", "4", "a:b", "-1:4", "5:5", ":0", "1:2:3"])
+def test_what_is_no_range_of_frames(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        frames_of(text)
+
+
+def test_ranges_of_frames() -> None:
+    assert [frames_of(t) for t in ("3:5", ":5", "3:", ":")] == [(3, 5), (0, 5), (3, None), (0, None)]

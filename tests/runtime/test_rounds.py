@@ -14,7 +14,7 @@ import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.runtime import worker
 from flowc.runtime.code import Code
-from flowc.runtime.graph import Fire, Task
+from flowc.runtime.graph import App, Fire, Task
 from flowc.runtime.program import Program
 from flowc.runtime.rounds import Rounds, rounds_of
 from flowc.runtime.tokens import Port
@@ -159,6 +159,43 @@ def test_a_stop_ends_it_between_two_firings(rounds: list[bool]) -> None:
     assert program.apps[0].frames == 400
 
 
+class Preempted(App):
+    """Who narrows its limit loses the core right then, until the worker has looked at it twice."""
+
+    narrowed, looked = threading.Event(), threading.Semaphore(0)
+
+    @property
+    def limit(self) -> int:  # type: ignore[override]
+        if self.narrowed.is_set() and isinstance(threading.current_thread(), worker.Worker):
+            self.looked.release()
+        return int(self.__dict__["limit"])
+
+    @limit.setter
+    def limit(self, value: int) -> None:
+        self.__dict__["limit"] = value
+        if not self.narrowed.is_set():
+            self.narrowed.set()
+            for _ in range(2):
+                self.looked.acquire()
+
+
+def test_a_stop_loses_no_frame_that_begins_meanwhile() -> None:
+    """Between its look at the frames that have begun and its last word, the worker begins another one."""
+
+    def sink(y: Any) -> None:
+        if y[0] == 400:
+            stop.start()
+            Preempted.narrowed.wait()
+
+    program = diamond({"sink": sink}, [])
+    app = program.apps[0]
+    app.__class__ = Preempted
+    stop = threading.Thread(target=app.drain)
+    assert program.run()
+    stop.join()
+    assert app.frames == app.limit == 401
+
+
 def test_arrays_between_tasks_are_read_only(rounds: list[bool]) -> None:
     def left(a: Any) -> Any:
         if a[0] > 5:
@@ -177,7 +214,7 @@ def test_who_watches_single_firings_gets_general_rounds() -> None:
         def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
             seen.append(task)
 
-        def fill(self, channel: str, tokens: int, time: int) -> None:
+        def frame(self, app: Any, number: int, begin: int, end: int) -> None:
             pass
 
     program = diamond({}, [])

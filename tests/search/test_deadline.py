@@ -620,6 +620,6 @@ def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> N
     store_profile(flow)
     valid = flowc.check(flow).require()
     times = times_of(valid.system, valid.platform, None)
-    seen = run_deployed(valid.system, plan(valid, times, place(valid, times)), 0.3)
+    seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
     ((longest, firings, missed),) = seen.paths["A"]
     assert longest is not None and longest > 0 and firings > 0 and missed == 0

@@ -17,11 +17,11 @@ from flowc.driver import measure as measuring
 from flowc.driver import store
 from flowc.driver.build import place, plan
 from flowc.driver.check import Valid
+from flowc.machines.whoami import description, host_hash
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.profiling import measure
-from flowc.profiling.host import description, host_hash
 from flowc.profiling.identity import task_hashes
 from flowc.profiling.measure import Seen
 from flowc.runtime.reference import load_deployment
@@ -52,7 +52,8 @@ def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: 
     assert checked.platform is not None
     entries = tuple(
         ProfileEntry("cpu", name, "", digest, host_hash(), 10, ns, 0, ns, ns)
-        for name, digest in task_hashes(checked.system).items()
+        for part in (*checked.others, checked)
+        for name, digest in task_hashes(part.system).items()
         for ns in [(times_ns or {}).get(name, 1000)]
     )
     assert not store.save_profile(checked.require(), Profile(checked.platform.name, description(), entries))
@@ -94,7 +95,7 @@ def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], fl
     """
     monkeypatch.setattr(measuring, "LAYERS", 0.1)
 
-    def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False) -> Seen:
+    def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object) -> Seen:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
         return Seen({t["name"]: [1000] * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})

@@ -9,8 +9,8 @@ from math import lcm
 from pathlib import Path
 
 import flowc
+from flowc.machines.whoami import host_hash
 from flowc.model.profile import Profile, ProfileEntry
-from flowc.profiling.host import host_hash
 from flowc.profiling.identity import task_hashes
 
 US, MS = 1_000, 1_000_000

@@ -1,0 +1,65 @@
+"""What verbs say of a scenario: tables, and the same as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..model.scenario import Scenario, Transition
+
+
+def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str:
+    """States with what runs there, and the transitions; `late` are apps that are late in a state on every mapping."""
+    from ..runtime.report import columns
+
+    rows = [["state", "runs", "variants", "weight"]]
+    for state in scenario.states:
+        name = f"{state.name} (initial)" if state.name == scenario.initial else state.name
+        runs = [
+            f"{a.name}{'' if a.period_ns is None else f' every {float(a.period_ns) / 1e6:g} ms'}"
+            f"{' (too late)' if a.name in late[state.name] else ''}"
+            for a in state.apps
+        ]
+        choices = ", ".join(f"{instance} = {variant}" for instance, variant in state.choices)
+        rows.append([name, ", ".join(runs), choices or "-", f"{float(state.weight):.0%}"])
+    tables = [columns(rows, left=3)]
+    if scenario.transitions:
+        rows = [["from", "to", "on"]]
+        rows += [[t.source, t.target, cause(t)] for t in scenario.transitions]
+        tables.append(columns(rows, left=3))
+    return "\n\n".join(tables)
+
+
+def cause(transition: Transition) -> str:
+    """What a transition waits for, in words."""
+    if transition.after_ns is not None:
+        return f"after {float(transition.after_ns) / 1e9:g} s"
+    return ", ".join(transition.events)
+
+
+def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, Any]:
+    """As in docs/json.md; `apps` has the verdicts of apps by state."""
+    return {
+        "name": scenario.name,
+        "initial": scenario.initial,
+        "events": list(scenario.events),
+        "states": {
+            s.name: {
+                "periods_ns": {a.name: None if a.period_ns is None else str(a.period_ns) for a in s.apps},
+                "choices": dict(s.choices),
+                "weight": str(s.weight),
+                "apps": apps[s.name],
+            }
+            for s in scenario.states
+        },
+        "transitions": [
+            {
+                "from": t.source,
+                "to": t.target,
+                "events": list(t.events),
+                "after_ns": None if t.after_ns is None else str(t.after_ns),
+            }
+            for t in scenario.transitions
+        ],
+    }

@@ -1,0 +1,69 @@
+"""The verb `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._common import Json, OnPlatform, Text, measuring, progress, replace, show_diagnostics
+
+
+def report(
+    file: Text,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Page to write (default: STEM.report.html).", show_default=False),
+    ] = None,
+    run: Annotated[
+        int | None,
+        typer.Option("--run", help="Build and run it for N frames first.", min=1, metavar="N", show_default=False),
+    ] = None,
+    run_file: Annotated[
+        Path | None,
+        typer.Option(help="What `flowc run --report` wrote.", metavar="R.json", show_default=False),
+    ] = None,
+    trace_file: Annotated[
+        Path | None,
+        typer.Option(help="What `flowc run --trace` wrote.", metavar="T.json", show_default=False),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also compare with a mapping, another report, or the directory of a build.",
+            metavar="OTHER",
+            show_default=False,
+        ),
+    ] = None,
+    platform: OnPlatform = "host",
+    as_json: Json = False,
+) -> int:
+    """Show on one page what is known: predicted, proved, measured.
+
+    Without --run nothing is executed: the stored profile and mapping count, and the files of a run that are named. The
+    page needs no network; what is not known stands there with the command that finds it out.
+    """
+    from ..driver.reporting import report as driver_report
+    from ..report.page import page
+
+    if run is not None and (run_file is not None or trace_file is not None):
+        raise typer.BadParameter("name the files of a run, or say --run, not both", param_hint="--run")
+    found = driver_report(
+        file,
+        platform=platform,
+        frames=run,
+        run_file=run_file,
+        trace_file=trace_file,
+        compare=compare,
+        on_measure=measuring,
+        progress=progress,
+    )
+    show_diagnostics(found.diagnostics, {})
+    if as_json:
+        print(found.document.to_json(indent=1))
+        return found.status
+    target = output or Path(f"{found.document.name}.report.html")
+    replace(target, page(found.document))
+    print(target)
+    return found.status

@@ -1,0 +1,75 @@
+"""A project of HOPES to files: XML, code around the tasks, and their own code, as a plan {path: content}.
+
+Data files lie in a folder of the project, beside that of the program that HOPES generates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape, quoteattr
+
+from ...model.system import System
+from ...templates import environment
+from ..c_text import comment, text
+from ..emit import header
+from ..names import one_line
+from ..sources import Plan, Sources
+from .project import Project
+from .sources import COMMON, Unit
+from .wrapper import wrapped
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SCHEMA = "http://peace.snu.ac.kr/CICXMLSchema"
+
+
+def written(made: Project) -> list[str]:
+    """The files that are generated, in the project and by HOPES from it, but for those of C sources."""
+    tasks = [t.name for t in made.tasks if not t.inside]
+    return [COMMON, *(f"{t}.cic" for t in tasks), *(f"{t}_0.c" for t in tasks)]
+
+
+def files(made: Project, system: System, units: Mapping[str, Unit]) -> Plan:
+    """All files of the project of a system without refusals."""
+    jinja = _jinja()
+    data = Sources(Path(system.path).parent)
+    codes: dict[str, dict[str, Any]] = {}
+    for app in system.apps:
+        for task in app.tasks:
+            codes[task.name] = {"type": "Computational", "cflags": "", "ldflags": "-lm"}
+            codes[task.name] |= wrapped(task, app, made, units, data)
+    plan: Plan = {COMMON: jinja.get_template("hopes/common.h.j2").render().encode()}
+    plan |= _xml_files(jinja, made, codes)
+    wrapper = jinja.get_template("hopes/wrapper.cic.j2")
+    for name, words in codes.items():
+        plan[f"{made.names[name]}.cic"] = wrapper.render(task=words).encode()
+    for unit in units.values():
+        plan |= {path.name: path for path in (unit.path, *unit.included)}
+        plan[unit.header] = header(unit.file, unit.tasks).encode()
+        plan[unit.source] = jinja.get_template("fmu/unit.c.j2").render(header=unit.header, source=unit.file).encode()
+    return dict(sorted((plan | data.plan).items()))
+
+
+def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[str, Any]]) -> Plan:
+    """What HOPES' translator reads."""
+    kinds = ["algorithm", "architecture", "mapping", "configuration", *(["profile"] if made.costs else [])]
+    words = {"project": made, "codes": codes, "schema": SCHEMA}
+    plan: Plan = {
+        f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode() for kind in kinds
+    }
+    for schedule in made.schedules:
+        name = f"convertedSDF3xml/{schedule.graph},Default,{len(schedule.orders)},0,schedule.xml"
+        plan[name] = jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
+    return plan
+
+
+def _jinja() -> Environment:
+    jinja = environment()
+    jinja.filters["c"] = text
+    jinja.filters["comment"] = comment
+    jinja.filters["xml"] = lambda words: quoteattr(one_line(words))
+    jinja.filters["words"] = escape
+    return jinja

@@ -1,0 +1,132 @@
+"""An app as HOPES understands it: plain rates, connected parts, and arrows that all count.
+
+In: an app, its repetition vector, where its tasks run. Out: the app with one firing for each cycle of phases (or what
+blocks it then), and its `Part`s with sizes of channels and static orders.
+
+HOPES takes repetition vectors from channels without initial data alone (`addEdge` in Application.java of its
+translator) and refuses a graph that these do not connect. So where a delay would cut a part in two, the reader's code
+has the initial tokens, and HOPES knows a channel without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import networkx as nx
+
+from ...analysis.dataflow.order import Blocked, iteration_order
+from ...analysis.dataflow.static_order import schedule
+from ...model.application import Application, Channel, Port, Task
+
+#: Firings of one task in a row.
+Run = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A channel of HOPES: `size` tokens of memory, `initial` zeros at the start.
+
+    The first `held` tokens that its reader sees were never on it: its code has them.
+    """
+
+    channel: Channel
+    size: int
+    initial: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tasks that arrows connect: a dataflow graph of HOPES. `tasks` are full names, `orders` the runs by processor.
+
+    `inner` are the arrows of a task that is alone: HOPES cannot count in a graph of nothing but these, so its code has
+    them.
+    """
+
+    tasks: tuple[str, ...]
+    arrows: tuple[Arrow, ...]
+    inner: tuple[Channel, ...]
+    orders: dict[str, tuple[Run, ...]]
+
+
+def folded(app: Application) -> Application:
+    """The app with one firing for each cycle of phases of a task."""
+    return replace(app, tasks=tuple(_folded(t) for t in app.tasks))
+
+
+def _folded(task: Task) -> Task:
+    if task.phases == 1:
+        return task
+    phases = task.phases
+    inputs = tuple(_summed(p, phases) for p in task.inputs)
+    outputs = tuple(_summed(p, phases) for p in task.outputs)
+    times = task.wcet_ns * (phases // max(1, len(task.wcet_ns)))
+    return replace(task, inputs=inputs, outputs=outputs, wcet_ns=(sum(times, Fraction(0)),) if times else ())
+
+
+def _summed(port: Port, phases: int) -> Port:
+    tokens = sum(port.rate(k) for k in range(phases))
+    # What a firing sees again of older tokens is its code's matter: see `wrapper`.
+    return replace(port, rates=(tokens,), stacked=True, window=0)
+
+
+def blocked(app: Application, firings: Mapping[str, int]) -> tuple[Blocked, ...]:
+    """The tasks that wait for each other, if any. Raises TooLong."""
+    return iteration_order(app, firings).blocked
+
+
+def parts(
+    app: Application, firings: Mapping[str, int], places: Mapping[str, str], firing_ns: Mapping[str, float]
+) -> tuple[Part, ...]:
+    """The connected parts of a folded app that is not blocked, in the order of their first tasks. Raises TooLong."""
+    made = schedule([app], {app.name: firings}, {t: (p,) for t, p in places.items()}, firing_ns)
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_nodes_from(t.name for t in app.tasks)
+    graph.add_edges_from((c.source, c.destination) for c in app.channels)
+    hidden = _hidden(app)
+    found = []
+    for names in nx.connected_components(graph):
+        arrows = tuple(
+            Arrow(c, made.capacities[c.name], *((0, c.delay) if c.name in hidden else (c.delay, 0)))
+            for c in app.channels
+            if c.source in names and len(names) > 1
+        )
+        inner = tuple(c for c in app.channels if c.source in names and len(names) == 1)
+        # HOPES begins with the first step of an order: what is behind in time comes later in it, not in older data.
+        orders = {
+            processor: _runs((s.task, s.times) for s in sorted(steps, key=lambda s: s.stage) if s.task in names)
+            for processor, steps in made.orders.items()
+        }
+        tasks = tuple(t.name for t in app.tasks if t.name in names)
+        found.append(Part(tasks, arrows, inner, {p: runs for p, runs in orders.items() if runs}))
+    return tuple(found)
+
+
+def _runs(steps: Iterable[Run]) -> tuple[Run, ...]:
+    """Runs of one task after another become one."""
+    runs: list[Run] = []
+    for task, times in steps:
+        if runs and runs[-1][0] == task:
+            runs[-1] = (task, runs[-1][1] + times)
+        else:
+            runs.append((task, times))
+    return tuple(runs)
+
+
+def _hidden(app: Application) -> set[str]:
+    """Channels whose delay HOPES must not know of: without them, those that have none would not connect a part.
+
+    None of them is on a cycle that HOPES sees, since each joins what nothing else does.
+    """
+    joined = nx.utils.UnionFind(t.name for t in app.tasks)
+    for c in app.channels:
+        if not c.delay:
+            joined.union(c.source, c.destination)
+    hidden = set()
+    for c in app.channels:
+        if c.delay and joined[c.source] != joined[c.destination]:
+            hidden.add(c.name)
+            joined.union(c.source, c.destination)
+    return hidden

@@ -1,0 +1,149 @@
+"""What cannot be a project of HOPES (F723), and what is left out of it (F725).
+
+In: the text as it was written, and where its tasks run. Out: diagnostics, all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...model.application import Application, Task
+from ...model.diagnostic import Diagnostic, listed
+from ...model.mapping import Pin, Placement
+from ...model.platform import Platform
+from ...model.system import System
+from .graph import blocked
+from .project import MOST, Project, is_exact
+from .sources import in_c
+
+#: HOPES' generated program has a thread for each.
+MOST_TASKS = 4096
+
+
+def refusals(system: System) -> list[Diagnostic]:
+    """What HOPES has no word for, before anything is counted."""
+    found: list[Diagnostic] = []
+    tasks = [t for a in system.apps for t in a.tasks]
+    if len(tasks) > MOST_TASKS:
+        help_text = f"export apps one by one: at most {MOST_TASKS} tasks"
+        message = f"there are {len(tasks)} tasks, and a program of HOPES has a thread for each"
+        found.append(Diagnostic("F723", message, system.apps[0].span, help=help_text))
+    for task in tasks:
+        found += _task(task)
+    return list(dict.fromkeys(found))
+
+
+def _no(message: str, task: Task, help_text: str) -> Diagnostic:
+    return Diagnostic("F723", message, task.span, help=help_text)
+
+
+def _task(task: Task) -> Iterator[Diagnostic]:
+    short = task.name.partition(".")[2]
+    if task.link is not None:
+        word = "latest" if task.link.latest else "drop oldest"
+        help_text = "leave one of the apps out, or join them by a plain arrow"
+        yield _no(f"`{word}` joins two apps at `{short}`, and channels of HOPES lose nothing", task, help_text)
+    elif task.border is not None:
+        help_text = "give it a task in C that reads or writes the data"
+        yield _no(f"`{short}` is an open end: nobody would be there to serve it", task, help_text)
+    elif task.resampling is None and not in_c(task):
+        yield from _code(task)
+    for port in task.open_ports:
+        help_text = "leave out what follows the last tensor of fixed size"
+        yield _no(f"`{port.name}` of `{short}` is {port.type}: channels of HOPES have fixed sizes", task, help_text)
+
+
+def _code(task: Task) -> Iterator[Diagnostic]:
+    if task.network is not None:
+        help_text = "`--target hopes-external` makes a library of it for a project of your own"
+        yield _no(f"`{task.definition}` is a network, and HOPES runs code in C", task, help_text)
+    elif task.implementations:
+        help_text = 'add `c "FILE.c:FUNCTION"` to it'
+        yield _no(f"`{task.definition}` has no code in C, which is what HOPES runs", task, help_text)
+
+
+def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
+    """The cycle that waits for itself where a task fires once for all of its phases. Raises TooLong."""
+    witnesses = blocked(app, firings)
+    if witnesses:
+        names = [b.task for b in witnesses]
+        lacks = witnesses[0]
+        message = (
+            f"HOPES fires a task once for all of its phases, and then {listed(names)} wait for each other: "
+            f"`{lacks.task}` needs {lacks.missing} more tokens on `{lacks.channel.name}`"
+        )
+        help_text = "give the cycle a larger `delay`, or make tasks of the phases"
+        yield Diagnostic("F723", message, lacks.channel.span, help=help_text)
+
+
+def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
+    """Channels with more bytes than HOPES counts, and firings that move more."""
+    text = {name: flow for flow, name in made.names.items()}
+    spans = {(c.destination, c.destination_port): c for a in system.apps for c in a.channels}
+    for c in made.channels:
+        if c.length * c.size > MOST:
+            channel = spans[text[c.destination], c.destination_port]
+            message = f"`{channel.name}` would have {c.length * c.size} bytes, and HOPES counts up to {MOST}"
+            yield Diagnostic("F723", message, channel.span, help="make its tokens smaller, or fewer of them a firing")
+
+
+def left_out(
+    system: System,
+    platform: Platform,
+    firings: Mapping[str, Mapping[str, int]],
+    placements: Mapping[str, Placement],
+    pins: Mapping[str, Pin],
+) -> list[Diagnostic]:
+    """Warnings about what HOPES has no word for, and does without."""
+    found: list[Diagnostic] = []
+    for app in system.apps:
+        found += _times(app, firings[app.name])
+        for task in app.tasks:
+            pin = pins.get(task.name)
+            words = [*_wishes(placements[task.name], pin)] if task.name in placements else []
+            if words:
+                span = task.span if pin is None else pin.span
+                message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
+                found.append(_warning(message, span, "the project is right without it, and may be slower"))
+            if task.live or task.keep is not None:
+                word = "live" if task.keep is None else "drop oldest"
+                found.append(_warning(f"`{task.name}` is no `{word}` source in HOPES", task.span, "others wait for it"))
+            if task.on_error != "stop":
+                message = f"`on error {task.on_error}` of `{task.definition}` means nothing in HOPES"
+                found.append(_warning(message, task.span, "its failure ends the program"))
+    if platform.contention:
+        found.append(_warning(f"`contention` of `{platform.name}` has no place in HOPES", platform.span, ""))
+    return list(dict.fromkeys(found))
+
+
+def _warning(message: str, span: object, help_text: str) -> Diagnostic:
+    return Diagnostic("F725", message, span, help=help_text, severity="warning")  # type: ignore[arg-type]
+
+
+def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
+    for path in app.paths:
+        message = f"a deadline from `{path.source}` to `{path.sink}` has no place in HOPES"
+        yield _warning(message, path.span, "that of the app stays")
+    if app.period_ns is None:
+        return
+    for task in (t for t in app.tasks if not t.inputs):
+        if not is_exact(app.period_ns / firings[task.name]):
+            message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, and HOPES knows whole us"
+            yield _warning(message, app.span, "it is rounded down")
+
+
+def _wishes(place: Placement, pin: Pin | None) -> Iterator[str]:
+    if len(place.processors) > 1:
+        yield "sharing"
+    if place.streams > 1:
+        yield "streams"
+    if place.threads > 1:
+        yield "threads"
+    if place.process:
+        yield "process"
+    if place.graph:
+        yield "graph"
+    if place.fallback:
+        yield "fallback"
+    if pin is not None and pin.adapt:
+        yield "adapt"

@@ -1,0 +1,24 @@
+"""Names of tasks, ports and processors as HOPES takes them: they become names of C functions, files and XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: What is not the name of a device: folders of the project.
+FOLDERS = frozenset({"convertedSDF3xml", "data", "external"})
+
+
+def hopes_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """A name for each, all different whether or not capitals count: two files may not differ in these alone."""
+    used = {n.lower() for n in taken}
+    found: dict[str, str] = {}
+    for name in names:
+        base = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_") or "x"
+        base = f"n{base}" if base[0].isdigit() else base
+        made, count = base, 2
+        while made.lower() in used:
+            made, count = f"{base}_{count}", count + 1
+        used.add(made.lower())
+        found[name] = made
+    return found

@@ -1,0 +1,335 @@
+"""A project of HOPES as data: what its XML files say, in HOPES' own words.
+
+In: apps without refusals, where they run, how fast they are. Out: a `Project`. Code is put into words by `wrapper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+
+from ...model.application import Application, Port, Task
+from ...model.mapping import Placement
+from ...model.platform import Platform, Pool
+from ...model.system import System
+from ...model.times import FiringTime, Times
+from .graph import Part, Run, folded, parts
+from .names import FOLDERS, hopes_names
+
+#: What HOPES writes where something cannot run, in us.
+CANNOT = 99999999
+#: The largest number that HOPES' generated code holds.
+MOST = 2**31 - 1
+#: Lengths of a time's units in ns, in the order in which they are tried.
+_UNITS = (("us", 10**3), ("ms", 10**6), ("s", 10**9))
+#: What HOPES calls the ways in which its programs decide who runs when.
+POLICIES = {
+    "static-assignment": "Static-Assignment-Execution-Policy",
+    "self-timed": "Self-timed-Execution-Policy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time as HOPES writes it."""
+
+    value: int
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class HopesPort:
+    """`rate` is in samples of `size` bytes."""
+
+    name: str
+    direction: str
+    size: int
+    dtype: str
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class HopesTask:
+    """A task or, if `inside` is set, a composite. `parent` is its composite, on the top level itself.
+
+    `flow` is the name in the text. A task with a `period` is driven by time.
+    """
+
+    name: str
+    number: int
+    flow: str
+    doc: str
+    parent: str
+    inside: bool
+    stateful: bool
+    period: Time | None
+    deadline: Time | None
+    priority: int
+    ports: tuple[HopesPort, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HopesChannel:
+    """`length` and `initial` are in samples of `size` bytes."""
+
+    source: str
+    source_port: str
+    destination: str
+    destination_port: str
+    length: int
+    size: int
+    dtype: str
+    initial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Equal processors of the device; `subcategory` is CPU or VIRTUAL, `clocks` are in MHz."""
+
+    name: str
+    type: str
+    count: int
+    subcategory: str
+    model: str
+    clocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a task takes on a type of processor, in us."""
+
+    type: str
+    mean: int
+    worst: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The static order of a processor: runs of tasks."""
+
+    pool: str
+    number: int
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The static orders of a dataflow graph. `graph` is what the name of its file begins with."""
+
+    graph: str
+    orders: tuple[Order, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`places` has the processor of each task, (element, number); `names` the task of HOPES by that of the text.
+
+    `held` are the channels of the text whose initial tokens the code of their readers has, `inner` those that are no
+    channels of HOPES: the code of the task at both of their ends has them.
+    """
+
+    name: str
+    source: str
+    device: str
+    architecture: str
+    several: bool
+    tasks: tuple[HopesTask, ...]
+    channels: tuple[HopesChannel, ...]
+    elements: tuple[Element, ...]
+    places: dict[str, tuple[str, int]]
+    costs: dict[str, tuple[Cost, ...]]
+    policy: str
+    schedules: tuple[Schedule, ...]
+    names: dict[str, str]
+    held: frozenset[str]
+    inner: frozenset[str]
+
+
+def project(
+    system: System,
+    platform: Platform,
+    firings: Mapping[str, Mapping[str, int]],
+    placements: Mapping[str, Placement],
+    times: Times,
+    policy: str,
+    architecture: str,
+) -> Project:
+    """The project of a system without refusals. `firings` are those of the folded apps. Raises TooLong."""
+    return _Project(system, platform, firings, placements, times, policy, architecture).made()
+
+
+@dataclass(slots=True)
+class _Project:
+    system: System
+    platform: Platform
+    firings: Mapping[str, Mapping[str, int]]
+    placements: Mapping[str, Placement]
+    times: Times
+    policy: str
+    architecture: str
+    tasks: list[HopesTask] = field(default_factory=list)
+    channels: list[HopesChannel] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
+    held: set[str] = field(default_factory=set)
+    inner: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+    processors: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def made(self) -> Project:
+        elements = tuple(self._elements())
+        graphs = [(a, folded(a), part, n) for a in self.system.apps for n, part in enumerate(self._parts(a), 1)]
+        several = len(graphs) > 1
+        # Composites are called like their apps, so they come first.
+        composites = [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
+        self.names = hopes_names([*composites, *(t.name for a in self.system.apps for t in a.tasks)])
+        lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
+        for number, (app, plain, part, _) in enumerate(graphs):
+            parent = self.names[composites[number]] if several else ""
+            if several:
+                self._composite(app, parent, app.priority + lift)
+            self._part(app, plain, part, parent, app.priority + lift)
+        if not several and self.schedules:
+            self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
+        every = [t for a in self.system.apps for t in a.tasks]
+        return Project(
+            hopes_names([self.system.stem])[self.system.stem],
+            Path(self.system.path).name,
+            hopes_names([self.platform.name], FOLDERS)[self.platform.name],
+            self.architecture,
+            several,
+            tuple(self.tasks),
+            tuple(self.channels),
+            elements,
+            {self.names[t.name]: self.processors[self._processor(t)] for t in every},
+            {self.names[t.name]: found for t in every if (found := tuple(self._costs(t, elements)))},
+            POLICIES[self.policy],
+            tuple(self.schedules) if self.policy == "self-timed" else (),
+            self.names,
+            frozenset(self.held),
+            frozenset(self.inner),
+        )
+
+    def _parts(self, app: Application) -> tuple[Part, ...]:
+        places = {t.name: self._processor(t) for t in app.tasks}
+        means = {
+            t.name: float(time.mean_ns * t.phases) for t in app.tasks if (time := self.times.here(t.name)) is not None
+        }
+        return parts(folded(app), self.firings[app.name], places, means)
+
+    # -- the device --------------------------------------------------------------------------------------------------
+    def _processor(self, task: Task) -> str:
+        """Where the code of a task runs: on a CPU, whatever its network runs on."""
+        place = self.placements.get(task.name)
+        cpus = [p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors]
+        return next((p for p in place.processors if p in cpus), cpus[0]) if place is not None else cpus[0]
+
+    def _elements(self) -> Iterator[Element]:
+        """One element for all CPUs, because HOPES has no channels between two of them; and one for each other pool."""
+        cpus = [pool for pool in self.platform.pools if pool.kind == "cpu"]
+        others = [pool for pool in self.platform.pools if pool.kind != "cpu"]
+        one = cpus[0].name if len(cpus) == 1 else "cpu"
+        names = hopes_names([one, *(f"{pool.name}" for pool in others if pool.name != one)])
+        self.processors |= {p: (names[one], i) for i, p in enumerate(p for pool in cpus for p in pool.processors)}
+        yield Element(names[one], f"{names[one]}_cpu", sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
+        for pool in others:
+            name = names[pool.name]
+            self.processors |= {p: (name, i) for i, p in enumerate(pool.processors)}
+            yield Element(name, f"{name}_{pool.kind}", pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool))
+
+    def _costs(self, task: Task, elements: Iterable[Element]) -> Iterator[Cost]:
+        """What one firing of HOPES takes, rounded up; nothing where no time is known."""
+        known = self.times.of.get(task.name, {})
+        if not known or task.resampling is not None:
+            return
+        for element in elements:
+            kind = "cpu" if element.subcategory == "CPU" else element.model.lower()
+            time = known.get(kind)
+            if time is None:
+                yield Cost(element.type, CANNOT, None)
+            else:
+                yield Cost(element.type, _us(time.mean_ns * task.phases), _us(_worst(time, task.phases)))
+
+    # -- tasks and channels ------------------------------------------------------------------------------------------
+    def _composite(self, app: Application, name: str, priority: int) -> None:
+        period = None if app.period_ns is None else in_hopes(app.period_ns)
+        deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)
+        self.tasks.append(
+            HopesTask(name, len(self.tasks), app.name, app.doc, name, True, True, period, deadline, priority)
+        )
+
+    def _part(self, app: Application, plain: Application, part: Part, parent: str, priority: int) -> None:
+        channels = [a.channel for a in part.arrows]
+        used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
+        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
+        for name in part.tasks:
+            task, summed = app.task(name), plain.task(name)
+            ports = tuple(_port(p) for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used)
+            stateful = not task.stateless or bool(task.state) or name in delayed or any(p.window for p in task.inputs)
+            hopes = self.names[name]
+            self.tasks.append(
+                HopesTask(
+                    hopes, len(self.tasks), name, task.doc, parent or hopes, False, stateful,
+                    released(app, task, self.firings[app.name][name]),
+                    None if app.deadline_ns is None or task.outputs else in_hopes(app.deadline_ns),
+                    priority, ports,
+                )
+            )  # fmt: skip
+        self.inner |= {c.name for c in part.inner}
+        for arrow in part.arrows:
+            c = arrow.channel
+            port = _port(plain.task(c.source).port(c.source_port))
+            self.held |= {c.name} if arrow.held else set()
+            self.channels.append(
+                HopesChannel(
+                    self.names[c.source], c.source_port, self.names[c.destination], c.destination_port,
+                    arrow.size, port.size, port.dtype, arrow.initial,
+                )
+            )  # fmt: skip
+        orders = (
+            Order(*self.processors[p], tuple((self.names[t], n) for t, n in runs)) for p, runs in part.orders.items()
+        )
+        self.schedules.append(Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number)))))
+
+
+def released(app: Application, task: Task, firings: int) -> Time | None:
+    """The time between two firings of a source of an app with a period."""
+    if app.period_ns is None or task.inputs:
+        return None
+    return in_hopes(app.period_ns / firings)
+
+
+def in_hopes(ns: Fraction) -> Time:
+    """A time in whole numbers of HOPES' units, not less than one of the smallest."""
+    metric, length = next((u for u in _UNITS if ns / u[1] <= MOST), _UNITS[-1])
+    return Time(max(1, int(ns / length)), metric)
+
+
+def is_exact(ns: Fraction) -> bool:
+    """Can HOPES say it exactly?"""
+    time = in_hopes(ns)
+    return time.value * dict(_UNITS)[time.metric] == ns
+
+
+def _port(port: Port) -> HopesPort:
+    assert port.type is not None
+    direction = "input" if port.direction == "in" else "output"
+    return HopesPort(port.name, direction, port.type.bytes, port.type.dtype, port.rates[0])
+
+
+def _us(ns: Fraction) -> int:
+    return ceil(ns / 1000)
+
+
+def _worst(time: FiringTime, phases: int) -> Fraction:
+    if len(time.worst_ns) == phases:
+        return sum(time.worst_ns, Fraction(0))
+    return time.longest_ns * phases
+
+
+def _clocks(*pools: Pool) -> tuple[int, ...]:
+    """Whole MHz that all of the pools have."""
+    common = set.intersection(*(set(p.frequencies_hz) for p in pools)) if pools else set()
+    return tuple(int(hz / 10**6) for hz in sorted(common) if hz % 10**6 == 0 and hz)

@@ -1,0 +1,105 @@
+"""The C files of tasks as a project of HOPES has them: all in one folder.
+
+HOPES' translator copies the C files and headers that lie in the folder of the project itself, and no others. Each
+source becomes one unit of the program, behind the header with its prototypes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...dsl.includes import c_includes
+from ...model.application import Task
+from ...model.diagnostic import Diagnostic, Note
+from ...model.system import System
+from .names import hopes_names
+
+#: What every task includes.
+COMMON = "flowc_hopes.h"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A C source with the tasks that use it. `source` includes `header` and `file`; `included` are its local files."""
+
+    path: Path
+    source: str
+    header: str
+    included: tuple[Path, ...]
+    tasks: tuple[Task, ...]
+
+    @property
+    def file(self) -> str:
+        """The source as its author wrote it."""
+        return self.path.name
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """All files of the author."""
+        return tuple(dict.fromkeys(p.name for p in (self.path, *self.included) if p.name != self.header))
+
+
+def in_c(task: Task) -> bool:
+    """Does the task run as C code?"""
+    code = task.implementation_on("cpu")
+    return code is not None and code.language == "c" and task.network is None and task.resampling is None
+
+
+def units(system: System) -> dict[str, Unit]:
+    """The C sources of all tasks, by the path that their implementations have."""
+    found: dict[str, list[Task]] = {}
+    for task in (t for a in system.apps for t in a.tasks if in_c(t)):
+        code = task.implementation_on("cpu")
+        assert code is not None
+        found.setdefault(code.path, []).append(task)
+    names = hopes_names([Path(p).stem for p in found])
+    return {
+        p: Unit(
+            Path(os.path.abspath(p)),
+            f"flowc_{names[Path(p).stem]}.c",
+            f"{names[Path(p).stem]}.flow.h",
+            c_includes(Path(p)),
+            tuple(tasks),
+        )
+        for p, tasks in found.items()
+    }
+
+
+def refusals(made: Mapping[str, Unit], written: Iterable[str]) -> Iterator[Diagnostic]:
+    """What cannot lie in one folder, or be one program. `written` are the files that are generated there."""
+    taken = {name.lower(): "a file that is generated" for name in written}
+    first: dict[str, Path] = {}
+    symbols: dict[str, tuple[Path, Task]] = {}
+    for unit in made.values():
+        task = unit.tasks[0]
+        for path in (unit.path, *unit.included):
+            if path.name == unit.header:
+                continue  # that of `flowc headers`: it is generated anew
+            if path.parent != unit.path.parent:
+                other = os.path.relpath(path, unit.path.parent)
+                message = f"`{unit.file}` includes `{other}`, and HOPES copies one folder only"
+                yield _no(message, task, "put both into one folder")
+            elif first.setdefault(path.name.lower(), path) != path or path.name.lower() in taken:
+                other = taken.get(path.name.lower(), f"`{first[path.name.lower()]}`")
+                yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
+        if set('"\\\n\r') & set(unit.file):
+            yield _no(f"no C file can include `{unit.file}`", task, "rename it: without quotes and backslashes")
+        for other_task in unit.tasks:
+            yield from _two(other_task, unit, symbols)
+
+
+def _two(task: Task, unit: Unit, symbols: dict[str, tuple[Path, Task]]) -> Iterator[Diagnostic]:
+    code = task.implementation_on("cpu")
+    assert code is not None
+    path, other = symbols.setdefault(code.symbol, (unit.path, task))
+    if path != unit.path:
+        message = f"two C files have a function `{code.symbol}`, and HOPES makes one program"
+        note = Note(f"`{other.definition}` has one", other.span)
+        yield Diagnostic("F723", message, task.span, notes=(note,), help="rename one of them")
+
+
+def _no(message: str, task: Task, help_text: str) -> Diagnostic:
+    return Diagnostic("F723", message, task.span, help=help_text)

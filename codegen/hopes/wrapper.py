@@ -1,0 +1,132 @@
+"""Tasks of a text as code of HOPES: what `templates/hopes/wrapper.cic.j2` prints.
+
+In: a task in C, or one that stands on an arrow. Out: a dict of C in words. One firing of HOPES is a whole cycle of
+phases: all data are read before it, and written after it. Initial values, tokens that windows see again, and initial
+tokens that HOPES does not know of are the reader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from ...model.application import Application, Channel, FilePath, Port, Task
+from ...model.types import DTYPES
+from ..c_text import element, parameter
+from ..emit import c_name
+from ..sources import Sources
+from .project import Project
+from .sources import COMMON, Unit, in_c
+
+
+def wrapped(task: Task, app: Application, made: Project, units: Mapping[str, Unit], data: Sources) -> dict[str, Any]:
+    """The words of a task; files that its parameters name are added to `data`."""
+    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
+    read = {c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner}
+    ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
+    ports += [_port(p, task, p.name in read) for p in task.outputs]
+    shown: dict[str, Any] = {
+        "name": task.name,
+        "ports": ports,
+        "phases": task.phases,
+        "copies": _copies(task),
+        "uses_i": bool(_copies(task)) or any(p["delay"] for p in ports),
+        "headers": (COMMON,),
+        "sources": (),
+        "beside": (),
+        "code": task.definition,
+        "call": "",
+    }
+    code = task.implementation_on("cpu")
+    if code is None or not in_c(task):
+        return shown
+    unit = units[code.path]
+    given = [(c_name(n), v) for n, v in task.parameters]
+    return shown | {
+        "headers": (COMMON, unit.header),
+        "sources": (unit.source,),
+        "beside": unit.beside,
+        "code": f"{code.symbol} of {code.file}",
+        "symbol": code.symbol,
+        "given": [f".{n} = {_value(v)}" for n, v in given if not isinstance(v, FilePath)],
+        "files": [(n, data.place("data", v.path)) for n, v in given if isinstance(v, FilePath)],
+        "params": "&params" if given else "NULL",
+        "state": bool(task.state),
+        "call": f"{code.symbol}({', '.join(['state', *(p['place'] for p in ports), '&params' if given else 'NULL'])})",
+    }
+
+
+def _value(value: object) -> str:
+    return parameter(value if isinstance(value, (bool, int, str)) else float(value))  # type: ignore[arg-type]
+
+
+def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
+    assert port.type is not None
+    rates = [port.rate(k) for k in range(task.phases)]
+    elements = prod(port.type.shape)
+    starts = [sum(rates[:k]) for k in range(task.phases)]
+    # The tokens of a window lie before those that are new, and those of the last firing before all of them.
+    offsets = [
+        port.kept + start + (rate - port.window if port.window else 0)
+        for start, rate in zip(starts, rates, strict=True)
+    ]
+    steps = {b - a for a, b in pairwise(offsets)}
+    table: tuple[int, ...] = ()
+    if task.phases == 1:
+        where = str(offsets[0] * elements) if offsets[0] else ""
+    elif len(steps) == 1 and offsets[0] == 0:
+        where = f"k * {steps.pop() * elements}"
+    else:
+        where, table = f"at_{port.name}[k] * {elements}", tuple(offsets)
+    return {
+        "name": port.name,
+        "ctype": DTYPES[port.type.dtype][0],
+        "elements": elements,
+        "tokens": sum(rates),
+        "kept": port.kept,
+        "reads": port.direction == "in",
+        "joined": joined,
+        "place": f"data_{port.name} + {where}" if where else f"data_{port.name}",
+        "table": table,
+        "delay": 0,
+        "held": False,
+        "from": "",
+        "given": (),
+    }
+
+
+def _input(port: Port, task: Task, channel: Channel | None, made: Project) -> dict[str, Any]:
+    shown = _port(port, task, channel is not None and channel.name not in made.inner)
+    if channel is None or not channel.delay:
+        return shown
+    assert port.type is not None
+    held, inner = channel.name in made.held, channel.name in made.inner
+    values = channel.values or (Fraction(0),)
+    exact = [int(v) if v.denominator == 1 else float(v) for v in values]
+    said = exact[:1] if len(set(exact)) == 1 else exact
+    return shown | {
+        "delay": channel.delay,
+        "held": held,
+        "from": channel.source_port if inner else "",
+        "given": tuple(element(v, port.type.dtype) for v in said),
+    }
+
+
+def _copies(task: Task) -> list[str]:
+    """What stands on an arrow copies tokens; the code of others does the work."""
+    what = task.resampling
+    if what is None:
+        return []
+    kind = task.inputs[0].type
+    assert kind is not None
+    elements = what.block * prod(kind.shape)
+    size = f"{elements} * sizeof *data_in"
+    if what.word == "last":
+        return [f"memcpy(data_out, data_in + {(what.count - 1) * elements}, {size});"]
+    return [
+        f"for (i = 0; i < {what.count}; i++)",
+        f"    memcpy(data_out + i * {elements}, data_in, {size});",
+    ]

@@ -1,0 +1,103 @@
+"""`export --format hopes`: an application as a project of HOPES.
+
+In: a path. Out: a directory. Nothing is measured or run: times come from the text and from a profile that is stored
+beside it. Where tasks run is what is pinned or mapped, else what `build` would choose.
+"""
+
+from __future__ import annotations
+
+import platform as machine
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..analysis.dataflow.order import TooLong
+from ..analysis.dataflow.repetition import repetition
+from ..codegen.deploy import missing
+from ..codegen.emit import digest
+from ..codegen.hopes import limits, sources
+from ..codegen.hopes.files import files, written
+from ..codegen.hopes.graph import folded
+from ..codegen.hopes.project import Project, project
+from ..codegen.write import CannotWrite, refuse_foreign, write
+from ..model.application import Application
+from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ..model.platform import Platform
+from ..model.times import times_of
+from . import store
+from .build import place, too_long
+from .check import Report, Valid, prepare
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedProject:
+    """A finished project. `fresh` is false when the directory already held exactly this."""
+
+    directory: Path
+    digest: str
+    project: Project
+    diagnostics: tuple[Diagnostic, ...]
+    fresh: bool
+
+
+def export_project(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    policy: str = "static-assignment",
+    force: bool = False,
+    report: Report | None = None,
+) -> ExportedProject:
+    """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
+
+    `policy` is one of `codegen.hopes.project.POLICIES`: who decides when a task runs.
+    """
+    valid = prepare(path, platform=platform, report=report).require()
+    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
+    try:
+        refuse_foreign(directory, force)
+        made, plan, told = _made(valid, policy)
+        fresh = write(plan, directory, {}, force=force)
+    except CannotWrite as error:
+        raise Errors([error.diagnostic]) from error
+    except TooLong as error:
+        raise too_long(valid.system, error) from error
+    return ExportedProject(directory, digest(plan), made, told, fresh)
+
+
+def _made(valid: Valid, policy: str) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+    """The project, its files, and what was noticed. Raises Errors and TooLong."""
+    whole = valid.loaded.system  # before pins and the stored mapping have cut networks
+    if not whole.apps:
+        raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
+    found = [*valid.diagnostics, *missing(whole), *limits.refusals(whole)]
+    firings = {a.name: _per_cycle(a) for a in whole.apps}
+    for app in whole.apps:
+        found += limits.blocking(folded(app), firings[app.name])
+    units = sources.units(whole)
+    found += sources.refusals(units, ())
+    if has_errors(found):
+        raise Errors(in_order(dict.fromkeys(found)))
+    profile, _ = store.read_estimates(valid)
+    placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
+    pins = {p.task: p for p in whole.pins if p.platform == valid.platform.name}
+    times = times_of(whole, valid.platform, profile)
+    made = project(whole, valid.platform, firings, placements, times, policy, _architecture(valid.platform))
+    found += [*limits.too_large(whole, made), *sources.refusals(units, written(made))]
+    if has_errors(found):
+        raise Errors(in_order(dict.fromkeys(found)))
+    found += limits.left_out(whole, valid.platform, firings, placements, pins)
+    return made, files(made, whole, units), in_order(dict.fromkeys(found))
+
+
+def _per_cycle(app: Application) -> dict[str, int]:
+    """Firings of HOPES in an iteration: one for each cycle of phases."""
+    vector = repetition(app).vector
+    return {t.name: vector[t.name] // t.phases for t in app.tasks}
+
+
+def _architecture(platform: Platform) -> str:
+    """What HOPES calls the instruction set: that of this machine, or what boards have."""
+    if platform.name != "host":
+        return "arm64"
+    return {"x86_64": "x86_64", "i686": "x86", "armv7l": "arm"}.get(machine.machine(), "arm64")

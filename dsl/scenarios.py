@@ -1,0 +1,340 @@
+"""Scenarios: states that run some apps each, with periods and variants of networks of their own, and transitions.
+
+In: the declaration, the flat apps of the text, and a way to have them with other variants. Out: a scenario whose states
+are plain systems, or nothing after a fault: all of them are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from ..model.application import Application, Task
+from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
+from ..model.scenario import Scenario, State, Transition
+from ..model.span import Span
+from . import syntax as s
+from .context import Context
+from .evaluate import Evaluator
+from .versions import Versions
+
+
+def scenario_of(
+    declarations: Sequence[s.Declaration],
+    apps: Sequence[Application],
+    versions: Versions,
+    context: Context,
+    evaluator: Evaluator,
+) -> Scenario | None:
+    """The scenario of a text, if it has one; None after a fault as well."""
+    found = [d for d in declarations if isinstance(d, s.ScenarioDecl)]
+    if not found:
+        return None
+    for other in found[1:]:
+        if other.name.text != found[0].name.text:  # else the name is taken already
+            notes = [Note("the first one", found[0].name.span)]
+            context.fault("F102", "a text has one scenario", other.name.span, notes=notes, help="put them together")
+    return _Builder(found[0], apps, versions, context, evaluator).scenario()
+
+
+class _Builder:
+    """One scenario."""
+
+    def __init__(
+        self,
+        declaration: s.ScenarioDecl,
+        apps: Sequence[Application],
+        versions: Versions,
+        context: Context,
+        evaluator: Evaluator,
+    ) -> None:
+        self._declaration, self._versions = declaration, versions
+        self._context, self._evaluate = context, evaluator
+        self._apps = {a.name: a for a in apps}
+        self._tasks = {t.name: t for a in apps for t in a.tasks}
+        self._modes: dict[str, s.ModeDecl] = {}
+        self._runs: dict[str, dict[str, s.RunDecl]] = {}
+
+    def scenario(self) -> Scenario | None:
+        """None after a fault."""
+        declaration = self._declaration
+        self._find_states()
+        initial = self._initial()
+        for name, mode in self._modes.items():
+            self._runs[name] = dict(self._running(mode))
+        choices = {name: dict(self._choices(mode)) for name, mode in self._modes.items()}
+        limits = {name: dict(self._limits(mode)) for name, mode in self._modes.items()}
+        outside = self._outside()
+        transitions = [t for item in declaration.items if isinstance(item, s.TransitionDecl) for t in self._all(item)]
+        self._alone(transitions)
+        self._unheard(outside, transitions)
+        weights = self._weights()
+        self._never_run()
+        if initial is not None:
+            self._unreached(initial, transitions)
+        self._cannot_change()
+        if initial is None or has_errors(self._context.faults):
+            return None
+        states = tuple(
+            State(name, self._with(name, choices[name], limits[name]), weights[name], mode.name.span)
+            for name, mode in self._modes.items()
+        )
+        names = tuple(outside)
+        return Scenario(declaration.name.text, names, initial, states, tuple(transitions), declaration.name.span)
+
+    def _with(
+        self, state: str, choices: Mapping[str, str], limits: Mapping[str, tuple[Fraction | None, Fraction | None]]
+    ) -> tuple[Application, ...]:
+        """The apps of a state, as it has them."""
+        found = []
+        for app in self._versions.apps(choices):
+            if app.name in self._runs[state]:
+                period, deadline = limits[app.name]
+                found.append(replace(app, period_ns=period or app.period_ns, deadline_ns=deadline or app.deadline_ns))
+        return tuple(found)
+
+    # -- states ----------------------------------------------------------------------------------------------------
+    def _find_states(self) -> None:
+        for item in self._declaration.items:
+            if not isinstance(item, s.ModeDecl):
+                continue
+            first = self._modes.setdefault(item.name.text, item)
+            if first is not item:
+                notes = [Note("the first one", first.name.span)]
+                self._context.fault("F102", f"two states are called `{item.name.text}`", item.name.span, notes=notes)
+
+    def _initial(self) -> str | None:
+        found = [m for m in self._modes.values() if m.initial]
+        if len(found) == 1:
+            return found[0].name.text
+        name = self._declaration.name
+        if found:
+            notes = [Note("another one", m.name.span) for m in found[1:]]
+            help_text = "leave `initial` away at all but one"
+            message = f"`{name.text}` has {len(found)} initial states"
+            self._context.fault("F801", message, found[0].name.span, notes=notes, help=help_text)
+        else:
+            help_text = (
+                "write `initial` in front of one of its states"
+                if self._modes
+                else "add `initial state NAME { run App }`"
+            )
+            self._context.fault("F801", f"`{name.text}` has no initial state", name.span, help=help_text)
+        return None
+
+    def _running(self, mode: s.ModeDecl) -> Iterator[tuple[str, s.RunDecl]]:
+        """The apps of a state."""
+        seen: dict[str, Span] = {}
+        for item in mode.items:
+            for word in item.apps if isinstance(item, s.RunDecl) else ():
+                if word.text in seen:
+                    notes = [Note("the first time", seen[word.text])]
+                    self._context.fault("F115", f"`{word.text}` is run twice", word.span, notes=notes)
+                elif word.text in self._apps:
+                    seen[word.text] = word.span
+                    assert isinstance(item, s.RunDecl)
+                    yield word.text, item
+                elif word.text not in self._context.poisoned:
+                    help_text = did_you_mean(word.text, self._apps) or f"there is {one_of(self._apps)}"
+                    self._context.fault("F101", f"there is no app `{word.text}`", word.span, help=help_text)
+        if not any(isinstance(item, s.RunDecl) for item in mode.items):
+            message = f"state `{mode.name.text}` runs no app"
+            self._context.fault("F215", message, mode.name.span, help="add `run App`")
+
+    def _limits(self, mode: s.ModeDecl) -> Iterator[tuple[str, tuple[Fraction | None, Fraction | None]]]:
+        """Period and deadline of the apps that run in a state, where it gives them another one."""
+        for name, run in self._runs[mode.name.text].items():
+            period, deadline = (self._time(w, q) for w, q in (("period", run.period), ("deadline", run.deadline)))
+            timed = next((t for t in self._apps[name].tasks if t.every_ns is not None), None)
+            if period is not None and timed is not None and period != self._apps[name].period_ns:
+                assert run.period is not None
+                notes = [Note("it follows from this source", timed.span)]
+                message = f"the period of `{name}` is {_ms(self._apps[name].period_ns)}"
+                help_text = "leave `every` away, and give the app a `period`"
+                self._context.fault("F218", message, run.period.span, notes=notes, help=help_text)
+            yield name, (period, deadline)
+
+    def _time(self, what: str, given: s.Quantity | None) -> Fraction | None:
+        if given is None:
+            return None
+        value = self._evaluate.quantity(given.amount, given.unit, "time", f"a {what}", {})
+        if value == 0:
+            self._context.fault("F105", f"a {what} of 0", given.span, label="must be longer")
+            return None
+        return value
+
+    def _choices(self, mode: s.ModeDecl) -> Iterator[tuple[str, str]]:
+        """The variants that a state asks for."""
+        networks, seen = self._versions.networks, dict[str, Span]()
+        for item in mode.items:
+            if not isinstance(item, s.ChoiceDecl):
+                continue
+            name, span = self._written(item.path), item.path[0].span.to(item.path[-1].span)
+            app = item.path[0].name.text
+            if name in seen:
+                notes = [Note("the first time", seen[name])]
+                self._context.fault("F115", f"the variant of `{name}` is chosen twice", span, notes=notes)
+            elif name not in networks:
+                there = any(t == name or t.startswith(f"{name}.") for t in self._tasks)
+                help_text = "" if there else did_you_mean(name, networks)
+                help_text = help_text or (
+                    f"there is {one_of(networks)}" if networks else "write variants in its network"
+                )
+                message = f"`{name}` has no variants" if there else f"there is no network `{name}`"
+                self._context.fault("F804", message, span, help=help_text)
+            elif app not in self._runs[mode.name.text]:
+                message = f"`{app}` does not run in `{mode.name.text}`"
+                self._context.fault("F804", message, span, help=f"add `run {app}`, or leave the choice out")
+            elif item.variant.text not in (known := [v.name.text for v in networks[name].variants]):
+                notes = [Note("its network", networks[name].name.span)]
+                help_text = did_you_mean(item.variant.text, known) or f"there is {one_of(known)}"
+                message = f"`{item.variant.text}` is no variant of `{name}`"
+                self._context.fault("F804", message, item.variant.span, notes=notes, help=help_text)
+            else:
+                seen[name] = span
+                yield name, item.variant.text
+
+    def _weights(self) -> dict[str, Fraction]:
+        """The share of each state; those without one share what others leave of 1."""
+        found: dict[str, Fraction] = {}
+        for name, mode in self._modes.items():
+            for item in mode.items:
+                if isinstance(item, s.WeightDecl):
+                    value = self._evaluate.number(item.value, {}, "a weight", 0)
+                    found[name] = value if value is not None else Fraction(0)
+        given, open_ = sum(found.values(), Fraction(0)), [n for n in self._modes if n not in found]
+        if self._modes and not open_ and not given and not has_errors(self._context.faults):
+            self._context.fault("F105", "all weights are 0", self._declaration.name.span, help="leave them out")
+        rest = max(Fraction(0), 1 - given) / len(open_) if open_ else Fraction(0)
+        total = given + rest * len(open_) or Fraction(1)
+        return {n: found.get(n, rest) / total for n in self._modes}
+
+    # -- transitions -----------------------------------------------------------------------------------------------
+    def _all(self, item: s.TransitionDecl) -> Iterator[Transition]:
+        """A transition from each of its states."""
+        events = tuple(e for path in item.events if (e := self._event(path, item)) is not None)
+        after = self._time("time", item.after)
+        for word in (*item.sources, item.target):
+            if word.text not in self._modes and word.text not in self._context.poisoned:
+                help_text = did_you_mean(word.text, self._modes) or (
+                    f"there is {one_of(self._modes)}" if self._modes else ""
+                )
+                self._context.fault("F101", f"there is no state `{word.text}`", word.span, help=help_text)
+        for word in item.sources:
+            if word.text == item.target.text:
+                message = f"`{word.text}` leads to itself"
+                self._context.fault("F808", message, item.span, help="leave it out: nothing would change")
+            elif word.text in self._modes and item.target.text in self._modes:
+                yield Transition(word.text, item.target.text, events, after, item.span)
+
+    def _event(self, path: tuple[s.Element, ...], item: s.TransitionDecl) -> str | None:
+        """The event that a transition waits for: of a task, or from outside."""
+        name, span = self._written(path), path[0].span.to(path[-1].span)
+        outside = self._outside()
+        if len(path) == 1:
+            if name in outside:
+                return name
+            raised = [f"{t.name}.{e}" for t in self._tasks.values() for e in t.events]
+            help_text = (
+                did_you_mean(name, [*outside, *raised]) or f"add `event {name}` to the scenario, or name a task's"
+            )
+            self._context.fault("F806", f"nobody raises `{name}`", span, help=help_text)
+            return None
+        task = self._tasks.get(self._written(path[:-1]))
+        if task is None or path[-1].name.text not in task.events:
+            self._no_event(path, task, span)
+            return None
+        app = path[0].name.text
+        for word in item.sources:
+            if word.text in self._modes and app not in self._runs[word.text]:
+                message = f"`{name}` never happens in `{word.text}`, where `{app}` does not run"
+                self._context.fault("F806", message, span, severity="warning")
+        return name
+
+    def _no_event(self, path: tuple[s.Element, ...], task: Task | None, span: Span) -> None:
+        if path[0].name.text in self._context.poisoned:
+            return
+        if task is None:
+            name = self._written(path[:-1])
+            raising = [t.name for t in self._tasks.values() if t.events]
+            help_text = did_you_mean(name, raising) or (f"events are raised by {listed(raising)}" if raising else "")
+            self._context.fault("F806", f"there is no task `{name}`", span, help=help_text)
+            return
+        what = (
+            f"`{task.definition}` declares {listed(task.events)}" if task.events else f"`{task.definition}` raises none"
+        )
+        help_text = did_you_mean(path[-1].name.text, task.events) or what
+        self._context.fault("F806", f"`{task.name}` has no event `{path[-1].name.text}`", span, help=help_text)
+
+    def _outside(self) -> dict[str, Span]:
+        """Events that are raised from outside."""
+        found: dict[str, Span] = {}
+        for item in self._declaration.items:
+            for word in item.names if isinstance(item, s.EventsDecl) else ():
+                if found.setdefault(word.text, word.span) != word.span:
+                    notes = [Note("the first one", found[word.text])]
+                    self._context.fault("F102", f"two events are called `{word.text}`", word.span, notes=notes)
+        return found
+
+    def _alone(self, transitions: Sequence[Transition]) -> None:
+        """One event leads a state to one other."""
+        seen: dict[tuple[str, str], Transition] = {}
+        for t in transitions:
+            for event in (*t.events, *(["after"] if t.after_ns is not None else [])):
+                first = seen.setdefault((t.source, event), t)
+                if first is t:
+                    continue
+                when = "twice after some time" if event == "after" else f"on `{event}`"
+                message = f"`{t.source}` leaves to `{first.target}` and to `{t.target}` {when}"
+                notes = [Note("the first one", first.span)]
+                self._context.fault("F808", message, t.span, notes=notes, help="let one event lead to one state")
+
+    def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
+        heard = {e for t in transitions for e in t.events}
+        for name, span in outside.items():
+            if name not in heard and not has_errors(self._context.faults):
+                self._context.fault("F806", f"no transition waits for `{name}`", span, severity="warning")
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+    def _unreached(self, initial: str, transitions: Sequence[Transition]) -> None:
+        reached, waiting = {initial}, [initial]
+        while waiting:
+            state = waiting.pop()
+            new = {t.target for t in transitions if t.source == state} - reached
+            reached |= new
+            waiting += sorted(new)
+        for name, mode in self._modes.items():
+            if name not in reached and not has_errors(self._context.faults):
+                message = f"no transition leads to `{name}`"
+                help_text = f"add one from {one_of(sorted(reached))}, or leave the state out"
+                self._context.fault("F802", message, mode.name.span, help=help_text, severity="warning")
+
+    def _never_run(self) -> None:
+        running = {name for apps in self._runs.values() for name in apps}
+        for name, app in self._apps.items():
+            if name not in running and not has_errors(self._context.faults):
+                help_text = "add `run` to a state, or leave the app out"
+                self._context.fault("F803", f"`{name}` never runs", app.span, help=help_text, severity="warning")
+
+    def _cannot_change(self) -> None:
+        """Apps that cannot be stopped between two frames, and begin again later."""
+        for app in self._apps.values():
+            for task in app.tasks:
+                if task.border is not None:
+                    message = f"`{app.name}` has open ends, and nobody knows when the frames that are in it end"
+                    self._context.fault("F811", message, task.span, help="leave it out of a text with a scenario")
+                elif task.link is not None and not task.link.latest and not task.link.writes:
+                    message = f"`{app.name}` waits for another app, which may have stopped"
+                    self._context.fault("F811", message, task.span, help="read the newest token: `-> latest ->`")
+
+    def _written(self, path: Sequence[s.Element]) -> str:
+        parts = []
+        for element in path:
+            index = None if element.index is None else self._evaluate.integer(element.index, {}, "an index", 0)
+            parts.append(element.name.text + ("" if index is None else f"[{index}]"))
+        return ".".join(parts)
+
+
+def _ms(ns: Fraction | None) -> str:
+    return f"{float(ns or 0) / 1e6:g} ms"

@@ -1,0 +1,143 @@
+"""Networks with variants: each variant as a network of its own, and all of them behind the same ports.
+
+In: a network declaration. Out: the template of one of its variants, whose tasks are called `variant`, `variant.pre` and
+so on. Which variant an instance gets is decided by whoever asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..model.application import Port
+from ..model.diagnostic import Note, listed
+from . import syntax as s
+from .context import Context
+from .evaluate import Evaluator
+from .template import Template
+
+#: What tasks of a network are called, and the choice of the best variant.
+_TAKEN = re.compile(r"(pre|post)(_.*)?|stage\d+|best")
+
+
+class Variants:
+    """Makes the templates of all variants of a network once, with `build`."""
+
+    def __init__(
+        self, context: Context, evaluator: Evaluator, build: Callable[[s.NetworkDecl], Template | None]
+    ) -> None:
+        self._context, self._evaluate, self._build = context, evaluator, build
+        self._made: dict[str, dict[str, Template | None]] = {}
+
+    def template(self, declaration: s.NetworkDecl, variant: str | None) -> Template | None:
+        """The template of that variant, the first one where none is named; None after a fault."""
+        name = declaration.name.text
+        if name not in self._made:
+            self._made[name] = {**self._all(declaration)} if declaration.variants else {"": self._build(declaration)}
+        made = self._made[name]
+        return made.get(variant or next(iter(made), ""))
+
+    def _all(self, declaration: s.NetworkDecl) -> dict[str, Template]:
+        """All of them, by name; none after a fault."""
+        if declaration.file is not None:
+            note = Note("a variant", declaration.variants[0].span)
+            help_text = "make the file a variant as well, the first one: it counts where nobody chooses"
+            message = f"network `{declaration.name.text}` has a file and variants"
+            self._context.fault("F115", message, declaration.file.span, notes=[note], help=help_text)
+            return {}
+        made: dict[str, Template] = {}
+        for variant in declaration.variants:
+            if not self._may_be_called(variant, declaration.variants):
+                return {}
+            if variant.accuracy is not None:
+                self._evaluate.number(variant.accuracy, {}, "an accuracy", 0)
+            with self._context.within(Note(f"variant `{variant.name.text}`", variant.span)):
+                template = self._build(_alone(declaration, variant))
+            if template is None:
+                return {}
+            made[variant.name.text] = _renamed(template, variant.name.text)
+        return made if self._alike(declaration, made) else {}
+
+    def _may_be_called(self, variant: s.VariantDecl, all_of_them: tuple[s.VariantDecl, ...]) -> bool:
+        name = variant.name
+        if _TAKEN.fullmatch(name.text):
+            help_text = "`pre`, `post` and `stage1` are tasks of a network, `best` is chosen by a search"
+            self._context.fault("F102", f"no variant can be called `{name.text}`", name.span, help=help_text)
+            return False
+        first = next(v for v in all_of_them if v.name.text == name.text)
+        if first is not variant:
+            note = Note("the first one", first.name.span)
+            self._context.fault("F102", f"two variants are called `{name.text}`", name.span, notes=[note])
+        return first is variant
+
+    def _alike(self, declaration: s.NetworkDecl, made: dict[str, Template]) -> bool:
+        """Have all variants the ports of the first one?"""
+        first, *others = declaration.variants
+        good = True
+        for other in others:
+            for way in ("inputs", "outputs"):
+                a, b = getattr(made[first.name.text], way), getattr(made[other.name.text], way)
+                good &= self._same_ports(first, other, a, b)
+        return good
+
+    def _same_ports(
+        self, first: s.VariantDecl, other: s.VariantDecl, a: dict[str, tuple[str, Port]], b: dict[str, tuple[str, Port]]
+    ) -> bool:
+        names = first.name.text, other.name.text
+        notes = [Note(f"`{names[0]}`", first.span)]
+        if a.keys() != b.keys():
+            lone = sorted(a.keys() ^ b.keys())
+            has, lacks = names if lone[0] in a else names[::-1]
+            message = f"`{has}` has {listed(lone)}, and `{lacks}` has not: all variants have the same ports"
+            help_text = f"declare the ports in the network, and name tensors with `from` in `{other.name.text}`"
+            self._context.fault("F805", message, other.span, notes=notes, help=help_text)
+            return False
+        for name, (_, port) in a.items():
+            theirs = b[name][1]
+            if port.type != theirs.type:
+                message = f"`{name}` is {port.type} in `{names[0]}`, {theirs.type} in `{names[1]}`"
+                word = "pre" if port.direction == "in" else "post"
+                help_text = f'convert it in one of them: `{port.direction} {name}: TYPE {word} "file.py:function"`'
+                self._context.fault("F805", message, other.span, notes=notes, help=help_text)
+                return False
+        return True
+
+
+def _alone(declaration: s.NetworkDecl, variant: s.VariantDecl) -> s.NetworkDecl:
+    """A variant as a network without variants: what it says of a port counts more than what the network says."""
+    own = {p.name.text: p for p in variant.ports}
+    items: list[s.NetPort | s.Setting] = []
+    for item in declaration.items:
+        if isinstance(item, s.NetPort):
+            items.append(_over(own.pop(item.name.text), item) if item.name.text in own else item)
+        elif isinstance(item, s.Setting):
+            items.append(item)
+    name = s.Word(f"{declaration.name.text}.{variant.name.text}", variant.name.span)
+    return s.NetworkDecl(name, variant.file, (*items, *own.values()), declaration.doc, variant.span)
+
+
+def _over(own: s.NetPort, shared: s.NetPort) -> s.NetPort:
+    """A port as a variant has it."""
+    wrapped = own if own.wrap is not None else shared
+    return replace(
+        own,
+        type=own.type or shared.type,
+        tensors=own.tensors or shared.tensors,
+        wrap_kind=wrapped.wrap_kind,
+        wrap=wrapped.wrap,
+    )
+
+
+def _renamed(template: Template, variant: str) -> Template:
+    """The template with the name of the variant in front of its tasks."""
+
+    def full(relative: str) -> str:
+        return f"{variant}.{relative}" if relative else variant
+
+    return Template(
+        tuple(replace(t, name=full(t.name)) for t in template.tasks),
+        tuple(replace(x, source=full(x.source), destination=full(x.destination)) for x in template.links),
+        {n: (full(task), port) for n, (task, port) in template.inputs.items()},
+        {n: (full(task), port) for n, (task, port) in template.outputs.items()},
+    )

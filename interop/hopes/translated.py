@@ -1,0 +1,332 @@
+"""The translator's form of a HOPES project (`NAME_algorithm.xml`) as the graphs that the tool's own form has.
+
+In: the root of a CIC_Algorithm: one list with the tasks of all levels under their full names, and channels between the
+tasks that fire. Out: the tree of a task.xml with that of every composite inside its task, which `tasks` reads as it
+reads files; each element keeps its place in the text. What all of it means, and what is lost, is decided there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from ...model.diagnostic import did_you_mean
+from ..names import shown
+from ..xml_tree import Element
+from .files import MOST_LEVELS, Collector
+from .vocabulary import tell_unknown
+
+_ATTRIBUTES = {
+    "file": "CICFile", "runCondition": "RunCondition", "hasInternalStates": "HasInternalStates",
+    "cflags": "CompileFlags", "ldflags": "LinkFlags", "hasMTM": "HasMTM", "hasSubGraph": "HasSubGraph",
+    "isHardwareDependent": "IsHardwareDependent", "language": "Language", "fsmFile": "fsmFile",
+}  # fmt: skip
+_LIBRARY = {
+    "file": "LibraryFile", "header": "LibraryHeader", "language": "Language", "hasInternalStates": "HasInternalStates"
+}  # fmt: skip
+_EXTRA = {"extraHeader": "Header", "extraSource": "Source", "extraCIC": "CIC", "extraFile": "File"}
+#: A port of a task by its full name, and whether tokens go in or out.
+_Port = tuple[str, str, str]
+
+
+def levels_of(root: Element, name: str, say: Collector) -> Element:
+    """The graphs of the project `name`."""
+    tell_unknown(root, say, "translator")
+    return _Algorithm(root, name, say).level("")
+
+
+def _inside(root: Element, group: str, *tags: str) -> Iterator[Element]:
+    return (node for holder in root.all(group) for node in holder.all(*tags))
+
+
+def _made(tag: str, at: Element, attributes: dict[str, str], children: Iterable[Element] = ()) -> Element:
+    return Element(tag, attributes, list(children), at.span)
+
+
+def _values(said: dict[str, str], names: dict[str, str]) -> dict[str, str]:
+    return {ours: said[theirs] for theirs, ours in names.items() if theirs in said}
+
+
+class _Algorithm:
+    def __init__(self, root: Element, name: str, say: Collector) -> None:
+        self._root, self._name, self._say = root, name, say
+        self._tasks = {n.attributes.get("name", ""): n for n in _inside(root, "tasks", "task")}
+        #: By the full name of a composite, "" for the top: the tasks in it, in the order of the file.
+        self._members: dict[str, list[Element]] = defaultdict(list)
+        #: The composites around a task, from outside to inside.
+        self._around: dict[str, tuple[str, ...]] = {}
+        self._times: dict[str, Element] = {}
+        self._parents: dict[str, str] = {}
+        nodes = [*_inside(root, "tasks", "task")]
+        for node in nodes:
+            self._parent_of(node)
+        for node in nodes:
+            if node.attributes.get("name") in self._parents:
+                self._place(node.attributes["name"], node)
+        self._modes()
+        self._maps: dict[str, list[Element]] = defaultdict(list)
+        #: The ports of composites that stand for a port inside.
+        self._outer: dict[_Port, list[str]] = defaultdict(list)
+        for node in _inside(root, "portMaps", "portMap"):
+            self._map(node)
+        self._channels: dict[str, list[Element]] = defaultdict(list)
+        for node in _inside(root, "channels", "channel"):
+            self._channel(node)
+        self._libraries: dict[str, list[Element]] = defaultdict(list)
+        self._calls: dict[str, list[Element]] = defaultdict(list)
+        self._link_libraries()
+        for node in _inside(root, "headers", "headerFile"):
+            say.warn_together(node.text, "headers of the whole application are not imported", node.span)
+
+    def level(self, name: str) -> Element:
+        """The tree of a composite, or of the top."""
+        node = self._tasks[name] if name else self._root
+        said = node.attributes.get("subGraphProperty" if name else "property", "")
+        groups = [
+            ("setting_list", [_made("setting", node, {"TaskGraphProperty": said})]),
+            ("task_list", [self._task(n) for n in self._members[name]]),
+            ("channel_list", self._channels[name]),
+            ("library_list", self._libraries[name]),
+            ("taskLibraryConnection_list", self._calls[name]),
+            ("libraryLibraryConnection_list", [*_inside(self._root, "libraryConnections", "libraryLibraryConnection")]),
+        ]
+        if not name:
+            groups += [
+                ("multicast_group_list", [_made("multicast_group", n, {"name": n.attributes.get("groupName", "")})
+                                          for n in _inside(node, "multicastGroups", "multicastGroup")]),
+                ("taskGroupList", [*_inside(node, "taskGroups", "taskGroup")]),
+            ]  # fmt: skip
+        return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
+
+    # -- where tasks stand -------------------------------------------------------------------------------------------
+    def _parent_of(self, node: Element) -> None:
+        name = self._say.attribute(node, "name")
+        if name is None:
+            return
+        parent = node.attributes.get("ParentTask", "")
+        if parent in ("", name):
+            self._parents[name] = ""
+        elif parent not in self._tasks:
+            help_text = did_you_mean(parent, self._tasks)
+            self._say.fault(f"there is no task {shown(parent)} around {shown(name)}", node.span, help_text)
+        elif not name.startswith(f"{parent}_") or name == f"{parent}_":
+            help_text = f"HOPES calls it {shown(f'{parent}_{name}')}"
+            self._say.fault(f"{shown(name)} is inside {shown(parent)}, but not called like it", node.span, help_text)
+        elif self._tasks[parent].attributes.get("hasSubGraph") != "Yes":
+            message = f"{shown(name)} is inside {shown(parent)}, which has no graph"
+            self._say.fault(message, node.span, 'write `hasSubGraph="Yes"` there')
+        else:
+            self._parents[name] = parent
+
+    def _place(self, name: str, node: Element) -> None:
+        """Tasks inside one whose place is a fault are left out with it."""
+        around: list[str] = []
+        outside = self._parents[name]
+        while outside and outside in self._parents:  # names grow shorter: this ends
+            around.insert(0, outside)
+            outside = self._parents[outside]
+        if len(around) > MOST_LEVELS:
+            self._say.fault(f"{shown(name)} is inside more than {MOST_LEVELS} composites", node.span)
+        elif not outside:
+            self._around[name] = tuple(around)
+            self._members[around[-1] if around else ""].append(node)
+
+    def _local(self, name: str) -> str:
+        """The name of a task in its composite."""
+        around = self._around.get(name)
+        return name.removeprefix(f"{around[-1]}_") if around else name
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+    def _task(self, node: Element) -> Element:
+        name = node.attributes["name"]
+        ports = {"input": [], "output": []}  # type: dict[str, list[Element]]
+        for port in node.all("port"):
+            self._port(port, name, ports)
+        parts = [
+            ("config", self._config(node, name)),
+            ("inport_list", ports["input"]),
+            ("outport_list", ports["output"]),
+            ("portMap_list", [self._port_map(m) for m in self._maps[name]]),
+            ("multicast_port_list", [*node.all("multicastPort")]),
+            ("extraSetting_list", list(_extra(node))),
+        ]
+        groups = [_made(tag, node, {}, children) for tag, children in parts]
+        groups.append(_made("control", node, {}, [_made("control_params", node, {}, node.all("parameter"))]))
+        groups += node.all("mtm")
+        groups += [_made("faultTolerance", n, {"enable": "Yes"}) for n in node.all("faultTolerance")]
+        if node.attributes.get("hasSubGraph") == "Yes":
+            groups.append(self.level(name))
+        for parallel in node.all("dataParallel"):
+            if parallel.attributes.get("type", "none") != "none":
+                self._say.warn_together(name, "a task that is parallel in its data fires as it is", parallel.span)
+        kind = node.attributes.get("taskType", "")
+        return _made("task", node, {"name": self._local(name), "type": kind}, groups)
+
+    def _config(self, node: Element, name: str) -> Iterator[Element]:
+        for key, value in _values(node.attributes, _ATTRIBUTES).items():
+            yield _parameter(node, key, value)
+        for loop in node.all("loopStructure"):
+            yield _parameter(loop, "LoopType", loop.attributes.get("type", "").upper())
+            yield _parameter(loop, "LoopCount", loop.attributes.get("loopCount", ""))
+        for external in node.all("externalConfig"):
+            for key in ("networkFile", "architectureFile", "profileFile", "mappingFile"):
+                yield _parameter(external, key, external.attributes.get(key, ""))
+        if any(node.all("hardwareDependency")):
+            yield _parameter(node, "IsHardwareDependent", "Yes")
+        times = self._times.get(name)
+        if times is None:
+            return
+        if "priority" in times.attributes:
+            yield _parameter(times, "Priority", times.attributes["priority"])
+        for tag, key in (("period", "Period"), ("deadline", "Deadline")):
+            for time in times.all(tag):
+                yield _parameter(time, key, time.attributes.get("value", ""))
+                yield _parameter(time, f"{key}Unit", time.attributes.get("metric", "us"))
+
+    def _modes(self) -> None:
+        """Periods, deadlines and priorities: those of one mode of the application."""
+        modes = [*_inside(self._root, "modes", "mode")]
+        chosen = next((m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else None)
+        if chosen is None:
+            return
+        if len(modes) > 1:
+            name = shown(chosen.attributes.get("name", ""))
+            self._say.warn(f"of several modes of the application, {name} is taken", chosen.span)
+        for node in chosen.all("task"):
+            task = self._say.attribute(node, "name")
+            if task is not None and task not in self._tasks:
+                self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+            elif task is not None:
+                self._times[task] = node
+        for node in chosen.all("taskGroup"):
+            self._say.warn_together(
+                node.attributes.get("name", "?"), "times of groups of tasks are not imported", node.span
+            )
+
+    def _port(self, node: Element, task: str, ports: dict[str, list[Element]]) -> None:
+        said = [self._say.attribute(node, key) for key in ("name", "direction", "sampleSize")]
+        name, direction, size = (text or "" for text in said)
+        if None in said:
+            return
+        if direction not in ports:
+            message = f"the direction of port {shown(f'{task}.{name}')} is {shown(direction)}"
+            self._say.fault(message, node.span, "there is input and output")
+            return
+        rates = [*node.all("rate")]
+        vary = "Variable" if not rates else "Fixed"
+        kind = node.attributes.get("type", "fifo")
+        made = {"name": name, "type": kind, "sample_size": size, "sample_rate": vary}
+        ports[direction].append(_made("port", node, made, rates))
+
+    # -- composites --------------------------------------------------------------------------------------------------
+    def _map(self, node: Element) -> None:
+        said = [self._say.attribute(node, key) for key in ("task", "port", "direction")]
+        task, port, direction = (text or "" for text in said)
+        if None in said:
+            return
+        if task not in self._tasks:
+            self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+            return
+        child = node.attributes.get("childTask", "")
+        inside = {n.attributes["name"] for n in self._members[task]}
+        if child and child not in inside:
+            message = f"there is no task {shown(child)} inside {shown(task)}"
+            self._say.fault(message, node.span, did_you_mean(child, inside))
+            return
+        self._maps[task].append(node)
+        if child:
+            self._outer[child, node.attributes.get("childTaskPort", ""), direction].append(port)
+
+    def _port_map(self, node: Element) -> Element:
+        said = node.attributes
+        made = {
+            "macroNodePort": said["port"],
+            "direction": said["direction"],
+            "portMapType": said.get("type", "normal"),
+        }
+        made["insideTask"] = self._local(said.get("childTask", ""))
+        made["insideTaskPort"] = said.get("childTaskPort", "")
+        return _made("portMap", node, made)
+
+    # -- channels ----------------------------------------------------------------------------------------------------
+    def _channel(self, node: Element) -> None:
+        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize"}
+        said = _values(node.attributes, names)
+        for source in node.all("src"):
+            for destination in node.all("dst"):
+                first, second = self._end(source), self._end(destination)
+                if first is None or second is None:
+                    continue
+                around = [self._around[name] for name, _ in (first, second)]
+                shared = next(
+                    (i for i, (a, b) in enumerate(zip(*around, strict=False)) if a != b), min(map(len, around))
+                )
+                out, into = self._up(first, "output", shared, node), self._up(second, "input", shared, node)
+                if out is not None and into is not None:
+                    ends = {"src_task": out[0], "src_port": out[1], "dst_task": into[0], "dst_port": into[1]}
+                    level = around[0][shared - 1] if shared else ""
+                    self._channels[level].append(_made("channel", node, {**ends, **said}))
+        for tag in ("src", "dst"):
+            if not any(node.all(tag)):
+                self._say.fault(f"this channel has no `{tag}`", node.span, f'write `<{tag} task="..." port="..."/>`')
+
+    def _end(self, node: Element) -> tuple[str, str] | None:
+        task, port = self._say.attribute(node, "task"), self._say.attribute(node, "port")
+        if task is None or port is None:
+            return None
+        if task not in self._tasks:
+            self._say.fault(f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks))
+            return None
+        return (task, port) if task in self._around else None  # where it stands is a fault of its own
+
+    def _up(self, end: tuple[str, str], direction: str, level: int, node: Element) -> tuple[str, str] | None:
+        """The task on a level that holds an end of a channel, and the port of it that stands for the end."""
+        task, port = end
+        while len(self._around[task]) > level:
+            ports = self._outer[task, port, direction]
+            outside = self._around[task][-1]
+            if not ports:
+                message = f"a channel leads to {shown(f'{task}.{port}')}, but no port of {shown(outside)} does"
+                self._say.fault(message, node.span, "add a `portMap`")
+                return None
+            # One port inside may stand behind several: each has a channel of its own.
+            task, port = outside, ports.pop(0) if len(ports) > 1 else ports[0]
+        return self._local(task), port
+
+    # -- libraries ---------------------------------------------------------------------------------------------------
+    def _link_libraries(self) -> None:
+        """Each library stands where its first user does, and all other levels with users know it as well."""
+        known = {n.attributes.get("name", ""): n for n in _inside(self._root, "libraries", "library")}
+        seen: set[tuple[str, str]] = set()
+        for node in _inside(self._root, "libraryConnections", "taskLibraryConnection"):
+            said = [self._say.attribute(node, key) for key in ("masterTask", "masterPort", "slaveLibrary")]
+            task, port, library = (text or "" for text in said)
+            if None in said:
+                continue
+            for name, there in ((task, self._tasks), (library, known)):
+                if name not in there:
+                    what = "task" if there is self._tasks else "library"
+                    self._say.fault(f"there is no {what} {shown(name)}", node.span, did_you_mean(name, there))
+            if library in known and task in self._around:
+                level = self._around[task][-1] if self._around[task] else ""
+                made = {"src_task": self._local(task), "src_port": port, "dst_library": library}
+                self._calls[level].append(_made("taskLibraryConnection", node, made))
+                if (level, library) not in seen:
+                    self._libraries[level].append(_library(known[library]))
+                seen.add((level, library))
+        used = {library for _, library in seen}
+        self._libraries[""] += [_library(node) for name, node in known.items() if name not in used]
+
+
+def _library(node: Element) -> Element:
+    config = [_parameter(node, key, value) for key, value in _values(node.attributes, _LIBRARY).items()]
+    return _made("library", node, {"name": node.attributes.get("name", "")}, [_made("config", node, {}, config)])
+
+
+def _parameter(at: Element, name: str, value: str) -> Element:
+    return _made("parameter", at, {"name": name, "value": value})
+
+
+def _extra(node: Element) -> Iterator[Element]:
+    for extra in node.all(*_EXTRA):
+        yield _made("extraSetting", extra, {"name": extra.text, "type": f"Extra {_EXTRA[extra.tag]}"})

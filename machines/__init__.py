@@ -1,0 +1,1 @@
+"""Where programs run: this machine, or a board that ssh reaches."""

@@ -1,0 +1,235 @@
+"""The far end of a board: keeps files there, runs commands, and leaves nothing behind when the connection ends.
+
+Its text is sent to a Python (3.6 or later) on the board, which needs nothing else. Over its standard input come
+requests, over its standard output answers: each a length, a JSON header, a length, bytes. Names and words of commands
+travel as data and never meet a shell. One request is answered after the other; while a command runs, only `signal` is
+heard. When the input ends (somebody pressed Ctrl-C, the way was cut), commands are stopped, folders removed, and the
+lock is gone with the process that held it.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import IO, Any, Dict, List, Optional, Sequence, Tuple
+
+#: What a folder holds that is ours.
+MARK = ".flowc-board"
+#: What was put into a directory: {path: [digest, size, time]}.
+SENT = ".flowc-sent.json"
+#: Seconds that a command may take to end in order.
+GRACE = 5.0
+PIECE = 1 << 16
+
+
+class Agent:
+    """Answers requests until its input ends."""
+
+    def __init__(self, source: IO[bytes], sink: IO[bytes]) -> None:
+        self._source, self._sink = source, sink
+        self._sending = threading.Lock()
+        self._folders = []  # type: List[str]
+        self._child = None  # type: Optional[subprocess.Popen[bytes]]
+        self._lock = None  # type: Optional[IO[str]]
+        self._base = ""
+
+    # -- frames --------------------------------------------------------------------------------------------------------
+    def _exactly(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            piece = self._source.read(count - len(found))
+            if not piece:
+                raise EOFError
+            found += piece
+        return found
+
+    def _receive(self) -> Tuple[Dict[str, Any], bytes]:
+        header, payload = struct.unpack(">IQ", self._exactly(12))
+        return json.loads(self._exactly(header).decode()), self._exactly(payload)
+
+    def _send(self, answer: Dict[str, Any], payload: bytes = b"") -> None:
+        header = json.dumps(answer).encode()
+        with self._sending:
+            self._sink.write(struct.pack(">IQ", len(header), len(payload)) + header + payload)
+            self._sink.flush()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+    def serve(self) -> None:
+        """Until the input ends."""
+        try:
+            while True:
+                request, payload = self._receive()
+                try:
+                    self._answer(request, payload)
+                except OSError as error:
+                    self._send({"fault": error.strerror or str(error), "number": error.errno, "at": error.filename})
+        except (EOFError, BrokenPipeError):
+            pass
+        finally:
+            self._stop()
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _answer(self, request: Dict[str, Any], payload: bytes) -> None:
+        getattr(self, "do_" + request.pop("do"))(payload=payload, **request)
+
+    def do_begin(self, folder: str, who: str, payload: bytes) -> None:
+        """Take a folder for oneself."""
+        base = os.path.abspath(os.path.expanduser(folder))
+        os.makedirs(base, exist_ok=True)
+        mark = os.path.join(base, MARK)
+        if not os.path.exists(mark) and os.listdir(base):
+            self._send({"foreign": sorted(os.listdir(base))[:3], "base": base})
+            return
+        lock = self._lock = open(mark, "a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            self._send({"taken": lock.read().strip(), "base": base})
+            return
+        lock.truncate(0)
+        lock.write(who + "\n")
+        lock.flush()
+        for name in os.listdir(base):  # of somebody who was killed
+            if name.startswith("tmp-"):
+                shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+        self._base = base
+        self._send({"base": base, "python": list(sys.version_info[:3])})
+
+    def do_known(self, tree: str, payload: bytes) -> None:
+        """What an earlier connection has put into a directory, and is still there as it was."""
+        self._send({"files": {path: known[0] for path, known in self._known(tree).items()}})
+
+    def _known(self, tree: str) -> Dict[str, List[Any]]:
+        try:
+            with open(os.path.join(tree, SENT)) as file:
+                sent = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
+
+    def do_put(self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes) -> None:
+        """Write files (path, digest, size, executable), whose contents follow each other, and remove others."""
+        os.makedirs(tree, exist_ok=True)
+        known = self._known(tree)
+        for path in gone:
+            known.pop(path, None)
+            if os.path.exists(os.path.join(tree, path)):
+                os.unlink(os.path.join(tree, path))
+        at = 0
+        for path, digest, size, executable in files:
+            target = os.path.join(tree, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target + ".new", "wb") as file:
+                file.write(payload[at : at + size])
+            at += size
+            os.chmod(target + ".new", 0o755 if executable else 0o644)
+            os.replace(target + ".new", target)
+            known[path] = [digest] + (_stamp(target) or [])
+        with open(os.path.join(tree, SENT + ".new"), "w") as file:
+            json.dump(known, file)
+        os.replace(os.path.join(tree, SENT + ".new"), os.path.join(tree, SENT))
+        self._send({})
+
+    def do_folder(self, payload: bytes) -> None:
+        """Make one that is gone afterwards."""
+        self._folders.append(tempfile.mkdtemp(prefix="tmp-", dir=self._base))
+        self._send({"path": self._folders[-1]})
+
+    def do_remove(self, path: str, payload: bytes) -> None:
+        """Remove such a folder."""
+        shutil.rmtree(path, ignore_errors=True)
+        self._send({})
+
+    def do_get(self, path: str, payload: bytes) -> None:
+        """A file."""
+        try:
+            with open(path, "rb") as file:
+                self._send({"there": True}, file.read())
+        except FileNotFoundError:
+            self._send({"there": False})
+
+    def do_run(self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes) -> None:
+        """A command; what it says is sent as it comes."""
+        try:
+            self._child = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=dict(os.environ, **environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            self._send({"end": 127, "missing": error.filename})
+            return
+        child = self._child
+        readers = [
+            threading.Thread(target=self._pass_on, args=(stream, name), daemon=True)
+            for stream, name in ((child.stdout, "out"), (child.stderr, "err"))
+        ]
+        for reader in readers:
+            reader.start()
+        threading.Thread(target=self._wait, args=(child, readers), daemon=True).start()
+
+    def _pass_on(self, stream: IO[bytes], name: str) -> None:
+        while True:
+            piece = os.read(stream.fileno(), PIECE)
+            if not piece:
+                return
+            try:
+                self._send({"said": name}, piece)
+            except OSError:  # nobody is there any more: `serve` finds out, too
+                return
+
+    def _wait(self, child: Any, readers: Sequence[threading.Thread]) -> None:
+        status = child.wait()
+        for reader in readers:
+            reader.join(GRACE)  # a grandchild may hold the pipe
+        try:
+            self._send({"end": status})
+        except OSError:
+            pass
+
+    def do_signal(self, number: int, payload: bytes) -> None:
+        """Hand a signal on to the command that runs."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(number)
+
+    def _stop(self) -> None:
+        child = self._child
+        if child is None or child.poll() is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(child.pid, number)
+            except OSError:
+                return
+            end = time.monotonic() + GRACE
+            while child.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+
+
+def _stamp(path: str) -> Optional[List[int]]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the input ends as well
+    said = os.dup(1)
+    os.dup2(2, 1)  # nothing else may come between the answers
+    Agent(sys.stdin.buffer, os.fdopen(said, "wb")).serve()

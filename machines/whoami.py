@@ -1,0 +1,101 @@
+"""What the machine says of itself that runs this: cores, memory, libraries, temperatures.
+
+It also runs on boards (`python3 -m flowc.machines.whoami` prints it as JSON), so it keeps to Python 3.8.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import platform
+import sys
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, Dict, List, Optional
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> int:
+    """Physical memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@lru_cache(maxsize=None)
+def version_of(package: str) -> Optional[str]:
+    """Installed version of a Python package, without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=None)
+def processor_name() -> str:
+    """The CPU in words."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return platform.machine()
+    for key in ("model name", "Model", "Hardware"):
+        for line in lines:
+            if line.startswith(key):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def description() -> str:
+    """One line that tells machines apart: what a profile was measured on."""
+    runtime = version_of("onnxruntime") or version_of("onnxruntime-gpu") or "none"
+    return f"{cores()} x {processor_name()} ({platform.machine()}), ONNX Runtime {runtime}"
+
+
+def host_hash() -> str:
+    """Changes when a stored profile no longer speaks for this machine."""
+    return hashlib.sha256(description().encode()).hexdigest()[:16]
+
+
+def celsius() -> Optional[float]:
+    """The hottest place that the kernel knows of; None where it tells none."""
+    seen: List[float] = []
+    for file in glob.glob("/sys/class/thermal/thermal_zone*/temp"):
+        try:
+            with open(file, encoding="ascii") as zone:
+                seen.append(int(zone.read()) / 1000)
+        except (OSError, ValueError):  # a zone that is switched off
+            continue
+    return max(seen) if seen else None
+
+
+def has_gpu() -> bool:
+    """Is there a GPU that Python can use?"""
+    from ..runtime.cuda import CudaError, open_cuda
+
+    try:
+        open_cuda()
+    except CudaError:
+        return False
+    return True
+
+
+def document() -> Dict[str, Any]:
+    """All of it, for who asks from elsewhere."""
+    return {
+        "cores": cores(),
+        "memory_bytes": memory_bytes(),
+        "description": description(),
+        "host_hash": host_hash(),
+        "numpy": version_of("numpy"),
+        "gpu": has_gpu(),
+        "celsius": celsius(),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(document()))

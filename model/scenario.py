@@ -1,0 +1,60 @@
+"""An application that changes while it runs: states, each a plain system of apps, and what leads to another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .application import Application
+from .span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`apps` are those that run, with their periods and the variants of their networks in this state.
+
+    `weight` is the share of time that a state counts for, against the others.
+    """
+
+    name: str
+    apps: tuple[Application, ...]
+    weight: Fraction
+    span: Span
+
+    @property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """Instances of networks with variants, and the variant of each."""
+        return tuple(choice for app in self.apps for choice in app.variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """From one state to another: on any of `events`, or `after_ns` in the state.
+
+    An event of a task is `App.task.event`, one from outside a plain name.
+    """
+
+    source: str
+    target: str
+    events: tuple[str, ...]
+    after_ns: Fraction | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`events` are those that are raised from outside. The machine begins in the state `initial`."""
+
+    name: str
+    events: tuple[str, ...]
+    initial: str
+    states: tuple[State, ...]
+    transitions: tuple[Transition, ...]
+    span: Span
+
+    def state(self, name: str) -> State:
+        """The state of that name. Raises KeyError."""
+        for state in self.states:
+            if state.name == name:
+                return state
+        raise KeyError(name)

@@ -1,0 +1,163 @@
+"""What the runtime adds to a firing here, what a hand-over to another core costs, and how much equal work differs.
+
+Measured with the runtime itself: the same three tasks on one worker, with the middle one on a worker of its own, and
+with its firings in turn on both. So whatever a hand-over takes is in it: waking a thread up, waiting for the
+interpreter, channels. As a program it prints them as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import zlib
+from typing import Any, Callable, Dict, Sequence
+
+import numpy as np
+
+from ...runtime.code import Code
+from ...runtime.graph import Fire
+from ...runtime.program import Program
+from ...runtime.tokens import Port
+
+#: Bytes of the tensors that are handed over.
+SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
+#: Hand-overs of each size; the median of them counts.
+ROUNDS = 60
+#: What the middle task computes: so many bytes take about a tenth of a millisecond, without the interpreter.
+WORK = 300_000
+#: Frames of one run, of one in which nothing is computed, and runs of each program, in turns. The shortest run counts:
+#: others on the machine make it longer.
+FRAMES, IDLE, TURNS = 80, 3000, 12
+#: Tokens that fit into a channel between workers, as in programs.
+CAPACITY = 4
+
+
+def runtime_costs() -> Dict[str, float]:
+    """Takes about a second. Costs that the noise of the machine makes negative are zero.
+
+    `firing_ns` is added to each firing; `hop_ns` and `ns_per_byte` are what a token from another worker costs.
+    """
+    work = bytes(WORK)
+    runs = [
+        (
+            _frame_ns(b"", _one_worker, IDLE),
+            _alone_ns(work),
+            _frame_ns(work, _worker_of_its_own),
+            _frame_ns(work, _in_turn),
+        )
+        for _ in range(TURNS)
+    ]
+    idle, alone, apart, turns = (min(column) for column in zip(*runs))
+    firing = idle / 3  # of three tasks that do nothing
+    # In turn, each worker has half of the work and of its token, the first one the token that comes back as well.
+    hop = max(apart - alone - firing, (turns - alone / 2 - 2.5 * firing) / 1.5, 0.0)
+    return {"firing_ns": firing, "hop_ns": hop, "ns_per_byte": _slope(hop)}
+
+
+# -- firings and hand-overs --------------------------------------------------------------------------------------------
+class _Call(Code):
+    """A function as the code of a task."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """There is nothing to load."""
+
+    def fire(self, inputs: Sequence[Any], firing: int) -> Any:
+        return self._function(*inputs)
+
+
+def _one_worker(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(first), Fire(middle), Fire(last)])
+
+
+def _worker_of_its_own(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(last, stage=2), Fire(first)])
+    program.processor("cpu[1]", [Fire(middle, stage=1)])
+
+
+def _in_turn(program: Program, first: Any, middle: Any, last: Any) -> None:
+    program.processor("cpu[0]", [Fire(last, stage=2), Fire(middle, stage=1, replica=(0, 2)), Fire(first)])
+    program.processor("cpu[1]", [Fire(middle, stage=1, replica=(1, 2))])
+
+
+def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], frames: int = FRAMES) -> float:
+    """Time between frames of three tasks, the middle one of which computes."""
+    token = np.zeros(16, np.float32)
+
+    def compute(x: Any) -> Any:
+        zlib.adler32(work)
+        return x
+
+    program = Program("costs", "")
+    app = program.app("Costs")
+
+    def port(name: str) -> Port:
+        return Port(name, "float32", token.shape)
+
+    first = app.task("Costs.first", _Call(lambda: token), (), [port("x")])
+    middle = app.task("Costs.middle", _Call(compute), [port("x")], [port("y")])
+    last = app.task("Costs.last", _Call(lambda y: ()), [port("y")])
+    program.channel(first, "x", middle, "x", CAPACITY)
+    program.channel(middle, "y", last, "y", CAPACITY)
+    workers(program, first, middle, last)
+    program.run(frames=frames)
+    return (app.last_end - app.first_end) / (frames - 1)
+
+
+def _alone_ns(work: bytes) -> float:
+    begin = time.perf_counter_ns()
+    for _ in range(FRAMES):
+        zlib.adler32(work)
+    return (time.perf_counter_ns() - begin) / FRAMES
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+def _slope(hop: float) -> float:
+    """What each byte of a token costs that another core has written, fitted by least squares, never below zero.
+
+    Tokens are handed over by reference: who reads them pays. Relative errors count: otherwise the largest size alone
+    would decide.
+    """
+    sizes = np.array(SIZES, dtype=float)
+    extra = np.array([max(0.0, _read_ns(size, False) - _read_ns(size, True)) for size in SIZES])
+    weights = 1 / (max(hop, 1.0) + extra)
+    slope = float(np.sum(weights * sizes * extra) / np.sum(weights * sizes * sizes))
+    return max(0.0, slope)
+
+
+def _read_ns(size: int, here: bool) -> float:
+    """Time to read an array that was just written by this thread, or by another one."""
+    times = []
+    array = np.zeros(size // 8)
+    for k in range(ROUNDS):
+        if here:
+            array.fill(k)
+        else:
+            writer = threading.Thread(target=array.fill, args=(k,))
+            writer.start()
+            writer.join()
+        begin = time.perf_counter_ns()
+        array.sum()
+        times.append(time.perf_counter_ns() - begin)
+    return float(np.median(times))
+
+
+def noise() -> float:
+    """How much equal work differs on this machine now: the span from the 10th to the 90th percentile, relative."""
+    a = np.ones((96, 96), np.float32)
+    times = []
+    for _ in range(400):
+        begin = time.perf_counter_ns()
+        for _ in range(4):
+            a @ a
+        times.append(time.perf_counter_ns() - begin)
+    low, middle, high = np.percentile(times, [10, 50, 90])
+    return float((high - low) / middle)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(runtime_costs() if sys.argv[1] == "costs" else {"noise": noise()}))

@@ -1,0 +1,64 @@
+"""Runs a network under the profiler of ONNX Runtime, and tells its kernels: as a program, in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+#: Runs before the measurement: buffers are allocated, caches filled.
+WARM_UP = 3
+#: The profiler of ONNX Runtime keeps a million events; longer runs would lose the last ones.
+MOST_EVENTS = 500_000
+#: What a directory holds: the model, and its inputs, each a name, a type and a shape.
+MODEL, INPUTS = "model.onnx", "inputs.json"
+
+Kernels = Tuple[List[Tuple[str, float]], int, float]
+
+
+def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
+    """(kernel, ns) in order of execution, the number of runs, and their time in all, with random data, one thread."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_profiling = True
+    options.log_severity_level = 3
+    with open(os.path.join(directory, INPUTS), encoding="utf-8") as file:
+        inputs = json.load(file)
+    with tempfile.TemporaryDirectory() as folder:
+        options.profile_file_prefix = os.path.join(folder, "profile")
+        model = os.path.join(directory, MODEL)
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        rng = np.random.default_rng(0)
+        values = {name: random_value(rng, dtype, tuple(shape)) for name, dtype, shape in inputs}
+        for _ in range(WARM_UP):
+            session.run(None, values)
+        runs = 0
+        begin = now = time.perf_counter_ns()
+        while runs == 0 or (now - begin < seconds * 1e9 and runs * nodes < MOST_EVENTS):
+            session.run(None, values)
+            runs += 1
+            now = time.perf_counter_ns()
+        with open(session.end_profiling(), encoding="utf-8") as file:
+            document: List[Dict[str, Any]] = json.load(file)
+    first = [e for e in document if e.get("name") == "model_run"][WARM_UP]["ts"]
+    seen = [e for e in document if e.get("cat") == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= first]
+    return [(e["name"], e["dur"] * 1e3) for e in sorted(seen, key=lambda e: e["ts"])], runs, float(now - begin)
+
+
+def random_value(rng: np.random.Generator, dtype: str, shape: Tuple[int, ...]) -> Any:
+    """Random data for an input. Integers of more than one byte are 0 or 1: they may be indices."""
+    if dtype.startswith(("float", "complex")):
+        return rng.standard_normal(shape).astype(dtype)
+    low, high = {"uint8": (0, 256), "int8": (-128, 128)}.get(dtype, (0, 2))
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(kernels(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))

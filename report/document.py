@@ -1,0 +1,319 @@
+"""The document behind a report: everything that is known of an application, side by side.
+
+It is what `flowc report --json` prints and what the page shows; the page works nothing out that is not in it. Times are
+whole ns, shares go from 0 to 1; None is what nobody knows, and `missing` names the command that would find it out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    """A port of a task: `way` is `in` or `out`, `rates` the label that pictures have."""
+
+    name: str
+    way: str
+    type: str
+    rates: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRow:
+    """What is known of a network: its layers with their mean times, and what a DLA says of it."""
+
+    file: str
+    precision: str
+    batch: int
+    layers: tuple[tuple[str, int], ...]
+    overhead_ns: int
+    dla: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task: what it is, what was predicted of a firing, and what a run showed.
+
+    `kind` is `task`, `network`, `border`, `link`, or `resampling` for what only stands on an arrow. `group` is the
+    composite or network that it is a part of. `predicted_ns` is a mean, `worst_ns` what proofs count with, `times_from`
+    where both come from. `error` is measured over predicted, less 1; `share` that of the running time.
+    """
+
+    name: str
+    app: str
+    kind: str
+    group: str
+    label: str
+    definition: str
+    doc: str
+    place: str
+    code: str
+    firings: int
+    processors: tuple[str, ...]
+    ports: tuple[PortRow, ...]
+    network: NetworkRow | None
+    times_from: str
+    predicted_ns: int | None
+    worst_ns: int | None
+    measured_ns: int | None = None
+    measured_max_ns: int | None = None
+    fired: int | None = None
+    failed: int = 0
+    share: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRow:
+    """A channel: rates at its ends, and its sizes in tokens.
+
+    `capacity` is that of the program, `least` the one without which the graph deadlocks, `for_period` the one that
+    keeps the period, `most` what a run needed of it at once.
+    """
+
+    name: str
+    app: str
+    source: str
+    source_port: str
+    target: str
+    target_port: str
+    rates: tuple[str, str]
+    delay: int
+    type: str
+    token_bytes: int | None
+    capacity: int | None = None
+    least: int | None = None
+    for_period: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """A latency: of the frames of an app (`source` and `task` empty), or from a source to another task.
+
+    `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` what no mapping goes
+    below. `above_bound` counts the measured ones above the bound, as far as the bins of the histogram tell.
+    """
+
+    app: str
+    source: str
+    task: str
+    deadline_ns: int | None
+    bound_ns: int | None
+    conditional: bool
+    least_ns: int | None
+    count: int | None = None
+    mean_ns: int | None = None
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+    max_ns: int | None = None
+    deadline_misses: int | None = None
+    above_bound: int | None = None
+    edges_ns: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorRow:
+    """A processor, and the share of its time in which it is busy: predicted by the mapping, and measured."""
+
+    name: str
+    kind: str
+    predicted: float | None
+    measured: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppRow:
+    """An app: its verdicts, what dictates its period, where its tasks stand in a picture, and how it ran.
+
+    `columns`, `routes` and `back` are those of `layout.Layout`.
+    """
+
+    name: str
+    doc: str
+    period_ns: int | None
+    deadline_ns: int | None
+    consistent: bool | None
+    deadlock_free: bool | None
+    schedulable: bool | None
+    least_period_ns: int | None
+    unit_times: bool
+    critical_tasks: tuple[str, ...]
+    critical_channels: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    routes: dict[str, tuple[str, ...]]
+    back: tuple[str, ...]
+    frames: int | None = None
+    skipped: int | None = None
+    fps: float | None = None
+    deadline_misses: int | None = None
+    overruns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row of a chart: firings one after the other, four numbers each: task (its index), firing, start, duration."""
+
+    name: str
+    bars: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRow:
+    """A measured frame: from its release to the end of its last sink; `late_ns` behind its deadline, 0 in time."""
+
+    app: str
+    frame: int
+    begin_ns: int
+    end_ns: int
+    late_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRow:
+    """Firings over time. `zero_ns` is where the first frame begins that finds the pipeline full: `frame`.
+
+    `unit` means that no times are known and every firing takes 1. `releases` are times at which sources were due,
+    `fills` the tokens of a channel over time, two numbers each. `said` tells what was left out.
+    """
+
+    app: str
+    lanes: tuple[Lane, ...]
+    releases: tuple[int, ...]
+    zero_ns: int
+    frame: int
+    unit: bool = False
+    frames: tuple[FrameRow, ...] = ()
+    fills: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPoint:
+    """A step of the trade-off of an app: with these capacities, this is the least period."""
+
+    app: str
+    period_ns: int
+    bytes: int | None
+    tokens: int
+    channels: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ContestantRow:
+    """A configuration that a search looked at, in the unit of its objective; `pins` is what a text says to have it."""
+
+    name: str
+    configuration: str
+    predicted: float | None
+    measured: float | None
+    pins: str
+
+
+@dataclass(frozen=True, slots=True)
+class DlaRow:
+    """A network on a DLA: how many layers can run there, the rules that others break, and the longest legal runs."""
+
+    network: str
+    layers: int
+    legal: int
+    rows: tuple[tuple[str, int, str, str], ...]
+    runs: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRow:
+    """What a search did, and its `contestants`.
+
+    `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two got better. `front` are,
+    with deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) that nothing was better
+    than in both.
+    """
+
+    name: str
+    objective: str
+    unit: str
+    seed: int
+    evaluations: int
+    measured_runs: int
+    seconds: float
+    optimal: bool
+    contestants: tuple[ContestantRow, ...]
+    history: tuple[tuple[float, int, float | None, float | None], ...]
+    front: tuple[tuple[float, float, str], ...]
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A number, or a text, that is another one in what is compared with; `change` is this over the other, less 1."""
+
+    section: str
+    name: str
+    what: str
+    here: float | str | None
+    there: float | str | None
+    change: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """This beside something else: what differs, largest change first, and what only one of them has."""
+
+    name: str
+    differences: tuple[Difference, ...]
+    only_here: tuple[str, ...]
+    only_there: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """See the top of the module. `build` is the digest of the program that ran."""
+
+    name: str
+    platform: str
+    flowc: str
+    machine: str
+    build: str | None
+    status: int | None
+    failure: str
+    commands: tuple[str, ...]
+    diagnostics: tuple[tuple[str, str, str], ...]
+    apps: tuple[AppRow, ...]
+    processors: tuple[ProcessorRow, ...]
+    tasks: tuple[TaskRow, ...]
+    channels: tuple[ChannelRow, ...]
+    paths: tuple[PathRow, ...]
+    predicted: tuple[ChartRow, ...]
+    measured: ChartRow | None
+    memory: tuple[MemoryPoint, ...]
+    search: SearchRow | None
+    dla: tuple[DlaRow, ...]
+    compare: CompareRow | None
+    missing: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, with the version of its form."""
+        return {"version": VERSION, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """As JSON; the same document is the same text."""
+        separators = (",", ":") if indent is None else None
+        return json.dumps(self.to_dict(), indent=indent, separators=separators, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has: long rows of numbers as they are."""
+    if isinstance(value, tuple):
+        return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    return value

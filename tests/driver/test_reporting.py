@@ -1,0 +1,259 @@
+"""What a report collects, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flowc.cli import app
+from flowc.driver.check import check
+from flowc.driver.reporting import report
+from flowc.driver.store import save_mapping
+from flowc.model.diagnostic import Errors
+from flowc.model.mapping import Contestant, Effort, GroupBound, Mapping, Placement
+from flowc.report.document import Document
+from flowc.report.page import data_of, page
+from typer.testing import CliRunner
+
+from builds import Write, build, in_its_own_time, store_profile
+
+TEXT = """
+task Camera { out n: int64  python "t.py:Camera" }
+task Work { in n: int64 rate 3  out m: int64  python "t.py:work" }
+task Show { in m: int64  python "t.py:show" }
+platform two { cpu core[2] }
+app Paced { period 30 ms  deadline 50 ms  camera: Camera  work: Work  show: Show  camera -> work -> show }
+"""
+CODE = """
+import time
+import numpy as np
+class Camera:
+    n = 0
+    def __call__(self):
+        self.n += 1
+        return self.n
+def work(n):
+    time.sleep(0.004 if n[0] != 7 else 0.012)
+    return n[0]
+def show(n): pass
+"""
+TIMES = {"Paced.camera": 1000, "Paced.work": 4_000_000, "Paced.show": 2000}
+Ran = tuple[Path, Path, Path, Path]
+
+
+def mapped(flow: Path, response_ns: int) -> None:
+    """Keep a mapping beside the text that claims a bound."""
+    valid = check(flow).require()
+    cpu = valid.platform.processors[0]
+    found = Mapping(
+        "host",
+        tuple(Placement(name, (cpu,)) for name in TIMES),
+        search="auto",
+        contestants=(Contestant("one", "all -> cpu[0]", 5e6, 6e6), Contestant("two", "apart", 4e6)),
+        effort=Effort(seed=7, evaluations=12, seconds=0.5),
+        groups=(GroupBound("Paced", response_ns, 50_000_000, True, False),),
+        utilization=((cpu, 0.25),),
+    )
+    save_mapping(valid, found)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A text with profile and mapping, its build, and the report and trace of a run in a time of its own."""
+    folder = tmp_path_factory.mktemp("ran")
+    flow = folder / "paced.flow"
+    flow.write_text(TEXT)
+    (folder / "t.py").write_text(CODE)
+    store_profile(flow, TIMES)
+    mapped(flow, 30_000_000)
+    out = build(flow, folder / "out", TIMES)
+    in_its_own_time(out, "--frames", "6", "--trace", str(folder / "t.json"))
+    return flow, out, out / "r.json", folder / "t.json"
+
+
+@pytest.fixture(scope="module")
+def document(ran: Ran) -> Document:
+    flow, _, run_file, trace_file = ran
+    return report(flow, run_file=run_file, trace_file=trace_file).document
+
+
+def test_predicted_proved_and_measured_stand_side_by_side(document: Document) -> None:
+    tasks = {t.name: t for t in document.tasks}
+    work = tasks["Paced.work"]
+    assert (work.predicted_ns, work.firings, work.code) == (4_000_000, 1, "python t.py:work")
+    assert work.place == "paced.flow:6"
+    assert work.measured_ns == pytest.approx(4_000_000 + 8_000_000 / 6, abs=2000)
+    assert work.measured_max_ns == pytest.approx(12_000_000, abs=2000)
+    assert work.error == pytest.approx(1 / 3, abs=0.01)
+    frames, path = document.paths
+    assert (path.source, path.task) == ("Paced.camera", "Paced.show") and path.bound_ns is None
+    # Released at 0, the last token after 20 ms, and 4 or 12 ms more.
+    assert (frames.p50_ns, frames.max_ns) == (pytest.approx(24e6, abs=5e3), pytest.approx(32e6, abs=5e3))
+    assert (frames.deadline_ns, frames.bound_ns, frames.deadline_misses) == (50_000_000, 30_000_000, 0)
+    assert (frames.count, sum(frames.counts), frames.above_bound) == (6, 6, 1)
+    (processor,) = [p for p in document.processors if p.predicted is not None]
+    assert processor.predicted == 0.25 and processor.measured is not None
+    by_name = {c.name: c for c in document.channels}
+    first = by_name["Paced.camera.n->Paced.work.n"]
+    assert (first.rates, first.token_bytes, first.least) == (("1", "3"), 8, 3)
+    assert first.most is not None and first.capacity is not None and first.least <= first.most <= first.capacity
+    (app,) = document.apps
+    assert (app.frames, app.period_ns, app.least_period_ns) == (6, 30_000_000, 4_000_000)
+    assert document.search is not None and document.search.contestants[0].measured == 6e6
+    assert "run" not in document.missing and "trace" not in document.missing
+
+
+def test_charts_begin_with_the_same_frame(document: Document) -> None:
+    assert document.measured is not None
+    (predicted,) = document.predicted
+    names = [t.name for t in document.tasks]
+    for chart in (predicted, document.measured):
+        starts = {}
+        for lane in chart.lanes:
+            for task, firing, start, _ in zip(*[iter(lane.bars)] * 4, strict=True):
+                starts[names[task], firing] = start
+        assert chart.zero_ns == min(starts["Paced.camera", 3 * chart.frame], starts["Paced.work", chart.frame])
+    assert [f.frame for f in document.measured.frames] == list(range(6))
+    assert len(document.measured.releases) == 18
+    fills = document.measured.fills["Paced.camera.n->Paced.work.n"]
+    assert set(fills[1::2]) <= {0, 1, 2, 3}
+
+
+def test_same_inputs_same_bytes(ran: Ran, document: Document) -> None:
+    """Also where sets come in another order."""
+    flow, _, run_file, trace_file = ran
+    block = "import sys; from flowc.driver.reporting import report; from flowc.report.page import page; "
+    block += "sys.stdout.write(page(report(sys.argv[1], run_file=sys.argv[2], trace_file=sys.argv[3]).document))"
+    command = [sys.executable, "-c", block, str(flow), str(run_file), str(trace_file)]
+    other = dict(os.environ, PYTHONHASHSEED="11", PYTHONIOENCODING="utf-8")
+    done = subprocess.run(command, capture_output=True, env=other, check=True)
+    assert done.stdout.decode() == page(document)
+    assert len(done.stdout) < 150_000 + len(document.to_json())
+
+
+def refused(code: str, flow: Path, **options: Any) -> str:
+    """What is said of files that are no good."""
+    with pytest.raises(Errors) as caught:
+        report(flow, **options)
+    (found,) = caught.value.diagnostics
+    assert found.code == code and found.help
+    return found.message
+
+
+def test_files_of_other_programs_are_refused_by_name(ran: Ran, tmp_path: Path) -> None:
+    flow, _, run_file, trace_file = ran
+    build_of = json.loads(run_file.read_text())["build"]
+    for option, file in (("run_file", run_file), ("trace_file", trace_file)):
+        foreign = tmp_path / file.name
+        foreign.write_text(file.read_text().replace(build_of, "f" * 64))
+        said = refused("F621", flow, **{option: foreign})
+        assert "ffffffffffff" in said and build_of[:12] in said and file.name in said
+    nameless = tmp_path / "nameless.json"
+    nameless.write_text(json.dumps({**json.loads(run_file.read_text()), "build": None}))
+    assert "does not say which" in refused("F621", flow, run_file=nameless)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "not JSON"),
+        ("[]", "expected an object"),
+        ("{}", "apps is missing"),
+        ('{"apps": {"A": {"fps": NaN}}}', "not JSON"),
+        ('{"apps": {"A": {"fps": 1e999}}, "tasks": {}, "processors": {}}', ""),
+        ('{"apps": {"A": 3}, "tasks": {}, "processors": {}}', "apps.A is 3; expected an object"),
+        ('{"apps": {}, "tasks": {"x": {"processor": 3}}, "processors": {}}', "tasks.x.processor is 3; expected a text"),
+    ],
+)
+def test_what_is_no_report_of_a_run(content: str, said: str, ran: Ran, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(content)
+    assert said in refused("F620", ran[0], run_file=file)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"traceEvents": [{}]}', '{"traceEvents": [{"ph": "X", "args": {}}]}'])
+def test_what_is_no_trace(content: str, ran: Ran, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(content)
+    refused("F620", ran[0], trace_file=file)
+    refused("F620", ran[0], trace_file=tmp_path / "none.json")
+
+
+def test_comparing_with_a_mapping_a_report_and_a_build(ran: Ran, document: Document, tmp_path: Path) -> None:
+    flow, out, run_file, trace_file = ran
+    work = replace(document.tasks[1], predicted_ns=2_000_000, processors=("cpu[1]",))
+    other = replace(document, tasks=(document.tasks[0], work))
+    there = tmp_path / "other.html"
+    there.write_text(page(other))
+    found = report(flow, run_file=run_file, compare=there).document.compare
+    assert found is not None and found.only_here == ("tasks: Paced.show",) and found.only_there == ()
+    told = {(d.name, d.what): (d.here, d.there, d.change) for d in found.differences}
+    assert told == {
+        ("Paced.work", "processors"): ("cpu[0]", "cpu[1]", None),
+        ("Paced.work", "predicted_ns"): (4_000_000, 2_000_000, 1.0),
+    }
+    stored = flow.with_name("paced.host.mapping.json")
+    changed = tmp_path / "changed.json"
+    changed.write_text(stored.read_text().replace('"cpu[0]"', '"cpu[1]"', 1).replace("30000000", "20000000", 1))
+    found = report(flow, compare=changed).document.compare
+    assert found is not None and {d.section for d in found.differences} == {"tasks", "paths"}
+    found = report(flow, run_file=run_file, compare=out).document.compare
+    assert found is not None and found.differences == () == found.only_there
+    text = tmp_path / "document.json"
+    text.write_text(document.to_json(indent=1))
+    found = report(flow, run_file=run_file, trace_file=trace_file, compare=text).document.compare
+    assert found is not None and found.differences == ()
+
+
+@pytest.mark.parametrize("content", ["", "<html>", "{}", '{"version": 1, "tasks": [3]}', '{"placements": 3}'])
+def test_what_cannot_be_compared(content: str, ran: Ran, tmp_path: Path) -> None:
+    file = tmp_path / "other"
+    file.write_text(content)
+    refused("F622", ran[0], compare=file)
+    refused("F622", ran[0], compare=tmp_path)
+
+
+def test_the_verb_writes_a_page_or_prints_its_document(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flow, _, run_file, _ = ran
+    done = CliRunner().invoke(app, ["report", str(flow), "--run-file", str(run_file)])
+    assert (done.exit_code, done.stdout) == (0, "paced.report.html\n")
+    shown = json.loads(data_of((tmp_path / "paced.report.html").read_bytes()))
+    done = CliRunner().invoke(app, ["report", str(flow), "--run-file", str(run_file), "--json"])
+    assert json.loads(done.stdout) == shown and shown["version"] == 1
+    done = CliRunner().invoke(app, ["report", str(flow), "-o", str(tmp_path)])
+    assert done.exit_code == 1 and "F605" in done.stderr
+    done = CliRunner().invoke(app, ["report", str(flow), "-o", "new/folder/r.html"])
+    assert done.exit_code == 0 and (tmp_path / "new/folder/r.html").is_file()
+    assert CliRunner().invoke(app, ["report", str(flow), "--run", "3", "--run-file", "x"]).exit_code == 2
+
+
+def test_a_report_can_run_the_program_first(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flow = Path(shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))) / "paced.flow"
+    found = report(flow, frames=2)
+    assert found.status == 0 and found.document.apps[0].frames == 2 and found.document.measured is not None
+    (tmp_path / "copy" / "t.py").write_text(CODE + "\ndef show(n): raise ValueError('no screen')\n")
+    store_profile(flow, TIMES)
+    found = report(flow, frames=2)
+    assert found.status == 1 and "no screen" in found.document.failure and found.document.status == 1
+
+
+def test_without_anything_known_every_gap_names_its_command(write: Write) -> None:
+    found = report(write("task A { out x }  task B { in x }  app Plain { a: A  b: B  a -> b }")).document
+    assert (
+        found.missing["times"] == "flowc profile app.flow" and found.missing["run"] == "flowc report app.flow --run 200"
+    )
+    assert found.missing["search"] == found.missing["bounds"] == "flowc map app.flow"
+    assert all(t.predicted_ns is None and t.measured_ns is None for t in found.tasks)
+    (chart,) = found.predicted
+    assert chart.unit and found.measured is None
