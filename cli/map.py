@@ -261,12 +261,12 @@ def _document(mapped: Mapped) -> dict[str, Any]:
                 for c in mapping.contestants
             ],
         }
-    effort = mapping.effort
+    effort, memory = mapping.effort, mapping.memory
     return {
         "tasks": tasks,
         "networks": networks,
         "why": list(mapping.why),
-        "memory": None if mapping.memory is None else asdict(mapping.memory) | {"total": mapping.memory.total},
+        **({} if memory is None else {"memory": asdict(memory) | {"total": memory.total}}),
         "file": None if mapped.path is None else str(mapped.path),
         "search": {
             "name": mapping.search,

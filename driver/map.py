@@ -178,7 +178,7 @@ def find_mapping(
             partial(_taken, valid, profile),
             seed=seed,
             budget=budget,
-            progress=report,
+            progress=None if report is None else lambda event: report(str(event)),
             measure=_Runs(valid, profile) if runnable else None,
         )
         stored = store.save_mapping(valid, found) if what_if.cores is None else None

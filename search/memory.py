@@ -19,10 +19,11 @@ from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Contestant, NetworkPlan
 from ..model.mapping import Mapping as Answer
 from ..networks.bands.choose import Choice
+from .events import Event, Teller
 from .throughput.auto import HOPELESS, partitions, plain_ways, unlike
 from .throughput.contest import Contest
 from .throughput.design import Design
-from .throughput.problem import Measure, Problem, Progress
+from .throughput.problem import Measure, Problem
 
 Fronts = Mapping[str, tuple[Choice, ...]]
 Chosen = dict[str, Choice]
@@ -60,18 +61,19 @@ def search(
     *,
     seed: int = 0,
     budget: float = 60.0,
-    progress: Progress | None = None,
+    progress: Callable[[Event], None] | None = None,
     measure: Measure | None = None,
 ) -> Answer:
     """The mapping. Raises Errors (F521) where none is small enough."""
     begin = time.monotonic()
+    teller = Teller(progress)
     found = list(_designs(problem, fronts))
     fitting, smallest, looked = _fitting(found, wish, planned)
     if not fitting:
         raise Errors([_too_much(wish, smallest)])
     contest = None
     if measure is not None and not wish.least:
-        contest = Contest(measure, "throughput", begin + budget, progress)
+        contest = Contest(measure, "throughput", begin + budget, teller)
         for f in fitting:
             contest.enter(f.design, run=f.design.predicted <= HOPELESS * fitting[0].design.predicted)
         winner = contest.decide()
@@ -89,6 +91,7 @@ def search(
         evaluations=looked,
         measured_runs=0 if contest is None else contest.runs,
         seconds=time.monotonic() - begin,
+        history=teller.history(),
     )
     why = tuple(_why(fronts, best))
     return replace(best.design.mapping, search="auto", contestants=entries, effort=effort, why=why, memory=best.memory)
