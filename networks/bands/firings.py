@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from ...analysis.placement import Item, Placed, place
 from ...model.mapping import Bands
+from ..onnx.memory import in_turn
 from .net import Band, Net
-from .units import Unit, inner_bytes, macs, unit_of
+from .units import DIRECT, Unit, inner_bytes, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
@@ -383,21 +384,20 @@ class _Builder:
 
 
 def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
-    """What ONNX Runtime holds at most between the layers of groups that run whole (live set of fused layers).
-
-    And a tensor that is made at that moment.
-    """
+    """What ONNX Runtime takes between layers that run whole, and a tensor that is made when most is there."""
     net = unit.net
     groups = net.groups[unit.first : unit.end]
     last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    outside, peak = {*unit.makes, *net.chain.outputs}, (0, "")
-    live: dict[str, int] = {}
-    for k, group in enumerate(groups):
-        live |= {t: net.bytes(t) for t in group.makes if t not in outside}
-        if sum(live.values()) > peak[0] or not peak[1]:
-            peak = sum(live.values()), net.steps[group.steps[-1]].makes[0]
-        live = {t: n for t, n in live.items() if last.get(t, -1) > k}
-    return peak
+    outside = {*unit.makes, *net.chain.outputs}
+    made = [[(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside] for k, g in enumerate(groups)]
+    for t in unit.reads:  # what others made is in the plain layout
+        first = next(k for k, g in enumerate(groups) if t in g.reads)
+        convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
+        if convolved and net.shapes[t][1] > DIRECT:
+            made[first].append((net.bytes(t), last[t]))
+    live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
+    most = max(range(len(groups)), key=live.__getitem__)
+    return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
 
 
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
