@@ -9,12 +9,15 @@ from collections.abc import Collection
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
 from ..machines.host import HERE, Host
 from ..model.application import Task
+from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping
 from ..model.platform import Platform
@@ -23,6 +26,8 @@ from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
+from ..search.memory import Wish
+from ..search.memory import search as in_memory
 from ..search.registry import searches_for
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.divisible import divisible, transfer_model
@@ -36,6 +41,7 @@ from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
+from .memory import fronts
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -82,10 +88,11 @@ def find_mapping(
     platform: str = "host",
     host: Host = HERE,
     search: str = "auto",
-    objective: Objective = "throughput",
+    objective: Objective | Literal["memory"] = "throughput",
     budget: float = 60.0,
     seed: int = 0,
     what_if: WhatIf | None = None,
+    memory: int | None = None,
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
@@ -95,16 +102,23 @@ def find_mapping(
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
     and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
     decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take. If not `measure`, nothing is run at
+    `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
+    many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
+    the rate of `what_if`. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
     run, `report` where there is none.
     """
     what_if = what_if or WhatIf()
-    valid = supposed(prepare(path, platform=platform, mapped=False, host=host, report=report).require(), what_if)
+    little = memory is not None or objective == "memory"
+    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    # A rate is then a limit on mappings, not a period.
+    valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
     if valid.system.scenario is not None:
         help_text = "without a mapping of your own, `flowc build` places tasks by a quick rule; pins count"
         raise Errors([Diagnostic("F116", "scenarios are not mapped yet", valid.system.scenario.span, help=help_text)])
     joint = wants_joint(valid)
+    if little:
+        _require_plain(joint, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
@@ -151,10 +165,25 @@ def find_mapping(
     ):
         _refuse_to_guess(valid)
     problem = problem_of(valid, times, profile)
-    _require(problem, objective)
+    _require(problem, "throughput" if objective == "memory" else objective)
     warnings = (*warnings, *(() if measure else untimed(valid, times)))
     if runnable:
         require_buildable(valid)
+    if little:
+        wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
+        found = in_memory(
+            problem,
+            fronts(problem),
+            wish,
+            partial(_taken, valid, profile),
+            seed=seed,
+            budget=budget,
+            progress=None if report is None else lambda event: report(str(event)),
+            measure=_Runs(valid, profile) if runnable else None,
+        )
+        stored = store.save_mapping(valid, found) if what_if.cores is None else None
+        return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+    assert objective != "memory"
     found = known[search].run(
         problem,
         seed=seed,
@@ -165,6 +194,25 @@ def find_mapping(
     )
     stored = store.save_mapping(valid, found) if what_if.kept else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _require_plain(joint: bool, search: str) -> None:
+    """What a search for little memory cannot do. Raises Errors."""
+    if joint:
+        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
+        message = "`--memory` does not look for deadlines: every app has a period"
+        raise Errors([Diagnostic("F508", message, None, help=help_text)])
+    if search != "auto":
+        message = f"the search `{search}` knows nothing of memory"
+        raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
+    """What networks take under a mapping. Raises Errors."""
+    mapped = valid.mapped(mapping)
+    times = times_of(mapped.system, mapped.platform, profile)
+    planned = plan(mapped, times, place(mapped, times)).deployment.planned
+    return planned or PlannedMemory(0, 0, 0)
 
 
 def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
