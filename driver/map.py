@@ -23,7 +23,7 @@ from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
-from ..search.registry import searches_for
+from ..search.registry import Search, searches_for
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.divisible import divisible, transfer_model
 from ..search.throughput.partition import Costs, Objective
@@ -36,6 +36,7 @@ from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
+from .state_map import States, map_states_apart, map_states_jointly
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -50,10 +51,13 @@ class Mapped:
     valid: Valid
     diagnostics: tuple[Diagnostic, ...]
     joint: Joint | None = None
+    states: States | None = None
 
     @property
     def late(self) -> bool:
         """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        if self.states is not None:
+            return self.states.late
         if self.joint is None:
             return False
         return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
@@ -101,10 +105,7 @@ def find_mapping(
     """
     what_if = what_if or WhatIf()
     valid = supposed(prepare(path, platform=platform, mapped=False, host=host, report=report).require(), what_if)
-    if valid.system.scenario is not None:
-        help_text = "without a mapping of your own, `flowc build` places tasks by a quick rule; pins count"
-        raise Errors([Diagnostic("F116", "scenarios are not mapped yet", valid.system.scenario.span, help=help_text)])
-    joint = wants_joint(valid)
+    joint = all(wants_joint(part) for part in valid.parts)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
@@ -122,9 +123,13 @@ def find_mapping(
         warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
     warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
-    runnable = here and measure and not missing(valid.system)
+    runnable = here and measure and not any(missing(part.system) for part in valid.parts)
     if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
+    if valid.states:
+        return _of_states(
+            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
+        )
     if joint:
         together = map_jointly(
             valid,
@@ -167,6 +172,43 @@ def find_mapping(
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
 
 
+def _of_states(
+    valid: Valid,
+    profile: Profile | None,
+    warnings: tuple[Diagnostic, ...],
+    search: Search,
+    what_if: WhatIf,
+    objective: Objective,
+    budget: float,
+    seed: int,
+    measure: bool,
+    runnable: bool,
+    report: Report | None,
+) -> Mapped:
+    """A scenario: one placement for all of its states. Raises Errors."""
+    told, states = [*valid.diagnostics, *warnings], None
+    if search.kind == "deadlines":
+        run_here = measure and what_if.profile is None
+        states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
+        mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
+        told += [d for j in states.joints.values() for d in j.diagnostics]
+    else:
+        seconds = budget / len(valid.states)
+
+        def find(state: Valid) -> Mapping:
+            problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
+            _require(problem, objective)
+            found: Mapping = search.run(
+                problem, seed=seed, budget=seconds, progress=report, objective=objective,
+                measure=_Runs(state, profile) if runnable else None,
+            )  # fmt: skip
+            return found
+
+        mapping, keep = map_states_apart(valid, find), True
+    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+    return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
+
+
 def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The profile that was given, or the stored one, and what is to be said of it. Raises Errors."""
     if what_if.profile is not None:
@@ -183,7 +225,8 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
     if what_if.cores is not None:
         pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
         platform = replace(platform, pools=pools)
-    return replace(valid, system=system, platform=platform)
+    states = {name: supposed(state, what_if) for name, state in valid.states.items()}
+    return replace(valid, system=system, platform=platform, states=states)
 
 
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:

@@ -189,12 +189,22 @@ class GroupBound:
 
 
 @dataclass(frozen=True, slots=True)
+class StateBound:
+    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors."""
+
+    state: str
+    groups: tuple[GroupBound, ...]
+    utilization: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
 
     A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
-    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below.
+    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
+    scenario `states` has the first two for each state.
     """
 
     platform: str
@@ -208,6 +218,7 @@ class Mapping:
     groups: tuple[GroupBound, ...] = ()
     utilization: tuple[tuple[str, float], ...] = ()
     bound: float | None = None
+    states: tuple[StateBound, ...] = ()
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -219,6 +230,8 @@ class Mapping:
     def to_json(self, identity: dict[str, str]) -> str:
         """The file's text. `identity` says for what it was searched: a hash per task, and one over the pins."""
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
+        if not self.states:
+            del document["states"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 
