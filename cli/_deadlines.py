@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +169,12 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
 def states_table(states: States) -> str:
     """The tables of every state, then the worst of them."""
     tables = [f"state {name}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
+    if states.mapping.transitions:
+        from ..runtime.report import columns
+
+        rows = [["from", "to", "change ms, at most"]]
+        rows += [[t.source, t.target, _ms(t.delay_ns)] for t in states.mapping.transitions]
+        tables.append(columns(rows, left=2))
     most = _most(states)
     if most is not None:
         name, share = most
@@ -194,6 +201,7 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
     return {
         "max_utilization": None if most is None else most[1],
         "states": {name: document(joint, None) for name, joint in states.joints.items()},
+        "transitions": [asdict(t) for t in states.mapping.transitions],
         "file": None if path is None else str(path),
         "search": {
             "seconds": round(outcome.seconds, 3),

@@ -5,12 +5,12 @@ In: a valid text with states, and its times. Out: the mapping of all of them tog
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..analysis.timing.system import Refused
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.mapping import Effort, Mapping, StateBound
+from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
 from ..model.times import times_of
 from ..search.deadline.auto import Outcome
@@ -97,7 +97,24 @@ def _together(valid: Valid, search: Search, joints: dict[str, Joint], outcome: S
         bound=None if outcome.bound is None else float(outcome.bound),
         effort=Effort("utilization", seed, looked, 0, outcome.seconds, None, outcome.proved),
         states=tuple(StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()),
+        transitions=tuple(_changes(valid, joints)),
     )
+
+
+def _changes(valid: Valid, joints: dict[str, Joint]) -> Iterator[ChangeBound]:
+    """Frames that have begun end within the response times of their state, and the first ones of the next state within
+    those there, since they begin together: that is what both are bounds of."""
+    assert valid.system.scenario is not None
+    longest = {name: _longest(joint) for name, joint in joints.items()}
+    for source, target in dict.fromkeys((t.source, t.target) for t in valid.system.scenario.transitions):
+        before, after = longest[source], longest[target]
+        yield ChangeBound(source, target, None if before is None or after is None else before + after)
+
+
+def _longest(joint: Joint) -> int | None:
+    responses = [g.response_ns for g in joint.mapping.groups]
+    known = [r for r in responses if r is not None]
+    return max(known) if len(known) == len(responses) else None
 
 
 def map_states_apart(valid: Valid, find: Callable[[Valid], Mapping]) -> Mapping:

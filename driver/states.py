@@ -17,8 +17,11 @@ from .build import place, union
 from .check import Valid
 
 
-def placed_states(valid: Valid, profile: Profile | None) -> tuple[dict[str, Valid], tuple[Diagnostic, ...]]:
-    """The states, each with the places of all its tasks, and why a stored mapping does not count. Raises Errors.
+def placed_states(
+    valid: Valid, profile: Profile | None
+) -> tuple[dict[str, Valid], dict[tuple[str, str], int | None], tuple[Diagnostic, ...]]:
+    """The states, each with the places of all its tasks; what a change takes at most in ns, by a stored mapping; why
+    that does not count. Raises Errors.
 
     The state with the most tasks is placed first.
     """
@@ -29,9 +32,10 @@ def placed_states(valid: Valid, profile: Profile | None) -> tuple[dict[str, Vali
         placed = stored.mapping
     found: dict[str, Valid] = {}
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
-        state = state.mapped(replace(placed, states=()))
+        state = state.mapped(replace(placed, states=(), transitions=()))
         own = place(state, times_of(state.system, state.platform, profile)).placements
         kept = tuple(p for p in own if state.tasks[p.task].resampling is None)
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
-    return {name: found[name] for name in valid.states}, (*told, *([] if stale is None else [stale]))
+    bounds = {(t.source, t.target): t.delay_ns for t in placed.transitions}
+    return {name: found[name] for name in valid.states}, bounds, (*told, *([] if stale is None else [stale]))
