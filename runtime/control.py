@@ -63,7 +63,7 @@ class Event:
 
 
 class Change:
-    """From one state to another. `asked`: when the event came, or the state began; `drained`: when its last frame ended.
+    """From one state to another. `asked`: when the event came, or the state began; `drained`: its last frame has ended.
 
     `first`: when every app of the next state had ended a frame.
     """
