@@ -22,6 +22,7 @@ from .export import export
 from .fmt import fmt
 from .headers import headers
 from .import_ import import_
+from .lsp import lsp
 from .map import map_
 from .new import new
 from .profile import profile
@@ -53,6 +54,7 @@ app.command("import")(verb(import_))
 app.command()(verb(export))
 app.command()(verb(fmt))
 app.command()(verb(headers))
+app.command()(verb(lsp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
 

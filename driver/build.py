@@ -36,6 +36,7 @@ from ..search.throughput.problem import Problem
 from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
+from .memory import beyond_platform
 
 #: Is told, in words, before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
@@ -108,6 +109,9 @@ def build(
         deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
         mapping = union(m for m, _, _ in found.values())
         sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
+    too_much = beyond_platform(deployed, valid.platform)
+    if too_much is not None:
+        raise Errors([*valid.diagnostics, too_much])
     extra += [d for part in valid.parts for d in _compiled_kernels(part)]
     files = emit(deployed)
     fresh = write_program(deployed, directory, force=force)
@@ -246,7 +250,7 @@ def usual_ns(known: MappingABC[str, float]) -> float:
     return mean(known.values()) if known else 1.0
 
 
-def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
+def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
     apps, platform = valid.system.apps, valid.platform
     pins, faults = pinned(apps, platform, valid.system.pins)
@@ -263,14 +267,17 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
-    found = greedy.search(problem, seed=seed, progress=report)
+    found = greedy.search(problem, seed=seed)
     placements = with_resampling(apps, platform, found.placements)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
-    """Where a build puts everything once there is a profile, for analyses: () where a build would be refused."""
-    if profile is None:
+    """Where a build puts everything once there is a profile or a stored mapping, for analyses.
+
+    () before, and where a build would be refused.
+    """
+    if profile is None and valid.mapping is None:
         return ()
     try:
         return place(valid, times).placements

@@ -164,7 +164,7 @@ def find_mapping(
         problem,
         seed=seed,
         budget=budget,
-        progress=report,
+        progress=None if report is None else lambda event: report(str(event)),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )

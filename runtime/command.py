@@ -11,6 +11,7 @@ import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .adapt import Front
+from .bands import Bands
 from .board import STARTING
 from .code import Network
 from .ends import refusal
@@ -61,7 +62,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             return 1
     received: List[int] = []
     if arguments is None:
-        if any(isinstance(t.code, (Network, Front)) for t in program.tasks):
+        if any(isinstance(t.code, (Network, Bands, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
         keep(program, options.watchdog, _report_in_place(program, options.report))

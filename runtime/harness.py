@@ -240,7 +240,7 @@ def _behind_networks(app: Dict[str, Any]) -> Dict[Tuple[str, str], Tuple[float, 
     loose: Dict[str, Tuple[float, float]] = {}
     for task in app["tasks"]:
         kind, tolerance = task["code"]["kind"], task["code"].get("tolerance")
-        if kind in ("onnx", "moving", "engine", "cuda"):
+        if kind in ("onnx", "bands", "moving", "engine", "cuda"):
             loose[task["name"]] = (RTOL, ATOL) if tolerance is None else (tolerance, tolerance)
     changed = True
     while changed:

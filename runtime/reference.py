@@ -71,6 +71,7 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
         cut = Cut(document["network"], variants, document["start"])
         return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
+    # Of a network in bands the file is the whole: what it makes is what bands have to make.
     return Network(document["file"], document["inputs"], document["outputs"], 1)
 
 

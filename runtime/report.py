@@ -55,8 +55,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "apps": {app.name: _app(app) for app in apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
-        "memory": _memory(program),
         "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
+        "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
             **{
@@ -69,13 +69,6 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     }
 
 
-def _memory(program: Program) -> Dict[str, Any]:
-    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
-    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
-    found = taken() if program.workers else None
-    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
-
-
 def build_of(home: str) -> Optional[str]:
     """The digest of the build in a directory; None where nobody says."""
     try:
@@ -83,6 +76,13 @@ def build_of(home: str) -> Optional[str]:
             return str(json.load(stream)["identity"]["digest"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _memory(program: Program) -> Dict[str, Any]:
+    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
+    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    found = taken() if program.workers else None
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:

@@ -184,12 +184,12 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     store_profile(flow)
     store_profile(flow, platform="two")
 
-    def pretended(command: list[str], *, silent: bool) -> int:
+    def pretended(host: object, command: list[str], **options: object) -> int:
         place = Path(command[command.index("--report") + 1])
         place.write_text(json.dumps(report(make=4000, show=1)))
         return 0
 
-    monkeypatch.setattr(running, "_execute", pretended)
+    monkeypatch.setattr(running, "attend", pretended)
     monkeypatch.chdir(flow.parent)
     status, stdout, stderr = said("run", "app.flow", "--frames", "1")
     assert status == 0 and stderr == ""
