@@ -22,7 +22,6 @@ CODES: dict[str, tuple[str, str]] = {
     "F113": ("a graph contains itself", "Composites are flattened, so they cannot be recursive."),
     "F114": ("a language or kind of processor is unknown", "Languages: python and c on a cpu, cuda on a gpu. Kinds of processors: cpu, gpu, dla."),
     "F115": ("something is said twice", "Each clause may stand once."),
-    "F116": ("a scenario is not mapped yet", "It is built with tasks where pins and a quick rule put them; what runs in several states has one place."),
     # -- the graph -----------------------------------------------------------------------------------------------------
     "F201": ("an input is fed twice", "A channel joins one output to one input. Outputs may fan out; inputs have one source."),
     "F202": ("an input is never fed", "Every input needs an arrow; a task without inputs is a source."),
