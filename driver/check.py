@@ -65,6 +65,7 @@ class Valid:
     def at_hand(self) -> bool:
         """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
         return self.host is not HERE or self.platform.name == HERE.name
+
     others: tuple[Valid, ...] = ()
     states: dict[str, Valid] = field(default_factory=dict)
 

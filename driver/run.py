@@ -90,6 +90,7 @@ def run(
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
     host: Host = HERE,
+    live: int | None = None,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
@@ -101,7 +102,7 @@ def run(
     and a few frames are compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
-    on `host`.
+    on `host`. `live` is a file descriptor that it writes a line of JSON to every half second, if it runs here.
     """
     _refuse_open_ends(path, platform, host)
     built = build(
@@ -134,6 +135,7 @@ def run(
     words += ["--fail-on-miss"] if fail_on_miss else []
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []
     words += ["--quiet"] if document or quiet else []
+    words += ["--live", str(live)] if live is not None else []
     with _reached(host), host.folder() as folder:
         tree = _there(built, host, report)
         files = _files(host, folder, trace, report_to)
@@ -143,7 +145,13 @@ def run(
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
-        status = _execute(host, [*host.python, main, *words], silent=document, cwd=None if host is HERE else tree)
+        status = _execute(
+            host,
+            [*host.python, main, *words],
+            silent=document,
+            cwd=None if host is HERE else tree,
+            handed=() if live is None else (live,),
+        )
         if host is not HERE:
             for option, named in (("--trace", trace), ("--report", report_to)):
                 if named is not None and (content := host.read(files[option])) is not None:
@@ -279,7 +287,13 @@ def _disagreement(directory: Path, host: Host) -> str:
 
 
 def _execute(
-    host: Host, words: list[str], *, silent: bool, cwd: str | None, environment: MappingABC[str, str] | None = None
+    host: Host,
+    words: list[str],
+    *,
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None = None,
+    handed: Sequence[int] = (),
 ) -> int:
     """Run a program that handles signals itself: wait for it, and hand on what it decides."""
     import signal
@@ -306,7 +320,7 @@ def _execute(
         if isinstance(host, Board):
             status = _heard(host, words, silent, cwd, environment, started)
         else:
-            status = _waited(words, silent, cwd, environment, started)
+            status = _waited(words, silent, cwd, environment, handed, started)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -318,9 +332,10 @@ def _waited(
     silent: bool,
     cwd: str | None,
     environment: MappingABC[str, str] | None,
+    handed: Sequence[int],
     started: Callable[[Callable[[int], None]], None],
 ) -> int:
-    """Here, with the standard input and output of this process."""
+    """Here, with the standard input and output of this process, and the descriptors that are `handed` to it."""
     import subprocess
 
     child = subprocess.Popen(
@@ -329,6 +344,7 @@ def _waited(
         cwd=cwd,
         env={**os.environ, **(environment or {})},
         preexec_fn=_ends_with_me(),
+        pass_fds=handed,
     )
     started(child.send_signal)
     return child.wait()

@@ -119,9 +119,9 @@ class Gantt {
     return `${kept}\u2026`;
   }
 
-  /** The first bar that ends after a time. */
-  first(lane, t) {
-    let [low, high] = [0, lane.n];
+  /** The first bar that ends after a time, at or behind another one. */
+  first(lane, t, from = 0) {
+    let [low, high] = [from, lane.n];
     while (low < high) {
       const middle = (low + high) >> 1;
       if (lane.end[middle] < t) low = middle + 1; else high = middle;
@@ -137,7 +137,10 @@ class Gantt {
     for (let i = this.first(lane, a); i < lane.n && lane.start[i] <= b; i += 1) {
       const from = Math.max(this.left, this.left + (lane.start[i] - a) * k);
       const to = this.left + (lane.end[i] - a) * k;
-      if (to < last + 1 && to - from < 1) continue;
+      if (to < last + 1 && to - from < 1) { // that pixel is full: on to the first bar behind it
+        i = Math.max(i, this.first(lane, a + (last + 1 - this.left) / k, i) - 1);
+        continue;
+      }
       const wide = Math.max(1, Math.min(to, width) - from);
       last = Math.floor(from + wide);
       const other = this.chosen !== null && !(D.tasks[lane.task[i]].app === this.chosen.app && lane.frame[i] === this.chosen.frame);

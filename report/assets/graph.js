@@ -120,6 +120,7 @@ class Graph {
   draw() {
     const vertical = this.svg.clientWidth > 0 && this.svg.clientWidth < 560;
     const { boxes, wires, labeled } = this.layout(vertical);
+    this.extent([...boxes.values()], wires, vertical);
     const scene = s("g", {});
     const marker = (id, look) => s("marker", { id, viewBox: "0 0 8 8", refX: "7.5", refY: "4", markerWidth: "9", markerHeight: "9", markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 .6 8 4 0 7.4z", fill: look }));
     const key = D.apps.indexOf(this.app);
@@ -150,6 +151,17 @@ class Graph {
     }
     this.scene = scene;
     this.fit();
+  }
+
+  /** What there is to see: boxes with their frames, and the lanes of arrows that lead back. */
+  extent(boxes, wires, vertical) {
+    const lanes = wires.filter((w) => w.lane !== undefined).map((w) => w.lane + 12);
+    const through = wires.flatMap((w) => w.through);
+    const left = Math.min(...boxes.map((b) => b.x), ...through.map((p) => p.x)) - 28;
+    const top = Math.min(...boxes.map((b) => b.y), ...through.map((p) => p.y)) - 30;
+    const right = Math.max(...boxes.map((b) => b.x + b.width), ...(vertical ? lanes : [])) + 28;
+    const bottom = Math.max(...boxes.map((b) => b.y + b.height), ...through.map((p) => p.y), ...(vertical ? [] : lanes)) + 24;
+    this.full = [left, top, right - left, bottom - top];
   }
 
   frames(scene, boxes) {
@@ -226,10 +238,7 @@ class Graph {
   }
 
   fit() {
-    const b = this.scene.getBBox();
-    const pad = 14;
     const width = this.svg.clientWidth || 800;
-    this.full = [b.x - pad, b.y - pad, b.width + 2 * pad, b.height + 2 * pad];
     const scale = Math.min(1, Math.max(width / this.full[2], 0.42));
     const high = Math.min(Math.max(150, this.full[3] * scale), 560);
     this.svg.style.height = `${high}px`;
