@@ -1,7 +1,7 @@
 # The handful of commands; CONTRIBUTING.md says when to run which.
 BIN := .venv/bin
 
-.PHONY: setup check format test fuzz goldens
+.PHONY: setup check format test fuzz goldens man
 
 setup:
 	python3 -m venv .venv
@@ -28,6 +28,10 @@ MINUTES ?= 60
 SEED ?= 2
 fuzz:
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# Manual pages in build/man, made with help2man.
+man:
+	$(BIN)/python docs/make_man.py build/man
 
 # Rewrites what is expected: read the difference before you keep it.
 goldens:

@@ -22,6 +22,7 @@ from .export import export
 from .fmt import fmt
 from .headers import headers
 from .import_ import import_
+from .lsp import lsp
 from .map import map_
 from .new import new
 from .profile import profile
@@ -34,7 +35,7 @@ from .view import view
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -55,6 +56,7 @@ app.command("import")(verb(import_))
 app.command()(verb(export))
 app.command()(verb(fmt))
 app.command()(verb(headers))
+app.command()(verb(lsp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
@@ -18,15 +20,56 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+#: Seconds between two lines about how far something is, where standard error is no terminal.
+BETWEEN = 5.0
 #: Diagnostics that are drawn at once: nobody reads more, and each has an excerpt.
 MOST_SHOWN = 100
 
-Text = Annotated[Path, typer.Argument(help="The .flow text.", show_default=False, metavar="APP.flow")]
+
+def only_text(given: Path) -> Path:
+    """The text that is meant: a file is itself, a folder the only .flow text in it. Raises BadParameter."""
+    if given.suffix == ".flow" or not given.is_dir():
+        return given
+    found = sorted(f for f in given.glob("*.flow") if f.is_file())
+    if len(found) == 1:
+        return found[0]
+    where = "here" if given == Path() else f"in `{given}`"
+    if not found:
+        raise typer.BadParameter(f"there is no .flow text {where}; `flowc new DIR` writes one")
+    raise typer.BadParameter(f"there are several texts {where}: {', '.join(map(str, found))}; name one of them")
+
+
+def _boards() -> list[str]:
+    """Platforms that come with flowc, for completion in a shell."""
+    return ["host", *sorted(f.stem for f in (Path(__file__).parent.parent / "platforms").glob("*.flow"))]
+
+
+Text = Annotated[
+    Path,
+    typer.Argument(
+        help="The .flow text (default: the only one here).",
+        show_default=False,
+        metavar="APP.flow",
+        default_factory=Path,
+        callback=only_text,
+    ),
+]
+TextOrNetwork = Annotated[
+    Path,
+    typer.Argument(
+        help="The .flow text (default: the only one here), or an .onnx network.",
+        show_default=False,
+        metavar="APP.flow",
+        default_factory=Path,
+        callback=only_text,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 OnPlatform = Annotated[
     str,
     typer.Option(
         "--platform",
+        autocompletion=_boards,
         help="`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a .flow file.",
     ),
 ]
@@ -111,6 +154,7 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         from ..model.diagnostic import Errors
 
+        progress.begin()
         try:
             status = function(*args, **kwargs)
         except Errors as faults:
@@ -142,14 +186,40 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
     return run
 
 
-def progress(message: str) -> None:
-    if sys.stderr.isatty():
+class Progress:
+    """Says how far something is: all of it on a terminal, elsewhere the newest every few seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._said = clock, clock()
+
+    def begin(self) -> None:
+        """What takes long begins now."""
+        self._said = self._clock()
+
+    def __call__(self, message: object) -> None:
+        if not sys.stderr.isatty() and self._clock() < self._said + BETWEEN:
+            return
+        self._said = self._clock()
         say(f"flowc: {message}")
+
+
+#: What steps report to.
+progress = Progress()
 
 
 def measuring(message: str) -> None:
     """Said wherever it goes: tasks write what they write when they run."""
     say(f"flowc: {message} (--no-measure does without)")
+
+
+def in_full(file: Path) -> Path:
+    """A file that was written, so that it can be found: for people the whole path."""
+    return file.resolve() if sys.stdout.isatty() else file
+
+
+def width() -> int | None:
+    """Columns of the terminal that standard output is; None where it is none, and nothing has to fit."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def number(count: int, what: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def joint_table(joint: Joint) -> str:
     """Processors with their utilization and tasks, apps with their bounds, and how good the answer is."""
     from ..runtime.report import columns
+    from ._tables import fitted
 
     mapping = joint.mapping
     if not mapping.groups:
@@ -30,7 +31,7 @@ def joint_table(joint: Joint) -> str:
     rows = [["processor", "runs", "utilization"]]
     for processor, share in mapping.utilization:
         rows.append([processor, _some(where[processor]), f"{share:.2%}"])
-    tables = [columns(rows, left=2)]
+    tables = [fitted(rows, 2, 1)]
     ran = any(g.frames for g in mapping.groups)
     rows = [["app", "", "response ms", "deadline ms", *(("longest seen ms", "missed") if ran else ())]]
     for g in mapping.groups:

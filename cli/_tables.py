@@ -7,27 +7,61 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ._common import number
+from ._common import number, width
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop, PathLatency
     from ..driver.dla import OnDla
     from ..driver.networks import CutPoint, NetworkMemory
     from ..model.application import Application
+    from ..networks.bands.compare import Comparison
     from ..networks.quantization.quantize import Loss
 
+#: A column that gives way to a narrow terminal keeps so many characters.
+LEAST = 24
 #: Longer schedules and cycles are cut in the table; `--json` has them whole.
 WIDEST = 300
 
 
-def on_dla(report: OnDla) -> str:
-    """Which layers of a network a DLA can run, as the table of rules that the others break."""
+def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | None = None) -> str:
+    """A table (see `runtime.report.columns`) that fits the terminal: cells of the column `soft` go over several lines.
+
+    `columns_` is the width to fit, by default that of the terminal; where there is none, nothing is broken.
+    """
+    from textwrap import wrap
+
     from ..runtime.report import columns
 
+    most = columns_ or width()
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    room = 0 if most is None else most - sum(widths) - 2 * (len(widths) - 1) + widths[soft]
+    if most is None or widths[soft] <= room:
+        return columns(rows, left=left)
+    broken: list[list[str]] = []
+    for row in rows:
+        lines = wrap(row[soft], max(room, LEAST), break_on_hyphens=False) or [""]
+        broken.append([*row[:soft], lines[0], *row[soft + 1 :]])
+        broken += [[line if i == soft else "" for i in range(len(row))] for line in lines[1:]]
+    return columns(broken, left=left)
+
+
+def folded(line: str, indent: int, columns_: int | None = None) -> str:
+    """A line that fits the terminal: what follows stands below column `indent`."""
+    from textwrap import wrap
+
+    most = columns_ or width()
+    if most is None or len(line) <= most or most < indent + LEAST:
+        return line
+    head, rest = line[:indent], line[indent:]
+    return head + f"\n{' ' * indent}".join(wrap(rest, most - indent, break_on_hyphens=False))
+
+
+def on_dla(report: OnDla) -> str:
+    """Which layers of a network a DLA can run, as the table of rules that the others break."""
     lines = [f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run there"]
     if report.rows:
         rows = [["op", "count", "rule", "layers"], *([r.op, str(r.count), r.rule, r.layers] for r in report.rows)]
-        shown = columns(rows, left=4).splitlines()
+        shown = fitted(rows, 4, 3).splitlines()
         lines += [f"  {line}" for line in shown]
     runs = [f"{number(r.count, 'layer')} from {r.first} to {r.last}" for r in report.runs]
     if runs and report.rows:
@@ -48,7 +82,7 @@ def table(app: Application, a: Analysis, orders: Mapping[str, str], buffers: boo
     lines = [f"{app.name}: {number(len(app.tasks), 'task')}, {number(len(app.channels), 'channel')}"]
 
     def row(name: str, text: str) -> None:
-        lines.append(f"  {name:<15} {text}")
+        lines.append(folded(f"  {name:<15} {text}", 18))
 
     if not a.verdicts.consistent.holds:
         row("consistent", f"no: {a.verdicts.consistent.witness}")
@@ -312,6 +346,33 @@ def network_table(m: NetworkMemory) -> str:
     else:
         lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
     return "\n".join(lines)
+
+
+def band_table(found: Comparison) -> str:
+    """Bytes between the layers of a network in several ways, and the front of bands against time."""
+    from ..model.mapping import bands_in_words
+    from ..runtime.report import columns
+
+    placed = found.whole
+    how = f"{placed.by}, proved" if placed.proved else f"{placed.by}; none has less than {_mb(placed.bound)}"
+    ways = [
+        ("each tensor its own", found.separate, ""),
+        ("Algorithm 8", found.algorithm8, "buffers are shared, as in Minakova's thesis, ch. 6"),
+        ("one arena", placed.total, how),
+        ("rows under a layer", found.rows, f"nothing that goes row by row needs less, for `{found.dictated_by}`"),
+    ]
+    lines = ["between the layers, in MB"]
+    lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
+    table = [["between layers MB", "with weights", "time", "firings"]]
+    table += [[_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices]
+    words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
+    front = columns(table, left=0).splitlines()
+    shown = [f"{line}  {word}".rstrip() for line, word in zip(front, words, strict=True)]
+    return "\n".join([*lines, "", *shown])
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.2f}"
 
 
 def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
 from ._scenario import scenario_as_data, scenario_table
-from ._tables import kept, windows
+from ._tables import folded, kept, windows
 
 if TYPE_CHECKING:
     from ..driver.check import Checked
@@ -80,7 +80,7 @@ def _print_verdicts(checked: Checked) -> None:
             "schedulable": verdicts.schedulable,
         }
         for name, verdict in rows.items():
-            print(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}")
+            print(folded(f"  {name:<14} {words[verdict.holds]:<12} {verdict.witness}", 30))
         several = [f"{_short(n)} {q}" for n, q in verdicts.repetition.items() if q != 1]
         if several:
             shown = ", ".join(several[:12]) + (", ..." if len(several) > 12 else "")

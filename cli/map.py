@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._boards import BoardAddress, BoardPython, host_of
-from ._common import Json, NoMeasure, OnPlatform, Text, measuring, print_json, progress, show_diagnostics, sources
+from ._common import (
+    Json,
+    NoMeasure,
+    OnPlatform,
+    Text,
+    in_full,
+    measuring,
+    print_json,
+    progress,
+    say,
+    show_diagnostics,
+    sources,
+)
 from ._deadlines import document as joint_document
 from ._deadlines import explanation, joint_table
-from ._tables import in_8_bits
+from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
     from ..driver.map import Mapped
     from ..model.mapping import Mapping
 
 #: Characters of a configuration in the table; --explain prints the winner's in full.
-WIDTH = 72
+WIDEST = 72
 UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ"}
 
 
@@ -94,13 +106,13 @@ def map_(
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
         if explain:
-            print("\n" + "\n".join(explanation(mapped.joint)))
+            print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:
         print(_table(mapped.mapping))
         for line in in_8_bits(mapped.valid.losses):
             print(line)
         if explain:
-            print("\n" + "\n".join(mapped.mapping.why))
+            print("\n" + "\n".join(folded(line, 2) for line in mapped.mapping.why))
     if mapped.path is not None and not as_json:
         print(f"\n{mapped.path}")
     return 1 if mapped.late else 0
@@ -139,6 +151,7 @@ def _draw(mapped: Mapped, file: Path) -> None:
     chart = simulated(mapped.joint)
     if chart is not None:
         draw([chart], file)
+        say(f"flowc: {in_full(file)}")
 
 
 def _seconds(text: str) -> float:
@@ -153,18 +166,16 @@ def _seconds(text: str) -> float:
 
 
 def _table(mapping: Mapping) -> str:
-    from ..runtime.report import columns
-
     unit = UNITS[mapping.effort.objective]
     rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
     for c in mapping.contestants:
-        short = c.configuration if len(c.configuration) <= WIDTH else c.configuration[: WIDTH - 3] + "..."
+        short = c.configuration if len(c.configuration) <= WIDEST else c.configuration[: WIDEST - 3] + "..."
         rows.append([c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))])
     effort = mapping.effort
     said = f"{effort.evaluations} configurations, {effort.measured_runs} runs, {effort.seconds:.1f} s"
     if effort.lower_bound_ns and effort.objective == "throughput":
         said += f"; no mapping of these times has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
-    return columns(rows, left=2) + f"\n\n{mapping.search}: {said}"
+    return fitted(rows, 2, 1) + f"\n\n{mapping.search}: {said}"
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:

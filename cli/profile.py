@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from ._boards import BoardAddress, BoardPython, host_of
-from ._common import Json, OnPlatform, Text, print_json, progress, say, show_diagnostics
+from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, say, show_diagnostics
 from ._tables import cut_table, in_8_bits
 
 
 def profile(
-    file: Text,
+    file: TextOrNetwork,
     seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
+    layers: Annotated[bool, typer.Option("--layers", help="Also list the layers of networks.")] = False,
     platform: OnPlatform = "host",
     board: BoardAddress = None,
     board_python: BoardPython = "python3",
@@ -58,6 +59,10 @@ def profile(
     for e in found.entries:
         if e.layers:
             print(f"\n{e.subject}: {len(e.layers)} layers, {e.overhead_ns / 1e3:.0f} us beside them")
+            if layers:
+                whole = sum(x.mean_ns for x in e.layers) or 1
+                table = [[x.layer, f"{x.mean_ns / 1e3:.1f}", f"{x.mean_ns / whole:.1%}"] for x in e.layers]
+                print(columns([["layer", "mean us", "share"], *table]))
     if measured.firing_ns is not None:
         print(f"\neach firing: {measured.firing_ns / 1e3:.3g} us of the runtime")
     for t in measured.transfers:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ._boards import BoardAddress, BoardPython, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
+
+if TYPE_CHECKING:
+    from ..driver.run import Ran
+
+#: Tasks that are named for taking longer than their profile.
+MOST_SLOWER = 5
 
 
 def run(
@@ -54,6 +60,25 @@ def run(
             show_default=False,
         ),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Begin in that state of a scenario.", metavar="STATE", show_default=False)
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            help="Raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        typer.Option(help="Raise the events that come in at a Unix socket.", metavar="PATH", show_default=False),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
     output: Output = None,
@@ -68,6 +93,7 @@ def run(
 
     With --twin, a few frames are compared with the sequential reference before.
     """
+    from ..driver.run import States
     from ..driver.run import run as driver_run
 
     if trace_frames is not None:
@@ -96,11 +122,13 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
+            states=States(start, events, control, replay),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,
             on_measure=measuring,
             on_built=show_built,
+            on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
             on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
             report=progress,
         )
@@ -108,4 +136,23 @@ def run(
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
         print(ran.report)
+    if not (quiet or as_json):
+        _print_comparison(ran)
     return ran.status
+
+
+def _print_comparison(ran: Ran) -> None:
+    """Bounds beside what was seen, and tasks that took much longer than when they were measured."""
+    from ..runtime.report import columns
+
+    if ran.bounded:
+        rows = [["", "bound ms", "longest ms", "deadline ms", ""]]
+        for b in ran.bounded:
+            name = f"{b.source} -> {b.task.partition('.')[2]}" if b.source else b.task
+            times = ["-" if ns is None else f"{ns / 1e6:.2f}" for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
+            rows.append([name, *times, "above its bound" if b.exceeded else ""])
+        print(f"\n{columns(rows)}")
+    for k, s in enumerate(ran.slower[:MOST_SLOWER]):
+        took = f"{s.mean_ns / 1e3:.4g} us instead of {s.profile_ns / 1e3:.4g} us"
+        factor = s.mean_ns / s.profile_ns
+        print(f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its profile: {took}")

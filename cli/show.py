@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._common import Json, OnPlatform, Text, print_json, show_diagnostics
+from ._common import Json, OnPlatform, Text, in_full, print_json, show_diagnostics
 from ._tables import on_dla
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def show(
     if as_json:
         print_json({"picture": str(target), "tasks": {t: list(p) for t, p in shown.places.items()}})
     else:
-        print(target)
+        print(in_full(target))
         for report in shown.reports:
             print(f"\n{on_dla(report)}")
     return 0
@@ -72,5 +72,6 @@ def _critical(found: Mapping[str, Analysis]) -> dict[str, Critical]:
         if a.critical_cycle:
             tasks = frozenset(h.task for h in a.critical_cycle)
             channels = frozenset(h.channel for h in a.critical_cycle if h.channel)
-            marks[name] = Critical(tasks, channels, f"least period {period(a)}; {cycle(a, most=90)}")
+            unknown = "no times are known, every firing counts 1: " if a.times.unknown else ""
+            marks[name] = Critical(tasks, channels, f"{unknown}least period {period(a)}; {cycle(a, most=90)}")
     return marks

@@ -30,7 +30,7 @@ def view(
     ] = None,
     platform: OnPlatform = "host",
 ) -> int:
-    """The report in a browser while the program runs: frames, latencies, load.
+    """Show the report in a browser while the program runs.
 
     Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
     measured, until Ctrl-C.

@@ -1,24 +1,21 @@
 """Running what was built: the program itself, its harness, and the comparison of a twin with the reference.
 
-Children handle signals themselves: they are waited for, and what they decide is handed on.
+How a program is waited for, here or on a board, is `attending.py`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Mapping as MappingABC
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..dsl.load import load
-from ..machines.board import Board, Lost, lost_way
+from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from .aftermath import Bounded, Slower, bounded, slower
+from .attending import attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -31,12 +28,34 @@ class Ran:
     """A finished run: its exit status, and its report as JSON text (None where it wrote none).
 
     `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
+    Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
+    beside the bounds of the stored mapping, where the program ran at its own pace.
     """
 
     built: Built
     status: int
     report: str | None = None
     disagreed: str = ""
+    slower: tuple[Slower, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+
+    start: str | None = None
+    events: Path | None = None
+    control: Path | None = None
+    replay: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options of a program."""
+        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
+        found = [] if self.start is None else ["--start", self.start]
+        return found + [
+            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,7 @@ def run(
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
     watchdog: float | None = None,
+    states: States | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
@@ -91,6 +111,7 @@ def run(
     on_agreed: Callable[[], None] | None = None,
     host: Host = HERE,
     live: int | None = None,
+    on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
@@ -98,13 +119,17 @@ def run(
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
     each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
     `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
-    makes missed deadlines a failure; `watchdog` is in seconds. With `twin`, threads of a CPU play the GPU and the DLAs,
-    and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
+    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
+    then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
-    on `host`. `live` is a file descriptor that it writes a line of JSON to every half second, if it runs here.
+    on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
+    of JSON to every half second, if it runs here.
     """
-    _refuse_open_ends(path, platform, host)
+    named = host.name if platform == HERE.name else platform
+    loaded = load(path, platform=named, builtin=[own_platform(host)])
+    _refuse_open_ends(loaded, path)
     built = build(
         path,
         output,
@@ -117,6 +142,8 @@ def run(
     )
     if on_built is not None:
         on_built(built)
+    if on_played is not None and _is_played(loaded, twin, host):
+        on_played(built.mapping.platform)
     if twin:
         if report is not None:
             report("comparing the twin with the sequential reference")
@@ -134,18 +161,17 @@ def run(
     words += [word for text in settings for word in ("--set", text)]
     words += ["--fail-on-miss"] if fail_on_miss else []
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []
+    words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
     words += ["--live", str(live)] if live is not None else []
-    with _reached(host), host.folder() as folder:
-        tree = _there(built, host, report)
+    with reached(host), host.folder() as folder:
+        tree = there(built, host, report)
         files = _files(host, folder, trace, report_to)
-        if document:
-            files.setdefault("--report", f"{folder}/report.json")
-        before = _stamp(host, files.get("--report"))
+        before = _stamp(host, files["--report"])
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
-        status = _execute(
+        status = attend(
             host,
             [*host.python, main, *words],
             silent=document,
@@ -153,61 +179,60 @@ def run(
             handed=() if live is None else (live,),
         )
         if host is not HERE:
-            for option, named in (("--trace", trace), ("--report", report_to)):
-                if named is not None and (content := host.read(files[option])) is not None:
-                    Path(named).write_bytes(content)
+            for option, kept in (("--trace", trace), ("--report", report_to)):
+                if kept is not None and (content := host.read(files[option])) is not None:
+                    Path(kept).write_bytes(content)
         told = None
-        if document and _stamp(host, files["--report"]) != before:
+        if _stamp(host, files["--report"]) != before:
             told = (host.read(files["--report"]) or b"").decode() or None
-    return Ran(built, status, told)
+    slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
+    return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
+
+
+def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
+    """Is the platform another one than the machine that runs the program, as far as that can be seen?"""
+    platform = loaded.platform
+    if platform is None or platform.name == host.name:
+        return False
+    if twin:
+        return True
+    if all(pool.kind == "cpu" for pool in platform.pools):
+        return host is HERE
+    return not host.has_gpu()
+
+
+def _compared(
+    loaded: Loaded, built: Built, said: str | None, host: Host, *, paced: bool
+) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
+    """A run beside what was known of its machine; times of other platforms say nothing of it."""
+    if said is None or (host is HERE and built.mapping.platform != HERE.name):
+        return (), ()
+    try:
+        document = json.loads(said)
+    except ValueError:  # the disk was full
+        return (), ()
+    waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
+    return slower(built, document, waiting), bounded(built, document) if paced else ()
 
 
 def _files(host: Host, folder: str, trace: str | Path | None, report_to: str | Path | None) -> dict[str, str]:
     """Files that a program is to write, by option. What the user named here is written by the program itself."""
-    named = {"--trace": trace, "--report": report_to}
-    return {
-        option: str(Path(file).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
-        for option, file in named.items()
-        if file is not None
-    }
+    files = {"--report": f"{folder}/report.json"}
+    for option, named in (("--trace", trace), ("--report", report_to)):
+        if named is not None:
+            files[option] = str(Path(named).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
+    return files
 
 
-def _stamp(host: Host, file: str | None) -> int | None:
+def _stamp(host: Host, file: str) -> int | None:
     """When a file here was written, None where there is none; files elsewhere are in folders that were empty."""
-    if file is None:
-        return None
     if host is not HERE:
         return None if host.read(file) is None else 1
     return Path(file).stat().st_mtime_ns if Path(file).exists() else None
 
 
-def _there(built: Built, host: Host, report: Report | None) -> str:
-    """Where a build is on its host, with its engines built, if that is another machine. Raises Errors."""
-    tree = host.put(built.directory, str(built.directory.resolve()))
-    if host is not HERE and (built.directory / "build_engines.py").exists():
-        if report is not None:
-            report("building TensorRT engines, which takes minutes the first time")
-        done = host.execute([*host.python, "build_engines.py"], cwd=tree)
-        if done.status:
-            said = "\n".join(done.stderr.strip().splitlines()[-10:])
-            raise Errors([Diagnostic("F606", f"the engines cannot be built there\n{said}", None)])
-    return tree
-
-
-@contextmanager
-def _reached(host: Host) -> Iterator[None]:
-    """What is under way is not begun again when the way to a board is lost. Raises Errors then."""
-    try:
-        yield
-    except Lost as lost:
-        assert isinstance(host, Board)
-        raise Errors([lost_way(host.address, str(lost))]) from lost
-
-
-def _refuse_open_ends(path: str | Path, platform: str, host: Host) -> None:
+def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
     """Nobody puts anything in where a program runs by itself. Raises Errors."""
-    platform = host.name if platform == HERE.name else platform
-    loaded = load(path, platform=platform, builtin=[own_platform(host)])
     if has_errors(loaded.diagnostics):
         return  # the build tells all of them
     found = []
@@ -255,11 +280,11 @@ def test(
         on_built(built)
     environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    with _reached(host), host.folder() as folder:
-        tree = _there(built, host, report)
+    with reached(host), host.folder() as folder:
+        tree = there(built, host, report)
         written = f"{folder}/outcomes.json"
         words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
-        status = _execute(host, words, silent=quiet, cwd=tree, environment=environment)
+        status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
         content = host.read(written)
     found: dict[str, Any] = {"seconds": 0.0, "tests": []}
     found |= json.loads(content) if content is not None else {}
@@ -279,106 +304,8 @@ def _end_in_words(status: int) -> str:
 
 def _disagreement(directory: Path, host: Host) -> str:
     """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
-    with _reached(host):
+    with reached(host):
         tree = host.put(directory, str(directory.resolve()))
         words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
         done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
     return done.stderr or f"exit status {done.status}" if done.status else ""
-
-
-def _execute(
-    host: Host,
-    words: list[str],
-    *,
-    silent: bool,
-    cwd: str | None,
-    environment: MappingABC[str, str] | None = None,
-    handed: Sequence[int] = (),
-) -> int:
-    """Run a program that handles signals itself: wait for it, and hand on what it decides."""
-    import signal
-
-    hand_on: list[Callable[[int], None]] = []
-    early: list[int] = []
-
-    def signaled(number: int, frame: object) -> None:
-        if hand_on:
-            hand_on[0](number)
-        else:
-            early.append(number)
-
-    def started(send: Callable[[int], None]) -> None:
-        hand_on.append(send)
-        for missed in early:
-            send(missed)
-
-    sys.stdout.flush()
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
-        before[number] = signal.signal(number, signaled)
-    try:
-        if isinstance(host, Board):
-            status = _heard(host, words, silent, cwd, environment, started)
-        else:
-            status = _waited(words, silent, cwd, environment, handed, started)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return status if status >= 0 else 128 - status
-
-
-def _waited(
-    words: list[str],
-    silent: bool,
-    cwd: str | None,
-    environment: MappingABC[str, str] | None,
-    handed: Sequence[int],
-    started: Callable[[Callable[[int], None]], None],
-) -> int:
-    """Here, with the standard input and output of this process, and the descriptors that are `handed` to it."""
-    import subprocess
-
-    child = subprocess.Popen(
-        words,
-        stdout=sys.stderr if silent else None,
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-        preexec_fn=_ends_with_me(),
-        pass_fds=handed,
-    )
-    started(child.send_signal)
-    return child.wait()
-
-
-def _heard(
-    board: Board,
-    words: list[str],
-    silent: bool,
-    cwd: str | None,
-    environment: MappingABC[str, str] | None,
-    started: Callable[[Callable[[int], None]], None],
-) -> int:
-    """On a board: what it says is written as it comes."""
-    streams = {"out": (sys.stderr if silent else sys.stdout).buffer, "err": sys.stderr.buffer}
-
-    def hear(name: str, piece: bytes) -> None:
-        streams[name].write(piece)
-        streams[name].flush()
-
-    return board.attend(words, hear, cwd=cwd, environment=environment, started=started)
-
-
-def _ends_with_me() -> Callable[[], None]:
-    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
-    import ctypes
-    import signal
-
-    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
-    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != me:  # too late
-            os._exit(1)
-
-    return ask

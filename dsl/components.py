@@ -211,7 +211,13 @@ class Components:
         for item in declaration.items:
             if isinstance(item, s.ImplementationDecl):
                 made = self._implementation(
-                    item, declaration, inputs, (*arguments, *events), bool(state), implementations, launches
+                    item,
+                    declaration,
+                    inputs if good else None,
+                    (*arguments, *events),
+                    bool(state),
+                    implementations,
+                    launches,
                 )
                 good &= made is None or self._may_raise(item, declaration, made, tuple(events))
                 if made is not None:
@@ -384,12 +390,13 @@ class Components:
         self,
         item: s.ImplementationDecl,
         task: s.TaskDecl,
-        inputs: tuple[Port, ...],
+        inputs: tuple[Port, ...] | None,
         parameters: tuple[str, ...],
         has_state: bool,
         earlier: Iterable[Implementation],
         launches: LaunchBuilder,
     ) -> Implementation | None:
+        """One clause with code; without `inputs` a port has a fault, and nobody knows what the code gets."""
         language = item.language.text
         if language not in LANGUAGES:
             help_text = did_you_mean(language, LANGUAGES) or f"use {one_of(LANGUAGES)}"
@@ -406,6 +413,9 @@ class Components:
             self._context.fault("F114", f"{language} code does not run on a {kind}", where, help=help_text)
             return None
         if language == "cuda":
+            if inputs is None:
+                self.code(item.code, language)
+                return None
             return self._kernel(item, kind, list(earlier), launches)
         for given, what in (
             (item.arguments, "arguments"),
@@ -426,7 +436,7 @@ class Components:
         if found is None:
             return None
         file, path, symbol, python = found
-        if python is None:
+        if python is None or inputs is None:
             return Implementation(kind, language, file, path, symbol, item.span)
         passes = self._signature(item, task, python, symbol, inputs, parameters)
         is_class = python.kind == "class"

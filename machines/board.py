@@ -266,7 +266,7 @@ class Board:
         files = {}
         for file in sorted(directory.rglob("*")):
             path = file.relative_to(directory)
-            made = {"__pycache__", "engines"}.intersection(path.parts) or file.name.startswith(".flowc-")
+            made = {"__pycache__", "engines"}.intersection(path.parts) or file.name.startswith(".flowc-new")
             if file.is_file() and not made and not (file.suffix == ".so" and file.with_suffix(".c").exists()):
                 files[path.as_posix()] = file.read_bytes()
         changed = self._send_files(tree, files)

@@ -15,14 +15,28 @@ MAPPING_VERSION = 1
 #: Points of a history that a file keeps.
 MOST_POINTS = 500
 #: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
-MOST_STREAMS, MOST_THREADS, MOST_BUFFERS = 256, 1024, 10_000
+MOST_STREAMS, MOST_THREADS, MOST_BUFFERS, MOST_ROWS = 256, 1024, 10_000, 100_000
 _Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
 _Streams = Annotated[int, Between(1, MOST_STREAMS)]
 _Threads = Annotated[int, Between(1, MOST_THREADS)]
+_Rows = Annotated[int, Between(1, MOST_ROWS)]
 _Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
 #: A time in ns, 31 years at most.
 _Ns = Annotated[float, Between(0, 10**18)]
 _WholeNs = Annotated[int, Between(0, 10**18)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """The first layers of a network, up to the tensor `until` (None: all), go in bands of so many `rows` of it.
+
+    Between their units, which end with the tensors of `keep`, rows that are needed again are kept; inside, computed
+    again.
+    """
+
+    rows: _Rows
+    until: str | None = None
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +45,8 @@ class PinStage:
 
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
     processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
-    started together; `fallback`: what a DLA cannot run of it, its GPU runs.
+    started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
+    a network; what is behind them runs whole.
     """
 
     processors: tuple[str, ...]
@@ -42,6 +57,7 @@ class PinStage:
     process: bool = False
     graph: bool = False
     fallback: bool = False
+    bands: tuple[Bands, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +83,8 @@ class Pin:
 class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel.
 
-    `streams`, `threads`, `process`, `graph` and `fallback` as in `PinStage`. `buffers` is the least capacity of the
-    task's channels in iterations (None: what the order of firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback` and `bands` as in `PinStage`. `buffers` is the least
+    capacity of the task's channels in iterations (None: what the order of firings needs).
     """
 
     task: str
@@ -79,6 +95,7 @@ class Placement:
     buffers: _Buffers | None = None
     graph: bool = False
     fallback: bool = False
+    bands: tuple[Bands, ...] = ()
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -96,6 +113,7 @@ class StagePlan:
     streams: _Streams = 1
     threads: _Threads = 1
     predicted_ns: _Ns = 0.0
+    bands: tuple[Bands, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +130,16 @@ class NetworkPlan:
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     """A plan as if the user had written it."""
-    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads) for s in plan.stages)
+    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands) for s in plan.stages)
     return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
+
+
+def bands_in_words(bands: Bands) -> str:
+    """Bands as the text of a pin says them."""
+    words = [f"bands {bands.rows}"]
+    words += [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
+    words += ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)] if bands.keep else []
+    return " ".join(words)
 
 
 def in_words(plan: NetworkPlan) -> str:
@@ -124,6 +150,7 @@ def in_words(plan: NetworkPlan) -> str:
         words += [f"until {json.dumps(s.until, ensure_ascii=False)}"] if s.until is not None else []
         words += [f"streams {s.streams}"] if s.streams > 1 else []
         words += [f"threads {s.threads}"] if s.threads > 1 else []
+        words += [bands_in_words(b) for b in s.bands]
         stages.append(" ".join(words))
     rest = [f"{word} {n}" for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post)) if n]
     rest = [word for word in rest if word not in ("pre 1", "post 1")]

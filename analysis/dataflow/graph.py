@@ -9,7 +9,7 @@ task to itself. So every analysis sees one kind of thing: edges.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -172,14 +172,45 @@ def condensed(nodes: int, arrows: Iterable[tuple[int, int]]) -> tuple[list[int],
         sorter.prepare()
         components = [[n] for n in range(nodes)]
     except CycleError:
-        import networkx as nx
-
-        whole: nx.DiGraph[int] = nx.DiGraph()
-        whole.add_nodes_from(range(nodes))
-        whole.add_edges_from(between)
-        components = sorted(sorted(c) for c in nx.strongly_connected_components(whole))
+        components = sorted(sorted(c) for c in _strongly_connected(nodes, between))
     home = {n: i for i, members in enumerate(components) for n in members}
     return [home[n] for n in range(nodes)], components
+
+
+def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
+    """Strongly connected components (Tarjan 1972, without recursion).
+
+    networkx has this as well, but takes half as long to import as a small text takes to check.
+    """
+    after: list[list[int]] = [[] for _ in range(nodes)]
+    for a, b in arrows:
+        after[a].append(b)
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    done: set[int] = set()
+    for root in range(nodes):
+        way = [] if root in number else [(root, iter(after[root]))]
+        while way:
+            node, rest = way[-1]
+            if node not in number:
+                number[node] = low[node] = len(number)
+                stack.append(node)
+            child = next((b for b in rest if b not in done), None)
+            if child is None:
+                way.pop()
+                if way:
+                    low[way[-1][0]] = min(low[way[-1][0]], low[node])
+                if low[node] == number[node]:
+                    component = [stack.pop()]
+                    while component[-1] != node:
+                        component.append(stack.pop())
+                    done.update(component)
+                    yield component
+            elif child in number:
+                low[node] = min(low[node], number[child])
+            else:
+                way.append((child, iter(after[child])))
 
 
 def cyclic_parts(graph: Graph) -> list[Part]:

@@ -114,7 +114,25 @@ class Graph {
     }
     const back = wires.filter((w) => boxes.get(w.to)[vertical ? "y" : "x"] <= boxes.get(w.from)[vertical ? "y" : "x"]);
     back.forEach((w, k) => { w.lane = size / 2 + 26 + 16 * k; });
+    this.spread(boxes, wires, vertical);
     return { boxes, wires, vertical, labeled };
+  }
+
+  /** Where arrows leave and reach a box: side by side, in the order of their other ends. */
+  spread(boxes, wires, vertical) {
+    const at = (b) => (vertical ? b.x + b.width / 2 : b.y + b.height / 2);
+    for (const [own, other, key] of [["from", "to", "leaves"], ["to", "from", "reaches"]]) {
+      const ends = new Map();
+      for (const wire of wires) ends.set(wire[own], [...(ends.get(wire[own]) || []), wire]);
+      for (const [id, list] of ends) {
+        const first = (w) => (own === "from" ? w.through[0] : w.through[w.through.length - 1]) || boxes.get(w[other]);
+        const place = (w) => (w.lane === undefined ? at(first(w)) : w.lane + 1e6);
+        list.sort((a, b) => place(a) - place(b));
+        const box = boxes.get(id);
+        const room = Math.min((vertical ? box.width : box.height) * 0.6, 15 * (list.length - 1));
+        list.forEach((w, k) => { w[key] = list.length > 1 ? room * (k / (list.length - 1) - 0.5) : 0; });
+      }
+    }
   }
 
   draw() {
@@ -184,6 +202,8 @@ class Graph {
     const far = (b) => (vertical ? [b.y + b.height, b.x + b.width / 2] : [b.x + b.width, b.y + b.height / 2]);
     const near = (b) => (vertical ? [b.y, b.x + b.width / 2] : [b.x, b.y + b.height / 2]);
     const [a, b] = [far(from), near(to)];
+    a[1] += wire.leaves;
+    b[1] += wire.reaches;
     const text = (points) => points.map((p) => swap(p).map((v) => v.toFixed(1)).join(" ")).join(" ");
     if (wire.lane !== undefined) {
       const l = wire.lane;

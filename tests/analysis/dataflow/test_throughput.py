@@ -12,7 +12,7 @@ import networkx as nx
 import pytest
 from flowc.analysis.dataflow.check import check
 from flowc.analysis.dataflow.cycle_ratio import Arc, OutOfTime, arcs_of, largest_cycle_ratio
-from flowc.analysis.dataflow.graph import Graph, bounded, graph_of
+from flowc.analysis.dataflow.graph import Graph, bounded, condensed, graph_of
 from flowc.analysis.dataflow.latency import latency
 from flowc.analysis.dataflow.liveness import Execution
 from flowc.analysis.dataflow.repetition import repetition
@@ -286,3 +286,15 @@ def test_loops_with_many_firings_are_decided(missing: int) -> None:
     app = graphs.app(tasks, [("A.a", "o", "A.b", "i", 0), ("A.b", "o", "A.a", "back", p + q - 1 - missing)])
     verdicts, _ = check(app)
     assert verdicts.deadlock_free.holds is (missing == 0)
+
+
+@given(nodes=st.integers(1, 12), data=st.data())
+def test_components_are_those_of_networkx(nodes: int, data: st.DataObject) -> None:
+    """Those of cyclic graphs are found without networkx, which takes long to import."""
+    ends = st.integers(0, nodes - 1)
+    arrows = data.draw(st.lists(st.tuples(ends, ends), max_size=30))
+    whole: nx.DiGraph[int] = nx.DiGraph(arrows)
+    whole.add_nodes_from(range(nodes))
+    home, components = condensed(nodes, arrows)
+    assert sorted(map(sorted, nx.strongly_connected_components(whole))) == sorted(components)
+    assert all(n in components[home[n]] for n in range(nodes))

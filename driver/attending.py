@@ -1,0 +1,142 @@
+"""Waiting for a program on its host: what it says appears here, and signals are handed on.
+
+Children handle signals themselves: they are waited for, and what they decide counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as MappingABC
+from contextlib import contextmanager
+
+from ..machines.board import Board, Lost, lost_way
+from ..machines.host import HERE, Host
+from ..model.diagnostic import Diagnostic, Errors
+from .build import Built
+from .check import Report
+
+
+def there(built: Built, host: Host, report: Report | None) -> str:
+    """Where a build is on its host, with its engines built, if that is another machine. Raises Errors."""
+    tree = host.put(built.directory, str(built.directory.resolve()))
+    if host is not HERE and (built.directory / "build_engines.py").exists():
+        if report is not None:
+            report("building TensorRT engines, which takes minutes the first time")
+        done = host.execute([*host.python, "build_engines.py"], cwd=tree)
+        if done.status:
+            said = "\n".join(done.stderr.strip().splitlines()[-10:])
+            raise Errors([Diagnostic("F606", f"the engines cannot be built there\n{said}", None)])
+    return tree
+
+
+@contextmanager
+def reached(host: Host) -> Iterator[None]:
+    """What is under way is not begun again when the way to a board is lost. Raises Errors then."""
+    try:
+        yield
+    except Lost as lost:
+        assert isinstance(host, Board)
+        raise Errors([lost_way(host.address, str(lost))]) from lost
+
+
+def attend(
+    host: Host,
+    words: list[str],
+    *,
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None = None,
+    handed: Sequence[int] = (),
+) -> int:
+    """Run a program that handles signals itself: wait for it, and hand on what it decides.
+
+    Here it gets the descriptors that are `handed` to it.
+    """
+    import signal
+
+    hand_on: list[Callable[[int], None]] = []
+    early: list[int] = []
+
+    def signaled(number: int, frame: object) -> None:
+        if hand_on:
+            hand_on[0](number)
+        else:
+            early.append(number)
+
+    def started(send: Callable[[int], None]) -> None:
+        hand_on.append(send)
+        for missed in early:
+            send(missed)
+
+    sys.stdout.flush()
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
+        before[number] = signal.signal(number, signaled)
+    try:
+        if isinstance(host, Board):
+            status = _heard(host, words, silent, cwd, environment, started)
+        else:
+            status = _waited(words, silent, cwd, environment, handed, started)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+def _waited(
+    words: list[str],
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None,
+    handed: Sequence[int],
+    started: Callable[[Callable[[int], None]], None],
+) -> int:
+    """Here, with the standard input and output of this process."""
+    import subprocess
+
+    child = subprocess.Popen(
+        words,
+        stdout=sys.stderr if silent else None,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        preexec_fn=_ends_with_me(),
+        pass_fds=handed,
+    )
+    started(child.send_signal)
+    return child.wait()
+
+
+def _heard(
+    board: Board,
+    words: list[str],
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None,
+    started: Callable[[Callable[[int], None]], None],
+) -> int:
+    """On a board: what it says is written as it comes."""
+    streams = {"out": (sys.stderr if silent else sys.stdout).buffer, "err": sys.stderr.buffer}
+
+    def hear(name: str, piece: bytes) -> None:
+        streams[name].write(piece)
+        streams[name].flush()
+
+    return board.attend(words, hear, cwd=cwd, environment=environment, started=started)
+
+
+def _ends_with_me() -> Callable[[], None]:
+    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
+    import ctypes
+    import signal
+
+    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
+    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != me:  # too late
+            os._exit(1)
+
+    return ask

@@ -1,0 +1,201 @@
+"""What makes the verbs pleasant: finding the text, fitting the terminal, a word at the right time."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.cli import _common, app
+from flowc.cli._common import Progress
+from flowc.cli._tables import fitted, folded
+from flowc.driver import run as running
+from flowc.driver.aftermath import Bounded, Slower, bounded, slower
+from flowc.driver.build import Built
+from flowc.model.catalogue import CODES
+from flowc.model.mapping import GroupBound, Mapping, PathBound
+from flowc.model.profile import Profile, ProfileEntry
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from builds import Write, store_profile
+
+TEXT = """
+task Make { out x: int64   python "t.py:make" }
+task Show { in x: int64   python "t.py:show" }
+platform two { cpu core[2] }
+app A { make: Make   show: Show   make -> show }
+"""
+CODE = "def make(): return 1\ndef show(x): pass\n"
+
+
+def said(*words: str, **options: str) -> tuple[int, str, str]:
+    """Status, standard output and errors of a command."""
+    done = CliRunner().invoke(app, words, env=options)
+    return done.exit_code, done.stdout, done.stderr
+
+
+# -- help and completion -----------------------------------------------------------------------------------------------
+def test_h_is_help() -> None:
+    for words in ((), ("check",), ("run",), ("map",)):
+        status, stdout, _ = said(*words, "-h")
+        assert status == 0 and stdout == said(*words, "--help")[1] and "-h, --help" in stdout
+
+
+def test_help_of_all_verbs_is_whole_at_80_columns() -> None:
+    listed = said("-h")[1].partition("Commands:")[2].splitlines()[1:]
+    assert len(listed) >= 15
+    for line in listed:
+        assert line.endswith(".") and not line.endswith("..."), line
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("flowc ch", "check"), ("flowc check --platform ori", "orin"), ("flowc explain F20", "F203")],
+)
+def test_a_shell_completes(words: str, offered: str) -> None:
+    asked = {"_FLOWC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = CliRunner().invoke(app, [], env=asked, prog_name="flowc")
+    assert offered in done.stdout.split()
+
+
+# -- the text that is meant --------------------------------------------------------------------------------------------
+def test_the_only_text_of_a_folder_is_meant(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(TEXT, t_py=CODE).parent
+    expected = said("check", str(folder / "app.flow"))
+    assert expected[0] == 0
+    assert said("check", str(folder)) == expected
+    monkeypatch.chdir(folder)
+    assert said("check") == expected
+    assert said("headers")[0] == 0
+
+
+def test_several_texts_are_listed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(TEXT, t_py=CODE).parent
+    (folder / "b.flow").write_text("const A = 1")
+    monkeypatch.chdir(folder)
+    status, _, stderr = said("check")
+    assert status == 2 and "app.flow, b.flow" in stderr
+    (folder / "none").mkdir()
+    status, _, stderr = said("analyze", "none")
+    assert status == 2 and "no .flow text in `none`" in stderr
+
+
+# -- one mistake, one error --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "port", ["in x: itn64", "in x: int64 rate fou", "in x: int64 window 0", "in x: int64   in x: int64"]
+)
+def test_a_fault_of_a_port_is_no_fault_of_the_code(write: Write, port: str) -> None:
+    flow = write(TEXT.replace("in x: int64", port, 1), t_py="def make(): return 1\ndef show(x, y): pass\n")
+    found = {d.code for d in flowc.check(flow).diagnostics}
+    assert found and "F303" not in found
+
+
+def test_code_that_is_missing_is_named_beside_a_fault_of_a_port(write: Write) -> None:
+    flow = write(TEXT.replace("in x: int64", "in x: itn64").replace("t.py:show", "t.py:shwo"), t_py=CODE)
+    assert {d.code for d in flowc.check(flow).diagnostics} == {"F101", "F302"}
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+CELLS = st.text(st.sampled_from("ab ->|,0"), max_size=60).map(lambda t: " ".join(t.split()))
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), most=st.integers(30, 200))
+def test_a_table_fits_and_loses_nothing(rows: list[tuple[str, str, str]], most: int) -> None:
+    heading = ("name", "what", "number")
+    text = fitted([list(r) for r in (heading, *rows)], 2, 1, most)
+    fixed = sum(max(len(r[i]) for r in (heading, *rows)) for i in (0, 2)) + 4
+    longest = max((len(w) for r in rows for w in r[1].split()), default=0)
+    assert max(map(len, text.splitlines())) <= max(most, fixed + max(24, longest))
+    assert sorted(text.replace("-", "").split()) == sorted(
+        " ".join(" ".join(r) for r in (heading, *rows)).replace("-", "").split()
+    )
+
+
+def test_a_table_is_left_alone_where_there_is_no_terminal() -> None:
+    wide = [["a", "b"], ["x", "word " * 100]]
+    assert len(fitted(wide, 1, 1).splitlines()) == 3
+    assert folded("  name  " + "word " * 100, 8).count("\n") == 0
+    assert all(line.startswith("        ") for line in folded("  name  " + "word " * 100, 8, 60).splitlines()[1:])
+
+
+# -- while something takes long ----------------------------------------------------------------------------------------
+def test_progress_on_a_pipe_is_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = Progress(lambda: now)
+    for tick in range(120):
+        now = tick / 10
+        progress(f"generation {tick}")
+    assert capsys.readouterr().err.splitlines() == ["flowc: generation 50", "flowc: generation 100"]
+
+
+def test_what_was_written_is_named_in_full_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _common.in_full(Path("a.svg")) == Path("a.svg")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert _common.in_full(Path("a.svg")) == tmp_path / "a.svg"
+
+
+# -- explanations ------------------------------------------------------------------------------------------------------
+def test_explain_lists_all_codes() -> None:
+    status, stdout, _ = said("explain")
+    assert status == 0
+    assert {line.split()[0] for line in stdout.splitlines() if line.startswith("  ")} == set(CODES)
+    assert {c["code"] for c in json.loads(said("explain", "--json")[1])["codes"]} == set(CODES)
+
+
+# -- after a run -------------------------------------------------------------------------------------------------------
+def report(**means_us: float) -> dict[str, object]:
+    tasks = {f"A.{n}": {"mean_us": us, "firings": 100} for n, us in means_us.items()}
+    path = {"source": "A.make", "task": "A.show", "latency_ms": {"max": 3.5}}
+    apps = {"A": {"seconds": 1.0, "latency_ms": {"max": 2.0}, "paths": [path]}}
+    return {"apps": apps, "tasks": tasks}
+
+
+def built(mapping: Mapping, **means_ns: int) -> Built:
+    entries = tuple(ProfileEntry("cpu", f"A.{n}", "", "", "", 10, ns, 0, ns, ns) for n, ns in means_ns.items())
+    return Built(Path(), "", mapping, Profile("host", "here", entries), (), True)
+
+
+def test_tasks_that_take_much_longer_than_their_profile_are_named() -> None:
+    known = built(Mapping("host", ()), make=1000, show=10_000, look=1_000_000)
+    seen = report(make=5, show=4000, look=1500)  # much of nothing, much of something, not much
+    assert slower(known, seen) == (Slower("A.show", 4_000_000, 10_000),)
+    assert slower(known, seen, waiting=["A.show"]) == ()
+    assert slower(replace(known, profile=None), seen) == ()
+
+
+def test_bounds_stand_beside_what_was_seen() -> None:
+    path = PathBound("A.make", "A.show", 3_000_000, 4_000_000, True)
+    group = GroupBound("A", 5_000_000, None, True, False, paths=(path,))
+    found = bounded(built(Mapping("host", (), groups=(group,))), report())
+    assert found == (
+        Bounded("A", "", 5_000_000, None, 2_000_000), Bounded("A.show", "A.make", 3_000_000, 4_000_000, 3_500_000)
+    )  # fmt: skip
+    assert [b.exceeded for b in found] == [False, True]
+
+
+def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = write(TEXT, t_py=CODE)
+    store_profile(flow)
+    store_profile(flow, platform="two")
+
+    def pretended(host: object, command: list[str], **options: object) -> int:
+        place = Path(command[command.index("--report") + 1])
+        place.write_text(json.dumps(report(make=4000, show=1)))
+        return 0
+
+    monkeypatch.setattr(running, "attend", pretended)
+    monkeypatch.chdir(flow.parent)
+    status, stdout, stderr = said("run", "app.flow", "--frames", "1")
+    assert status == 0 and stderr == ""
+    assert stdout.endswith("A.make takes 4000 times its profile: 4000 us instead of 1 us\n")
+    status, stdout, stderr = said("run", "app.flow", "--frames", "1", "--platform", "two", "-o", "other")
+    assert status == 0 and "profile" not in stdout
+    assert "flowc: this machine plays `two`" in stderr
+    assert "profile" not in said("run", "app.flow", "--quiet")[1]
+    assert os.path.isdir("other")
