@@ -15,7 +15,7 @@ from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from .aftermath import Bounded, Slower, bounded, slower
-from .attending import attend, reached, there
+from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -111,6 +111,7 @@ def run(
     on_agreed: Callable[[], None] | None = None,
     host: Host = HERE,
     live: int | None = None,
+    hear: Hear | None = None,
     on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
@@ -125,7 +126,7 @@ def run(
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
-    of JSON to every half second, if it runs here.
+    of JSON to every half second, if it runs here; `hear` gets what it says.
     """
     named = host.name if platform == HERE.name else platform
     loaded = load(path, platform=named, builtin=[own_platform(host)])
@@ -177,6 +178,7 @@ def run(
             silent=document,
             cwd=None if host is HERE else tree,
             handed=() if live is None else (live,),
+            hear=hear,
         )
         if host is not HERE:
             for option, kept in (("--trace", trace), ("--report", report_to)):

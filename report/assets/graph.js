@@ -179,17 +179,22 @@ class Graph {
     const top = Math.min(...boxes.map((b) => b.y), ...through.map((p) => p.y)) - 30;
     const right = Math.max(...boxes.map((b) => b.x + b.width), ...(vertical ? lanes : [])) + 28;
     const bottom = Math.max(...boxes.map((b) => b.y + b.height), ...through.map((p) => p.y), ...(vertical ? [] : lanes)) + 24;
-    this.full = [left, top, right - left, bottom - top];
+    const deep = 16 * Math.max(0, ...this.groups.map((g) => g.split(".").length - 1));
+    this.full = [left, top - deep, right - left, bottom - top + 2 * deep];
   }
 
   frames(scene, boxes) {
     for (const group of this.groups) {
       const inside = [...boxes.values()].filter((b) => b.tasks.every((t) => this.above(t.group).includes(group)));
       if (inside.length < 2) continue;
-      const left = Math.min(...inside.map((b) => b.x)) - 12;
-      const top = Math.min(...inside.map((b) => b.y)) - 24;
-      const right = Math.max(...inside.map((b) => b.x + b.width)) + 12;
-      const bottom = Math.max(...inside.map((b) => b.y + b.height)) + 12;
+      const depth = (g) => g.split(".").length;
+      // What is inside of it has frames of its own.
+      const nested = this.groups.filter((g) => g.startsWith(`${group}.`) && !this.folded.has(g));
+      const deep = Math.max(0, ...nested.map((g) => depth(g) - depth(group)));
+      const left = Math.min(...inside.map((b) => b.x)) - 10 - 6 * deep;
+      const top = Math.min(...inside.map((b) => b.y)) - 22 - 16 * deep;
+      const right = Math.max(...inside.map((b) => b.x + b.width)) + 10 + 6 * deep;
+      const bottom = Math.max(...inside.map((b) => b.y + b.height)) + 10 + 6 * deep;
       const foreign = [...boxes.values()].some((b) => !inside.includes(b) && b.x < right && b.x + b.width > left && b.y < bottom && b.y + b.height > top);
       if (foreign) continue;
       scene.append(s("rect", { class: "frame", x: left, y: top, width: right - left, height: bottom - top, rx: 10 }),

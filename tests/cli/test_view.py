@@ -1,7 +1,8 @@
-"""The verb `view`: a program that runs, and its page in a browser."""
+"""A program that runs: its page in a browser (the verb `view`), and tables in a terminal (`run --live`)."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from flowc.cli import app
+from flowc.cli._live import tables
+from rich.console import Console
 from typer.testing import CliRunner
 
 from builds import HANGS, Write, store_profile
@@ -85,3 +88,33 @@ def test_a_port_that_is_taken_is_said_so(
     assert done.exit_code == 1 and "F623" in done.stderr and port in done.stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 143
+
+
+# -- in the terminal ---------------------------------------------------------------------------------------------------
+NOW = {
+    "seconds": 12.5,
+    "apps": {"Slow": {"frames": 625, "fps": 50.0, "latency_ms": 1.25, "deadline_misses": 2, "skipped": 0},
+             "[red]Free": {"frames": 0, "fps": 0.0, "latency_ms": None, "deadline_misses": 0, "skipped": 0}},
+    "processors": {"cpu[0]": 0.987},
+    "channels": {"Slow.count.n->Slow.show.n": [2, 3]},
+}  # fmt: skip
+
+
+def test_tables_of_a_running_program() -> None:
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(tables(NOW))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert lines[0] == "12 s" and "Slow 625 50.0 1.250 2 0" in lines
+    assert "[red]Free 0 0.0 - 0 0" in lines
+    assert any(line.startswith("cpu[0] 99 %") for line in lines)
+    assert any(line.startswith("Slow.count.n->Slow.show.n 2 of 3") for line in lines)
+
+
+def test_what_a_program_says_stands_above_its_tables(write: Write, tmp_path: Path) -> None:
+    """Where nobody sees tables that change, there are the words of the program, and the table at its end."""
+    flow = write(TEXT, t_py=CODE)
+    store_profile(flow)
+    words = ["run", str(flow), "--live", "--frames", "60", "-o", str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-m", "flowc", *words], capture_output=True, text=True, timeout=HANGS)
+    assert done.returncode == 0, done.stderr
+    assert "shown 60" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr
