@@ -104,6 +104,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F620": ("a file of a run cannot be read", "`flowc report --run-file` takes what `flowc run --report` wrote, `--trace-file` what `flowc run --trace` wrote."),
     "F621": ("a file of a run is about another program", "Its numbers would stand beside predictions for something else. A report of a run and a trace say which build they are of; code, profile or mapping have changed since, or it is another text: run it again."),
     "F622": ("a report cannot be compared with this", "`--compare` takes a stored mapping, another report (the page, or its JSON), or the directory of a build. What both of them know is compared by its name."),
+    "F623": ("a page cannot be served", "`flowc view` listens on this machine only, at a port that nobody else uses; without `--port` a free one is taken."),
     "F640": ("the board cannot be reached", "flowc uses the `ssh` of this machine, with its configuration and agent. It asks for no password and accepts no key that it does not know, so `ssh BOARD true` has to work without a question first."),
     "F641": ("the board lacks what programs need", "Python 3.8 or later with numpy, the inference library of the program, and a C compiler if there are tasks in C. `--board-python` names another Python, as that of a virtual environment."),
     "F642": ("somebody else uses the board", "Two measurements at once would measure each other. The lock is gone as soon as the other one has ended, however it ended."),
