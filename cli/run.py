@@ -60,6 +60,25 @@ def run(
             show_default=False,
         ),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Begin in that state of a scenario.", metavar="STATE", show_default=False)
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            help="Raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        typer.Option(help="Raise the events that come in at a Unix socket.", metavar="PATH", show_default=False),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
     output: Output = None,
@@ -74,6 +93,7 @@ def run(
 
     With --twin, a few frames are compared with the sequential reference before.
     """
+    from ..driver.run import States
     from ..driver.run import run as driver_run
 
     if trace_frames is not None:
@@ -102,6 +122,7 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
+            states=States(start, events, control, replay),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,

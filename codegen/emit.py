@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..machines.whoami import version_of
 from ..model.application import Task
-from ..model.deployment import DeployedApp, DeployedPort, DeployedTask, DeployedWorker, Deployment, Entry
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedScenario,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    Entry,
+)
 from ..model.types import DTYPES
 from ..templates import environment
 from .deploy import Deployed
@@ -62,10 +71,9 @@ def emit(deployed: Deployed) -> Plan:
     )
     requirements = jinja.get_template("python/requirements.txt.j2").render(lines=_requirements(deployment))
     plan["requirements.txt"] = requirements.encode()
-    classes = identifiers([a.name for a in deployment.apps], ())
-    for app in deployment.apps:
-        name = classes[app.name]
-        text = jinja.get_template("python/test_app.py.j2").render(app=app.name, class_name=f"Test_{name}")
+    apps = list(dict.fromkeys(a.name for a in deployment.every_app))
+    for app, name in identifiers(apps, ()).items():
+        text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
     for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py")):
         plan[f"runtime/{file.name}"] = file.read_bytes()
@@ -83,7 +91,7 @@ def emit(deployed: Deployed) -> Plan:
 
 
 def _codes(deployment: Deployment) -> list[Code]:
-    return [cast(Code, t.code) for a in deployment.apps for t in a.tasks]
+    return [cast(Code, t.code) for t in deployment.tasks]
 
 
 def _libraries(deployment: Deployment) -> list[str]:
@@ -119,8 +127,7 @@ def _ends(deployment: Deployment) -> list[str]:
     """The open ends, one to a line."""
     return [
         f"{t.code.kind} {t.name}: {p.dtype}{list(p.shape) if p.shape else ''}"
-        for a in deployment.apps
-        for t in a.tasks
+        for t in deployment.tasks
         for p in (*t.inputs, *t.outputs)
         if isinstance(t.code, BorderCode)
     ]
@@ -176,6 +183,8 @@ def _jinja() -> Environment:
 
 # -- main.py -----------------------------------------------------------------------------------------------------------
 def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
+    if deployment.scenario is not None:
+        return _main_with_states(jinja, deployment, deployment.scenario, needs)
     several = len(deployment.apps) > 1
     names = [a.name for a in deployment.apps]
     tasks = [t.name for a in deployment.apps for t in a.tasks]
@@ -192,10 +201,46 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
     return text.encode()
 
 
+def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
+    """Code of tasks is made once, for all states; apps, channels and processors are made for each."""
+    apps = list(dict.fromkeys(a.name for a in deployment.every_app))
+    tasks = {t.name: t for t in deployment.tasks}
+    names = [*(f"app {n}" for n in apps), *tasks, *(f"code of {n}" for n in tasks)]
+    ids = identifiers(names, RESERVED)
+    codes = {n: ids[f"code of {n}"] for n in tasks}
+    app_ids = {n: ids[f"app {n}"] for n in apps}
+    states = []
+    for state in scenario.states:
+        made = [_app(app, app_ids, ids) for app in state.apps]
+        for app, found in zip(state.apps, made, strict=True):
+            for task, line in zip(app.tasks, found["tasks"], strict=True):
+                line["code"] = codes[task.name]
+            kept = [c for c, line in zip(app.channels, found["channels"], strict=True) if _kept(app, c)]
+            for key, c in enumerate(kept):
+                found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
+        workers = [_worker(worker, ids) for worker in state.processors if worker.order]
+        states.append({"name": state.name, "apps": made, "workers": workers})
+    text = jinja.get_template("python/main_with_states.py.j2").render(
+        deployment=deployment,
+        scenario=scenario,
+        needs=needs,
+        codes=[{"id": codes[n], "doc": t.doc, "text": _task(t, ids)["code"]} for n, t in tasks.items()],
+        states=states,
+        words=_words(deployment),
+    )
+    return text.encode()
+
+
+def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
+    """Does something lie on it between two frames, or stay with its reader?"""
+    reader = next(t for t in app.tasks if t.name == channel.destination)
+    return bool(channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port))
+
+
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
     words = {"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment)))
-    if any(t.keep is not None for a in deployment.apps for t in a.tasks):
+    if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     return sorted(words)
 

@@ -73,6 +73,11 @@ class Valid:
     states: dict[str, Valid] = field(default_factory=dict)
 
     @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: the states of a scenario, or all apps."""
+        return tuple(self.states.values()) or (self,)
+
+    @property
     def repetition(self) -> dict[str, dict[str, int]]:
         """Firings of each task in one iteration, by app."""
         return {name: v.repetition for name, v in self.verdicts.items()}

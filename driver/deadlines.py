@@ -107,7 +107,8 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+        told = None if report is None else lambda event: report(str(event))
+        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told)
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
@@ -126,7 +127,7 @@ def map_jointly(
         return found
     if report is not None:
         report("late on few processors: trying more of them")
-    other = carried_out(outcome.balanced)
+    other = carried_out(replace(outcome.balanced, history=outcome.history))
     return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
 
 

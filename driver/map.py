@@ -31,7 +31,7 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
-from .build import OnMeasure, firing_means, place, plan, refuse_scenario, require_buildable, untimed, usual_ns
+from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
@@ -101,7 +101,9 @@ def find_mapping(
     """
     what_if = what_if or WhatIf()
     valid = supposed(prepare(path, platform=platform, mapped=False, host=host, report=report).require(), what_if)
-    refuse_scenario(valid)
+    if valid.system.scenario is not None:
+        help_text = "without a mapping of your own, `flowc build` places tasks by a quick rule; pins count"
+        raise Errors([Diagnostic("F116", "scenarios are not mapped yet", valid.system.scenario.span, help=help_text)])
     joint = wants_joint(valid)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
@@ -157,7 +159,7 @@ def find_mapping(
         problem,
         seed=seed,
         budget=budget,
-        progress=report,
+        progress=None if report is None else lambda event: report(str(event)),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )

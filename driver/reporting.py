@@ -234,7 +234,7 @@ class _Collector:
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
-        if self._shown.profile is None:
+        if self._shown.profile is None and "unknown" in sources_of(self._valid, self._shown.times).values():
             missing["times"] = self._command("profile")
         if self._ran is None:
             missing["run"] = run
@@ -441,8 +441,11 @@ class _Collector:
             seconds=round(effort.seconds, 3),
             optimal=effort.optimal,
             contestants=tuple(
-                ContestantRow(c.name, c.configuration, c.predicted_ns, c.measured_ns) for c in mapping.contestants
+                ContestantRow(c.name, c.configuration, c.predicted_ns, c.measured_ns, c.pins)
+                for c in mapping.contestants
             ),
+            history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),
+            front=tuple((p.utilization, p.tightest, p.pins) for p in effort.front),
             why=mapping.why,
         )
 

@@ -41,6 +41,24 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class States:
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+
+    start: str | None = None
+    events: Path | None = None
+    control: Path | None = None
+    replay: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options of a program."""
+        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
+        found = [] if self.start is None else ["--start", self.start]
+        return found + [
+            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
 
@@ -82,6 +100,7 @@ def run(
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
     watchdog: float | None = None,
+    states: States | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
@@ -99,8 +118,9 @@ def run(
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
     each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
     `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
-    makes missed deadlines a failure; `watchdog` is in seconds. With `twin`, threads of a CPU play the GPU and the DLAs,
-    and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
+    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
+    then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`; `on_played` gets the name of a platform that it is not.
@@ -139,6 +159,7 @@ def run(
     words += [word for text in settings for word in ("--set", text)]
     words += ["--fail-on-miss"] if fail_on_miss else []
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []
+    words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
     with reached(host), host.folder() as folder:
         tree = there(built, host, report)

@@ -25,7 +25,8 @@ PINS = "pins of the text"
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """What a mapping is for: its tasks as they are, and the pins of the text."""
     pins = [
-        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback) for s in p.stages],
+        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
+                  for s in p.stages],
          p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
         for p in system.pins if p.platform == platform.name
     ]  # fmt: skip
@@ -77,7 +78,7 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     for p in mapping.placements:
         if p.task in tasks and p.task not in planned:
             span = tasks[p.task].span
-            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback)
+            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback, p.bands)
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
     pins = [p for p in pins if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
@@ -90,3 +91,8 @@ def not_used(message: str) -> Diagnostic:
     """The warning that a stored mapping does not count."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
     return Diagnostic("F609", message, None, help=help_text, severity="warning")
+
+
+def _bands(stage: PinStage) -> tuple[object, ...]:
+    """What bands add to an identity: nothing where there are none, as before there were any."""
+    return (stage.bands,) if stage.bands else ()

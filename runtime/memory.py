@@ -55,16 +55,16 @@ def share(options: Any, path: str) -> None:
 class Outputs:
     """The outputs of a session as new arrays: large ones in memory that is used again once nobody looks at it.
 
-    Small ones come from the arena. Where several sessions share it they are copied, lest they lie where a large block
-    has to fit.
+    Small ones come from the arena, unless all are to be our `own`; where several sessions share it they are copied,
+    lest they lie where a large block has to fit.
     """
 
-    def __init__(self, names: Sequence[str], ports: Sequence[Port]) -> None:
+    def __init__(self, names: Sequence[str], ports: Sequence[Port], own: bool = False) -> None:
         self._names = list(names)
         self._ports = [(name, p.dtype, p.shape, _bytes(p)) for name, p in zip(names, ports)]
         fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
         #: Are they written into memory of our own?
-        self.large = bool(ports) and fixed and sum(size for *_, size in self._ports) >= LARGE
+        self.large = bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)
         self._free: Dict[str, List[bytearray]] = {name: [] for name in names}
         self._lent: Dict[int, Tuple[Any, str, bytearray]] = {}
 
@@ -77,13 +77,18 @@ class Outputs:
         arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]  # it makes scalars arrays
         for name, array in zip(names, arrays):
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        made = []
-        for name, dtype, shape, size in self._ports:
-            array = self._array(name, dtype, size)
+        made = self.arrays()
+        for (name, dtype, shape, _), array in zip(self._ports, made):
             binding.bind_output(name, "cpu", 0, dtype, shape, array.ctypes.data)
-            made.append(array.reshape(shape))
         session.run_with_iobinding(binding, options)
         return made
+
+    def arrays(self) -> List[np.ndarray]:
+        """An array for each output, with anything in it."""
+        return [
+            (self._array(name, dtype, size) if size >= LARGE else np.empty(size, np.uint8).view(dtype)).reshape(shape)
+            for name, dtype, shape, size in self._ports
+        ]
 
     def _array(self, name: str, dtype: np.dtype, size: int) -> np.ndarray:
         """An array of memory that comes back when the last view of it is gone."""
@@ -159,11 +164,11 @@ def ports_of(tensors: Iterable[Any]) -> Optional[List[Port]]:
 class Loaded:
     """A session that knows the shapes of its border, with its outputs as `Outputs` has them."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, own: bool = False) -> None:
         self._session = session
         self._inputs = ports_of(session.get_inputs())
         names = [t.name for t in session.get_outputs()]
-        self._outputs = Outputs(names, ports_of(session.get_outputs()) or [])
+        self._outputs = Outputs(names, ports_of(session.get_outputs()) or [], own)
         self._names = names
 
     def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:

@@ -24,8 +24,9 @@ class TerminalStatus:
             return
         self._next = now + ON_TERMINAL
         seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
-        apps = ["%s %d frames, %.1f fps" % (a.name, a.frames, a.frames / seconds) for a in program.apps]
-        sys.stderr.write("\r\033[K" + "; ".join(apps)[:110])
+        apps = ["%s %d frames, %.1f fps" % (a.name, n, n / seconds) for a in program.running for n in [a.base + a.done]]
+        state = "" if program.state_name is None else program.state_name + ": "
+        sys.stderr.write("\r\033[K" + (state + "; ".join(apps))[:110])
         sys.stderr.flush()
 
     def clear(self) -> None:
@@ -47,14 +48,15 @@ class LogStatus:
         if seconds - self._before < IN_LOG:
             return
         apps = []
-        for app in program.apps:
-            frames = app.frames
+        for app in program.running:
+            frames = app.base + app.done
             rate = (frames - self._frames.get(app.name, 0)) / (seconds - self._before)
             missed = ", %d missed" % app.misses if app.deadline is not None else ""
             apps.append("%s %d frames, %.1f fps%s" % (app.name, frames, rate, missed))
             self._frames[app.name] = frames
         self._before = seconds
-        self._say("%.0f s: %s" % (seconds, "; ".join(apps)))
+        state = "" if program.state_name is None else "in %s, " % program.state_name
+        self._say("%.0f s: %s%s" % (seconds, state, "; ".join(apps)))
 
     def clear(self) -> None:
         """What stands in a log stays there."""

@@ -106,6 +106,23 @@ function section(id, title, lead, ...children) {
     h("h2", { id: `${id}-title` }, title), lead ? h("p", { class: "lead" }, lead) : null, children);
 }
 
+async function copy(text, from) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch (error) { // pages of files may not be allowed to
+    const area = h("textarea", { class: "sr" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    from.focus();
+  }
+  const before = from.textContent;
+  from.textContent = "Copied";
+  setTimeout(() => { from.textContent = before; }, 1500);
+}
+
 function save(text, file, type) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   h("a", { href: url, download: file }).click();

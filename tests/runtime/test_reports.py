@@ -90,13 +90,19 @@ class App:
     deadline: object = None
     frames: int = 0
     misses: int = 0
+    base: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.frames
 
 
 @dataclass
 class Running:
     """A program at a time that the test says."""
 
-    apps: list[App]
+    running: list[App]
+    state_name: str | None = None
     begin: int = 5_000_000_000
     now: int = 5_000_000_000
     said: list[str] = field(default_factory=list)

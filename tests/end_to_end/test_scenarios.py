@@ -1,0 +1,176 @@
+"""A text with a scenario to a program: what it does in its states, and how it is told to change."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import flowc
+import pytest
+
+from builds import Write, build, harness, run
+from models import N, save, weights
+
+TEXT = """
+type X = float32[1, 8]
+type Y = float32[1, 4]
+task Camera(first: int) { out x: X   python "code.py:Camera" }
+task Smooth { in y: Y window 3   in before: Y   out after: Y   python "code.py:smooth" }
+task Watch { in y: Y   event often   python "code.py:Watch" }
+network See {
+    in x: X   out y: Y
+    variant careful from "large.onnx" { in x: X from "x" pre "code.py:halve" }
+    variant quick from "small.onnx"
+}
+app A {
+    camera: Camera(first = 1)   see: See   smooth: Smooth   watch: Watch
+    camera -> see -> delay 2 = 1 -> smooth.y   smooth -> delay 1 -> smooth.before   smooth -> watch
+}
+app B { camera: Camera(first = 2)   see: See   watch: Watch   camera -> see -> watch }
+scenario Patrol {
+    event turn, straight
+    initial state cruise { run A   A.see = quick }
+    state both { run A, B }
+    state rest { run B   B.see = quick }
+    cruise -> both on turn   both -> cruise on straight
+    cruise, both -> rest on A.watch.often
+    rest -> cruise on B.watch.often, straight
+}
+"""
+CODE = """
+import numpy as np
+
+class Camera:
+    def __init__(self, first): self.n = first
+    def __call__(self):
+        self.n += 1
+        return np.full((1, 8), self.n % 7, np.float32)
+
+def halve(x): return x / 2
+def smooth(y, before): return (before + y.sum(0)) / 4
+
+class Watch:
+    def __init__(self, often): self.often, self.n = often, 0
+    def __call__(self, y):
+        self.n += 1
+        if self.n % 40 == 0:
+            self.often()
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scenario")
+    save(folder / "small.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    two = [N("Gemm", ["x", "w"], ["h"]), N("Gemm", ["h", "v"], ["y"])]
+    save(folder / "large.onnx", two, {"x": [1, 8]}, {"w": weights(8, 6), "v": weights(6, 4)}, "y")
+    (folder / "app.flow").write_text(TEXT)
+    (folder / "code.py").write_text(CODE)
+    return build(folder / "app.flow", folder / "b")
+
+
+def report(built: Path, *arguments: object) -> dict[str, Any]:
+    done = run(built, *map(str, arguments), "--quiet", "--report", str(built / "r.json"))
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads((built / "r.json").read_text())
+    return {**document, "said": done.stderr}
+
+
+def test_the_harness_goes_through_all_transitions(built: Path) -> None:
+    done = harness(built)
+    assert done.returncode == 0, done.stderr
+    assert "Ran 8 tests" in done.stderr
+
+
+def test_a_script_and_tasks_lead_from_state_to_state(built: Path) -> None:
+    script = built.parent / "events"
+    script.write_text("# the first ones\n10 A turn\n\n30 A straight\n")
+    document = report(built, "--frames", 100, "--events", script)
+    assert "rest" in {s["to"] for s in document["switches"]}
+    assert max(a["frames"] for a in document["apps"].values()) == 100
+    assert sum(s["frames"].get("A", 0) for s in document["stays"]) == document["apps"]["A"]["frames"]
+    assert {s["event"] for s in document["switches"]} <= {"turn", "straight", "A.watch.often", "B.watch.often"}
+    (built.parent / "first.json").write_text(json.dumps(document))
+    again = report(built, "--replay", built.parent / "first.json")
+    assert again["stays"] == document["stays"]
+
+
+def test_it_begins_where_it_is_told(built: Path) -> None:
+    document = report(built, "--start", "rest", "--frames", 5)
+    assert document["stays"] == [{"state": "rest", "frames": {"B": 5}}]
+    assert document["tasks"]["B.see.quick"]["firings"] == 5
+
+
+def test_a_socket_takes_events_and_is_gone_afterwards(built: Path, tmp_path: Path) -> None:
+    """Whoever sends knows that the program hears it: the last word ends it."""
+    import threading
+
+    path = tmp_path / "s"
+
+    def send() -> None:
+        words = iter(["turn", "trun", "straight"])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            while True:
+                try:
+                    sender.sendto(b"trun", str(path))
+                    break
+                except OSError:
+                    threading.Event().wait(0.01)
+            for word in words:
+                sender.sendto(word.encode(), str(path))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    document = report(built, "--control", path, "--frames", 3000)
+    thread.join()
+    assert not path.exists()
+    assert "did you mean `turn`?" in document["said"] and document["events"]["ignored"]["trun"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--start", "cruse"], "there is no state `cruse`; did you mean `cruise`?"),
+        (["--events", "{}"], "line 2: there is no event `trun`; did you mean `turn`?"),
+        (["--replay", "{}"], "is no report of a program with states"),
+        (["--control", "/nowhere/s"], "cannot listen at /nowhere/s"),
+    ],
+)
+def test_what_cannot_be_is_refused(built: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "f").write_text("1 s turn\n2 s trun\n")
+    done = run(built, *(a.format(tmp_path / "f") for a in arguments), "--frames", "3")
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_runs_in_several_states_has_one_place(built: Path) -> None:
+    states = json.loads((built / "deployment.json").read_text())["scenario"]["states"]
+    places = {
+        (e["task"], p["processor"])
+        for s in states
+        for p in s["processors"]
+        for e in p["order"]
+        if "->" not in e["task"]
+    }
+    assert len({task for task, _ in places}) == len(places)
+
+
+def test_events_without_a_scenario_are_heard_by_nobody(write: Write, tmp_path: Path) -> None:
+    text = """
+    task Camera { out x   python "code.py:camera" }
+    task Watch { in x   event noise   python "code.py:Watch" }
+    app A { camera: Camera   watch: Watch   camera -> watch }
+    """.replace("out x ", "out x: float32 ").replace("in x ", "in x: float32 ")
+    code = """
+def camera(): return 1.0
+class Watch:
+    def __init__(self, noise): self.noise = noise
+    def __call__(self, x): print(self.noise())
+"""
+    flow = write(text, code_py=code)
+    assert flowc.check(flow).ok
+    done = run(build(flow, tmp_path / "b"), "--frames", "2", "--quiet")
+    assert (done.returncode, done.stdout) == (0, "None\nNone\n"), done.stderr
+    done = run(tmp_path / "b", "--start", "one")
+    assert done.returncode == 2 and "this one has none" in done.stderr
