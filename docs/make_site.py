@@ -20,7 +20,7 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]*)((?:#[^)\s]*)?)(?=\))")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 #: The pages, in the order of the table of contents; folders have their README.md.
 PAGES: dict[str, list[str]] = {
-    "Tutorial": ["docs/tutorial"],
+    "Tutorial": [f"docs/tutorial/{p}.md" for p in ("README", "camera", "deadline", "networks", "memory", "jetson")],
     "Texts": ["docs/language.md", "docs/tasks.md", "docs/diagnostics.md", "docs/editor.md"],
     "Steps": ["docs/analysis.md", "docs/mapping.md", "docs/program.md", "docs/report.md", "docs/memory.md"],
     "Targets": ["docs/gpu.md", "docs/boards.md", "docs/embedding.md", "docs/external.md", "docs/fmu.md"],
