@@ -103,7 +103,8 @@ def mapped(result: Mapped) -> str:
         found += table(["app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows)
     elif mapping.contestants:
         tried = [[c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)] for c in mapping.contestants]
-        found += table(["contestant", "configuration", "predicted ms", "measured ms"], tried)
+        unit = "mJ" if mapping.effort.objective == "energy" else "ms"  # energies are in nJ
+        found += table(["contestant", "configuration", f"predicted {unit}", f"measured {unit}"], tried)
     return found + diagnostics(result.diagnostics)
 
 
