@@ -69,6 +69,12 @@ class Mapped:
             return False
         return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import mapped
+
+        return mapped(self)
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:

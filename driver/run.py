@@ -39,6 +39,12 @@ class Ran:
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import ran
+
+        return ran(self)
+
 
 @dataclass(frozen=True, slots=True)
 class States:
@@ -84,6 +90,12 @@ class Tested:
     status: int
     tests: tuple[Outcome, ...]
     seconds: float
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import tested
+
+        return tested(self)
 
 
 def run(
