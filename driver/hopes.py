@@ -57,7 +57,7 @@ def export_project(
 ) -> ExportedProject:
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
 
-    `policy` is one of `codegen.hopes.project.POLICIES`: who decides when a task runs.
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs.
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from ...model.hopes import ORDERS, SCHEMA
 from ...model.system import System
 from ...templates import environment
 from ..c_text import comment, text
@@ -25,8 +26,6 @@ from .wrapper import wrapped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-SCHEMA = "http://peace.snu.ac.kr/CICXMLSchema"
 
 
 def written(made: Project) -> list[str]:
@@ -67,7 +66,7 @@ def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[st
         f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode() for kind in kinds
     }
     for schedule in made.schedules:
-        name = f"convertedSDF3xml/{schedule.graph},Default,{len(schedule.orders)},0,schedule.xml"
+        name = f"{ORDERS}/{schedule.graph},Default,{made.elements[0].count},0,schedule.xml"
         plan[name] = jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
     return plan
 

@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 
 from ...model.application import Application, Port, Task
+from ...model.hopes import CANNOT, POLICIES
 from ...model.mapping import Placement
 from ...model.platform import Platform, Pool
 from ...model.system import System
@@ -19,17 +20,10 @@ from ...model.times import FiringTime, Times
 from .graph import Part, Run, folded, parts
 from .names import FOLDERS, hopes_names
 
-#: What HOPES writes where something cannot run, in us.
-CANNOT = 99999999
 #: The largest number that HOPES' generated code holds.
 MOST = 2**31 - 1
 #: Lengths of a time's units in ns, in the order in which they are tried.
 _UNITS = (("us", 10**3), ("ms", 10**6), ("s", 10**9))
-#: What HOPES calls the ways in which its programs decide who runs when.
-POLICIES = {
-    "static-assignment": "Static-Assignment-Execution-Policy",
-    "self-timed": "Self-timed-Execution-Policy",
-}
 
 
 @dataclass(frozen=True, slots=True)
