@@ -143,6 +143,9 @@ def test_cpp_needs_its_compiler_and_its_headers(tmp_path: Path, monkeypatch: pyt
     project = in_cpp(tmp_path / "a")
     (project / "CICTask/bias.h").unlink()
     assert refused(project) == "its header `CICTask/bias.h` is not in the project"
+    (project / "Other").mkdir()  # HOPES puts all files into one folder
+    (project / "Other/bias.h").write_text("#define BIAS 1\n")
+    assert "Other/bias.h" in hopes.read(project, "app").code.files["app_c/Source.cpp"]
     assert refused(in_cpp(tmp_path / "b", f"#include <opencv2/opencv.hpp>\n{CPP}")).startswith("it includes `opencv2/")
     monkeypatch.setenv("PATH", "")
     assert refused(in_cpp(tmp_path / "c")) == "it is C++, and there is no g++ here"
