@@ -160,7 +160,7 @@ class _Sources:
             raise _Unusable("its file is not in the project")
         if task.sources:
             raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
-        headers = {name: self._project.below(name, near) for name in task.headers}
+        headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
         missing = [name for name, header in headers.items() if header is None]
         if missing:
             raise _Unusable(f"its header {shown(missing[0])} is not in the project")

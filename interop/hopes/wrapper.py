@@ -26,6 +26,8 @@ restrict return short signed sizeof static struct switch typedef union unsigned 
 bool catch class const_cast delete explicit export false friend mutable namespace new operator private protected public
 template this throw true try typeid typename using virtual wchar_t
 """
+#: Names that flags of the compiler define.
+_DEFINED = re.compile(r"(?:^|\s)-D\s*([A-Za-z_]\w*)(?:=([\w.+-]+))?(?=\s|$)", re.ASCII)
 _COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_WRAPUP { }"}
 
 
@@ -97,6 +99,8 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
     data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
     yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
+    for name, value in _DEFINED.findall(flow.tasks[way].flags):
+        yield f"#define {name} {value or 1}"
     yield f"#define TASK_NAME {_text(full)}"
     yield f"#define CIC_TURNS {turns}"
     mode = next((m for n in range(len(way), 0, -1) if (m := flow.tasks[way[:n]].mode)), "Default")

@@ -91,6 +91,17 @@ def test_what_nobody_switches_on_keeps_no_code_out(tmp_path: Path) -> None:
     assert refused(flagged) == "it includes `fast.h`, which is neither of C nor in the project"
 
 
+def test_names_that_flags_define_are_defined(tmp_path: Path) -> None:
+    project = pair(tmp_path, SOURCE.replace("= 7;", "= SEVEN + ONE;"))
+    path = project / "CICTask/task.xml"
+    flags = '<config><parameter name="CompileFlags" value="-O3 -DSEVEN=7 -D ONE -Ino/-DX -DBAD=(1)"/>'
+    path.write_text(path.read_text().replace("<config>", flags, 1))
+    source = str(imported(project, tmp_path).code.files["app_c/Source.c"])
+    assert "#define SEVEN 7\n#define ONE 1\n#define TASK_NAME" in source and "BAD" not in source
+    done = run(build(tmp_path / "app.flow", tmp_path / "build"), "--frames", "1", "--quiet")
+    assert done.stdout.splitlines()[0] == "Sink 8"
+
+
 def test_code_may_ask_for_the_mode_that_was_imported(tmp_path: Path) -> None:
     code = SOURCE.replace("int value = 7;", "int value = SYS_REQ(GET_CURRENT_MODE_NAME)[0];")
     project = pair(tmp_path, code)
@@ -143,6 +154,9 @@ def test_cpp_needs_its_compiler_and_its_headers(tmp_path: Path, monkeypatch: pyt
     project = in_cpp(tmp_path / "a")
     (project / "CICTask/bias.h").unlink()
     assert refused(project) == "its header `CICTask/bias.h` is not in the project"
+    (project / "Other").mkdir()  # HOPES puts all files into one folder
+    (project / "Other/bias.h").write_text("#define BIAS 1\n")
+    assert "Other/bias.h" in hopes.read(project, "app").code.files["app_c/Source.cpp"]
     assert refused(in_cpp(tmp_path / "b", f"#include <opencv2/opencv.hpp>\n{CPP}")).startswith("it includes `opencv2/")
     monkeypatch.setenv("PATH", "")
     assert refused(in_cpp(tmp_path / "c")) == "it is C++, and there is no g++ here"
