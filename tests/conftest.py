@@ -46,7 +46,12 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
     )
-    for network, script in (("twins/mobilenet.onnx", "make_networks.py"), ("detect/ssd.onnx", "make_network.py")):
+    scripts = {
+        "twins/mobilenet.onnx": "make_networks.py",
+        "detect/ssd.onnx": "make_network.py",
+        "superres/superres.onnx": "make_network.py",
+    }
+    for network, script in scripts.items():
         if not (folder / network).is_file():
             command = [sys.executable, str((folder / network).with_name(script))]
             subprocess.run(command, check=True, capture_output=True)

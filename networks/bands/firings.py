@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...analysis.placement import Item, Placed, place
 from ...model.mapping import Bands
 from ..onnx.memory import in_turn
-from .net import Band, Net
+from .net import Band, Group, Net
 from .units import DIRECT, Unit, inner_bytes, macs, unit_of
 
 #: Arrays begin at multiples of it.
@@ -389,15 +389,35 @@ def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
     groups = net.groups[unit.first : unit.end]
     last = {t: k for k, g in enumerate(groups) for t in g.reads}
     outside = {*unit.makes, *net.chain.outputs}
-    made = [[(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside] for k, g in enumerate(groups)]
+    copies: dict[int, list[str]] = {}
     for t in unit.reads:  # what others made is in the plain layout
         first = next(k for k, g in enumerate(groups) if t in g.reads)
         convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
         if convolved and net.shapes[t][1] > DIRECT:
-            made[first].append((net.bytes(t), last[t]))
+            copies.setdefault(first, []).append(t)
+    copied = {t for ts in copies.values() for t in ts}
+    in_place = set()
+    for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
+        for t in groups[k].makes if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu") else ():
+            skip = _added(net, groups[k])
+            if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
+                last[skip] = last.get(t, k)
+                in_place.add(t)
+    made = [
+        [(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside and t not in in_place]
+        + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
+        for k, g in enumerate(groups)
+    ]
     live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
     most = max(range(len(groups)), key=live.__getitem__)
     return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
+
+
+def _added(net: Net, group: Group) -> str:
+    """What is added to the convolution of a group; empty where nothing is."""
+    inside = {t for k in group.steps for t in net.steps[k].makes}
+    sums = [net.steps[k] for k in group.steps[1:] if net.steps[k].operator in ("Add", "Sum")]
+    return next((r.tensor for s in sums for r in s.reads if r.tensor not in inside), "")
 
 
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
