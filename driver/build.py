@@ -59,6 +59,12 @@ class Built:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import built
+
+        return built(self)
+
 
 def build(
     path: str | Path,

@@ -37,6 +37,7 @@ from ..search.deadline.problem import (
     verdict,
     with_bounds,
 )
+from ..search.events import in_words
 from ..search.registry import Search
 from .build import place, plan
 from .check import Report, Valid
@@ -107,7 +108,7 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        told = None if report is None else lambda event: report(str(event))
+        told = in_words(report)
         outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told)
         if outcome.verdict is None:
             _require_bounds(problem)

@@ -16,6 +16,7 @@ from ..model.times import times_of
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
+from ..search.events import in_words
 from ..search.registry import Search
 from .build import union
 from .check import Report, Valid
@@ -63,7 +64,7 @@ def map_states_jointly(
         require_possible(problem)
 
     def run(problem: JointProblem, seconds: float) -> Outcome:
-        found: Outcome = search.run(problem, seed=seed, budget=seconds, progress=report)
+        found: Outcome = search.run(problem, seed=seed, budget=seconds, progress=in_words(report))
         return found
 
     try:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Annotated
 
+from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
 from .span import Span
 
@@ -293,7 +294,8 @@ class Mapping:
     A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
     `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
-    scenario `states` has the first two for each state, and `transitions` what a change takes.
+    scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
+    it was searched for.
     """
 
     platform: str
@@ -307,6 +309,7 @@ class Mapping:
     groups: tuple[GroupBound, ...] = ()
     utilization: tuple[tuple[str, float], ...] = ()
     bound: float | None = None
+    memory: PlannedMemory | None = None
     states: tuple[StateBound, ...] = ()
     transitions: tuple[ChangeBound, ...] = ()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from builds import Write, store_profile
+from builds import HANGS, Write, store_profile
 
 TEXT = """
 task Make { out x: int64   python "t.py:make" }
@@ -199,3 +201,13 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     assert "flowc: this machine plays `two`" in stderr
     assert "profile" not in said("run", "app.flow", "--quiet")[1]
     assert os.path.isdir("other")
+
+
+# -- from cold ---------------------------------------------------------------------------------------------------------
+def test_a_check_imports_nothing_that_takes_long_and_is_not_needed(write: Write) -> None:
+    cyclic = TEXT.replace("make -> show", "make -> show   l: Loop   l -> delay 1 -> l")
+    flow = write(cyclic + "task Loop { in x   out y }", t_py=CODE)
+    script = f"import sys, flowc.cli; flowc.check({str(flow)!r}).require(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS, check=True)
+    heavy = {"networkx", "numpy", "onnx", "onnxruntime", "matplotlib", "ortools", "deap", "pygls", "jinja2"}
+    assert not heavy & set(done.stdout.split())
