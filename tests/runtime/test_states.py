@@ -16,6 +16,7 @@ import pytest
 from flowc.runtime.channel import EndOfStream
 from flowc.runtime.code import Code
 from flowc.runtime.control import Stay, document
+from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire, Task
 from flowc.runtime.harness import tour
 from flowc.runtime.outside import prepare
@@ -217,6 +218,19 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     assert not path.exists()
     assert [c.target.name for c in control.changes] == ["two"]
     assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
+
+
+def test_a_program_in_this_process_is_told_of_events() -> None:
+    a, b = Sums(), Sums()
+    program = patrol(a, b)
+    with Running(program) as running:
+        running.raise_event("go")
+        while not b.seen:
+            threading.Event().wait(0.001)
+        with pytest.raises(ValueError, match="no event `gone`"):
+            running.raise_event("gone")
+    assert program.control is not None and [c.target.name for c in program.control.changes] == ["two"]
+    assert a.right and b.right
 
 
 def test_the_tour_takes_every_transition() -> None:
