@@ -147,3 +147,19 @@ class Watch:
     assert (done.returncode, done.stdout) == (0, "None\nNone\n"), done.stderr
     done = run(tmp_path / "b", "--start", "one")
     assert done.returncode == 2 and "this one has none" in done.stderr
+
+
+def test_a_trace_goes_through_the_states(built: Path) -> None:
+    """Each state has tasks of its own under the same names; frames and arrows are those of all of them."""
+    script, trace = built.parent / "some", built.parent / "t.json"
+    script.write_text("10 A turn\n")
+    report(built, "--frames", 30, "--events", script, "--trace", trace)
+    events = json.loads(trace.read_text())["traceEvents"]
+    frames = {e["id"]: e["args"] for e in events if e["ph"] == "b"}
+    assert {e["id"] for e in events if e["ph"] == "e"} == set(frames) and {"A", "B"} == {
+        a["app"] for a in frames.values()
+    }
+    assert len(frames) == sum(e["ph"] == "X" and e["name"].endswith(".watch") for e in events) > 30
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    arrows = [e for e in events if e["ph"] == "f"]
+    assert len(arrows) == len(starts) > 60 and all(starts[e["id"]]["ts"] <= e["ts"] for e in arrows)
