@@ -72,9 +72,13 @@ def tensorrt_stubs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
     return of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, driven by playwright: one for all tests of a session."""
+    """Chromium, driven by playwright.
+
+    One for each file that asks for it, and gone behind it: while it is there, this thread has an event loop that runs,
+    and no test could use asyncio.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'flowc[browser]'")
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:

@@ -35,6 +35,8 @@ class Gantt {
     this.thick = this.lane === LOW ? LOW - 3 : TALL - 7;
     const present = new Set(this.lanes.flatMap((l) => [...new Set(l.task)]));
     this.fills = new Map([...present].sort((a, b) => a - b).map((t, k) => [t, FILLS[k % FILLS.length]]));
+    this.colors = new Map([...this.fills].map(([t, look]) => [t, [1, 3, 5].map((k) => parseInt(look.slice(k, k + 2), 16))]));
+    this.row = h("canvas", { height: "1" });
     const ends = this.panels.map((p) => Math.max(...p.lanes.map((l) => (l.n ? l.end[l.n - 1] : 0))));
     const starts = this.panels.map((p) => Math.min(...p.lanes.map((l) => (l.n ? l.start[0] : 0))));
     this.all = [Math.min(...starts), Math.max(...ends)];
@@ -139,6 +141,7 @@ class Gantt {
     const k = (width - this.left) / (b - a);
     let last = -1; // the pixel that was painted last
     const labels = [];
+    let thin = null;
     for (let i = this.first(lane, a); i < lane.n && lane.start[i] <= b; i += 1) {
       const from = Math.max(this.left, this.left + (lane.start[i] - a) * k);
       const to = this.left + (lane.end[i] - a) * k;
@@ -147,14 +150,27 @@ class Gantt {
         continue;
       }
       const wide = Math.max(1, Math.min(to, width) - from);
-      last = Math.floor(from + wide);
+      last = to - from < 1 ? Math.floor(from) : Math.ceil(from + wide) - 1;
       const other = this.chosen !== null && !(D.tasks[lane.task[i]].app === this.chosen.app && lane.frame[i] === this.chosen.frame);
-      g.globalAlpha = other ? 0.22 : lane.frame[i] % 2 ? 0.68 : 1;
+      const alpha = other ? 0.22 : lane.frame[i] % 2 ? 0.68 : 1;
+      if (to - from < 1) { // thousands of these: a row of pixels, drawn at once
+        thin = thin || new ImageData(width, 1);
+        const [red, green, blue] = this.colors.get(lane.task[i]);
+        thin.data.set([red, green, blue, 255 * alpha], 4 * Math.floor(from));
+        continue;
+      }
+      g.globalAlpha = alpha;
       g.fillStyle = this.fills.get(lane.task[i]);
       g.fillRect(from, lane.y, wide > 3 ? wide - 0.7 : wide, this.thick);
       if (wide > 34 && this.lane === TALL && !other) labels.push([i, from, wide]);
     }
     g.globalAlpha = 1;
+    if (thin) {
+      this.row.width = width;
+      this.row.getContext("2d").putImageData(thin, 0, 0);
+      g.imageSmoothingEnabled = false;
+      g.drawImage(this.row, 0, lane.y, width, this.thick);
+    }
     g.fillStyle = ink.text;
     for (const [i, from, wide] of labels) {
       const task = D.tasks[lane.task[i]];

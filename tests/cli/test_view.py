@@ -55,7 +55,7 @@ def viewing(write: Write, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
 
 @pytest.mark.browser
 def test_a_page_follows_the_program_and_ctrl_c_ends_both(
-    viewing: tuple[subprocess.Popen[str], str], browser: Any
+    browser: Any, viewing: tuple[subprocess.Popen[str], str]
 ) -> None:
     from playwright.sync_api import expect
 

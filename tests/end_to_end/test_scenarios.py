@@ -237,3 +237,19 @@ def test_all_kinds_of_tasks_go_on_through_changes(write: Write, tmp_path: Path) 
     done = forks(*PROGRAM).run(command, cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 4
+
+
+def test_a_trace_goes_through_the_states(built: Path) -> None:
+    """Each state has tasks of its own under the same names; frames and arrows are those of all of them."""
+    script, trace = built.parent / "some", built.parent / "t.json"
+    script.write_text("10 A turn\n")
+    report(built, "--frames", 30, "--events", script, "--trace", trace)
+    events = json.loads(trace.read_text())["traceEvents"]
+    frames = {e["id"]: e["args"] for e in events if e["ph"] == "b"}
+    assert {e["id"] for e in events if e["ph"] == "e"} == set(frames) and {"A", "B"} == {
+        a["app"] for a in frames.values()
+    }
+    assert len(frames) == sum(e["ph"] == "X" and e["name"].endswith(".watch") for e in events) > 30
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    arrows = [e for e in events if e["ph"] == "f"]
+    assert len(arrows) == len(starts) > 60 and all(starts[e["id"]]["ts"] <= e["ts"] for e in arrows)

@@ -204,7 +204,8 @@ def test_a_trace_has_frames_releases_misses_and_arrows(write: Write, tmp_path: P
     ended = {e["id"]: e["ts"] / ms for e in events if e["ph"] == "e"}
     assert sorted(begun.values()) == [(30.0 * k, k) for k in range(5)]
     # Released at 60, its last token at 80 ms, and 24 ms more.
-    assert ended["A 2"] == pytest.approx(104, abs=0.01) and ended["A 1"] == pytest.approx(54, abs=0.01)
+    by_frame = {frame: ended[name] for name, (_, frame) in begun.items()}
+    assert by_frame[2] == pytest.approx(104, abs=0.01) and by_frame[1] == pytest.approx(54, abs=0.01)
     (missed,) = [e for e in events if e["name"] == "deadline missed"]
     assert missed["args"]["frame"] == 2 and missed["args"]["late_us"] == pytest.approx(19000, abs=10)
     slices = {(e["name"], e["args"]["firing"]): e for e in events if e["ph"] == "X"}
