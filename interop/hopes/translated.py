@@ -92,8 +92,9 @@ class _Algorithm:
         ]
         if not name:
             groups += [
-                ("multicast_group_list", [_made("multicast_group", n, {"name": n.attributes.get("groupName", "")})
-                                          for n in _inside(node, "multicastGroups", "multicastGroup")]),
+                ("multicast_group_list", [_made("multicast_group", n, {
+                    "name": n.attributes.get("groupName", ""), "size": n.attributes.get("size", ""),
+                }) for n in _inside(node, "multicastGroups", "multicastGroup")]),
                 ("taskGroupList", [*_inside(node, "taskGroups", "taskGroup")]),
             ]  # fmt: skip
         return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
@@ -147,7 +148,21 @@ class _Algorithm:
             ("inport_list", ports["input"]),
             ("outport_list", ports["output"]),
             ("portMap_list", [self._port_map(m) for m in self._maps[name]]),
-            ("multicast_port_list", [*node.all("multicastPort")]),
+            (
+                "multicast_port_list",
+                [
+                    _made(
+                        "multicast_port",
+                        p,
+                        {
+                            "name": p.attributes.get("name", ""),
+                            "groupName": p.attributes.get("group", ""),
+                            "direction": {"input": "IN", "output": "OUT"}.get(p.attributes.get("direction", ""), ""),
+                        },
+                    )
+                    for p in node.all("multicastPort")
+                ],
+            ),
             ("extraSetting_list", list(_extra(node))),
         ]
         groups = [_made(tag, node, {}, children) for tag, children in parts]

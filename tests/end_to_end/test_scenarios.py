@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -101,32 +100,6 @@ def test_it_begins_where_it_is_told(built: Path) -> None:
     document = report(built, "--start", "rest", "--frames", 5)
     assert document["stays"] == [{"state": "rest", "frames": {"B": 5}}]
     assert document["tasks"]["B.see.quick"]["firings"] == 5
-
-
-def test_a_socket_takes_events_and_is_gone_afterwards(built: Path, tmp_path: Path) -> None:
-    """Whoever sends knows that the program hears it: the last word ends it."""
-    import threading
-
-    path = tmp_path / "s"
-
-    def send() -> None:
-        words = iter(["turn", "trun", "straight"])
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            while True:
-                try:
-                    sender.sendto(b"trun", str(path))
-                    break
-                except OSError:
-                    threading.Event().wait(0.01)
-            for word in words:
-                sender.sendto(word.encode(), str(path))
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    document = report(built, "--control", path, "--frames", 3000)
-    thread.join()
-    assert not path.exists()
-    assert "did you mean `turn`?" in document["said"] and document["events"]["ignored"]["trun"] == 2
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         shown.on("pageerror", lambda error: said.append(str(error)))
         shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
         shown.goto(file.as_uri())
-        shown.wait_for_function("window.READY")
+        assert shown.evaluate("window.READY") > 0
         return shown
 
     yield open_page
@@ -218,6 +218,8 @@ def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(document: Docu
     many = replace(document, apps=(app,), tasks=tasks, channels=(), memory=(), predicted=(chart,), measured=None)
     shown = opened(page(many))
     assert "too many for a picture" in shown.locator("#graph").inner_text()
+    assert shown.locator("#tasks-table tbody tr").count() == 200
+    shown.get_by_role("button", name="Show all 2,001").first.click()
     assert shown.locator("#tasks-table tbody tr").count() == 2001
     painted = shown.evaluate("""() => {
         const gantt = window.flowc.gantt.gantt, g = gantt.canvas.getContext('2d'), before = g.fillRect;
