@@ -154,12 +154,15 @@ def _print_comparison(ran: Ran) -> None:
     from ..runtime.report import columns
 
     if ran.bounded:
-        rows = [["", "bound ms", "longest ms", "deadline ms", ""]]
+        rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
         for b in ran.bounded:
             name = f"{b.source} -> {b.task.partition('.')[2]}" if b.source else b.task
-            times = ["-" if ns is None else f"{ns / 1e6:.2f}" for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
-            rows.append([name, *times, "above its bound" if b.exceeded else ""])
+            times = (b.bound_ns, b.longest_ns, b.deadline_ns)
+            rows.append([name, *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
         print(f"\n{columns(rows)}")
+        above = [row[0] for row, b in zip(rows[1:], ran.bounded, strict=True) if b.exceeded]
+        if above:
+            print(f"above its bound: {', '.join(above)}; the times that it counts with were too short")
     for k, s in enumerate(ran.slower[:MOST_SLOWER]):
         took = f"{s.mean_ns / 1e3:.4g} us instead of {s.profile_ns / 1e3:.4g} us"
         factor = s.mean_ns / s.profile_ns
