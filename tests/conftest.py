@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flowc.cli._common import progress
 from hypothesis import HealthCheck, settings
 
 from builds import ROOT, Write
@@ -20,6 +21,7 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("any machine")
+progress.between = float("inf")
 #: What Chromium is called.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
