@@ -75,7 +75,7 @@ def emit(deployed: Deployed) -> Plan:
     for app, name in identifiers(apps, ()).items():
         text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py")):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py", "hopes.py")):
         plan[f"runtime/{file.name}"] = file.read_bytes()
     for kind in KINDS:
         plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)

@@ -17,10 +17,10 @@ from .kinds.onnx import OnnxCode
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
     """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full."""
     codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode)}
-    if not codes or not all(c.weights or c.block for c in codes.values()):
+    if not codes or any(c.weights is None or c.block is None for c in codes.values()):
         return None
-    weights = sum({c.plan if isinstance(c, BandsCode) else c.file: c.weights for c in codes.values()}.values())
-    blocks = {name: c.batch * c.block for name, c in codes.items()}
+    weights = sum({c.plan if isinstance(c, BandsCode) else c.file: c.weights or 0 for c in codes.values()}.values())
+    blocks = {name: c.batch * (c.block or 0) for name, c in codes.items()}
     arenas = {name: c.arena for name, c in codes.items() if isinstance(c, BandsCode)}
     largest = max(arenas.values(), default=0)  # a worker takes memory for the largest, whichever it fires
     buffers = 0

@@ -30,12 +30,10 @@ _largest: List[int] = [0]
 
 
 class Bands(Code):
-    """Inference in bands; `file` is the plan. `whole` is the network as it is, which tests compare with."""
+    """Inference in bands; `file` is the plan. `threads` share the work of each firing."""
 
-    def __init__(
-        self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1, spin: bool = False
-    ) -> None:
-        self.file, self.threads, self.spin = file, threads, spin
+    def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1) -> None:
+        self.file, self.threads = file, threads
         self._names, self._wanted = list(inputs), list(outputs)
         self._plan: Dict[str, Any] = {}
         self._sessions: List[Any] = []
@@ -50,7 +48,7 @@ class Bands(Code):
         except (OSError, ValueError) as error:
             raise TaskError("%s cannot be read: %s" % (self.file, error)) from error
         files = [os.path.realpath(os.path.join(home, f)) for f in self._plan["models"]]
-        self._sessions = [session(f, self.threads, self.spin) for f in files]
+        self._sessions = [session(f, self.threads, False) for f in files]
         self._outputs = Outputs(self._wanted, outputs)
         _largest[0] = max(_largest[0], self._plan["arena"])
 

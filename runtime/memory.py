@@ -185,19 +185,63 @@ class Loaded:
 
 def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
     """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block first."""
-    if not has_arena():
-        return []
     once: Dict[int, Tuple[Any, Rehearsal]] = {}
     for owner, run in runs:
         once.setdefault(id(run.session), (owner, run))
+    if not once or not has_arena():  # a program without networks needs no ONNX Runtime
+        return []
     steps: List[Tuple[Any, Callable[[], None]]] = []
     for owner, run in once.values():
         steps.append((owner, lambda run=run: run.run(True)))  # type: ignore[misc]
     if steps:
         steps.append((steps[-1][0], trim))
+    grown: List[Rehearsal] = []
     for owner, run in sorted(once.values(), key=lambda pair: -pair[1].block):
-        steps.append((owner, lambda run=run: run.run(False)))  # type: ignore[misc]
+        steps.append((owner, lambda run=run: _hold(run, grown)))  # type: ignore[misc]
+    if steps:
+        steps.append((steps[-1][0], lambda: _settle([r for _, r in once.values()], grown)))
     return steps
+
+
+def _hold(run: Rehearsal, grown: List[Rehearsal]) -> None:
+    """Run once, and note whether the arena had to grow."""
+    before = _heap()
+    run.run(False)
+    if _heap() - before > LARGE >> 4:
+        grown.append(run)
+
+
+def _settle(runs: Sequence[Rehearsal], grown: Sequence[Rehearsal]) -> None:
+    """Plans are not exact: who comes later and has no room is larger than all before it, and should have come first."""
+    if len(grown) > 1:
+        grown[-1].run(True)
+        grown[-1].run(False)
+        for run in runs:
+            run.run(False)
+
+
+class _Heap(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "a b c d mapped f g used i j".split()]
+
+
+@lru_cache(maxsize=None)
+def _counter() -> Any:
+    """malloc's own count, where it is glibc's of 2021 or later; else None."""
+    try:
+        count = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):
+        return None
+    count.restype = _Heap
+    return count
+
+
+def _heap() -> int:
+    """Bytes that malloc has given out; 0 where nobody counts."""
+    count = _counter()
+    if count is None:
+        return 0
+    found = count()
+    return int(found.used + found.mapped)
 
 
 def trim() -> None:

@@ -24,7 +24,8 @@ PLAN_VERSION = 1
 class BandsCode:
     """`file` is the whole network, `plan` lists what is fired and copied instead.
 
-    `weights`, `arena` (between firings) and `block` (inside of one) are bytes.
+    `weights`, `arena` (between firings) and `block` (inside of one) are bytes. `threads` of the library do not spin:
+    each model has its own.
     """
 
     file: str
@@ -37,7 +38,6 @@ class BandsCode:
     arena: int
     block: int
     threads: int = 1
-    spin: bool = False
     kind: str = "bands"
 
     on_device = False
@@ -51,7 +51,6 @@ class BandsCode:
     def text(self, ids: Identifiers) -> str:
         """See `Code`."""
         threads = f", threads={self.threads}" if self.threads > 1 else ""
-        threads += ", spin=True" if self.spin else ""
         return f"Bands({literal(self.plan)}, {names(self.inputs)}, {names(self.outputs)}{threads})"
 
 
@@ -73,7 +72,6 @@ def _make(task: Task, site: Site) -> BandsCode:
     ]
     document = json.dumps(_document(found, files, *tensors(network)), separators=(",", ":")) + "\n"
     planned = found.plan
-    threads = site.place.threads
     return BandsCode(
         site.network(network),
         site.sources.place("networks", file.with_name(f"{stem}.json"), document.encode()),
@@ -83,8 +81,7 @@ def _make(task: Task, site: Site) -> BandsCode:
         found.weights,
         planned.arena,
         planned.block,
-        threads,
-        threads > 1 and site.alone,
+        site.place.threads,
     )
 
 

@@ -26,8 +26,6 @@ from ..xml_tree import Element, parse
 
 #: This is no HOPES project; a HOPES project is faulty; HOPES says something that flowc does not.
 NOT_HOPES, FAULTY, LESS = "F720", "F721", "F722"
-#: HOPES writes this time where a processor cannot run something.
-CANNOT = 99999999
 #: Composites inside each other.
 MOST_LEVELS = 16
 #: What stands behind the name of a project in the form of the translator.

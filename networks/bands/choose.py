@@ -35,7 +35,10 @@ RATE, BORDER, FIRING = 40.0, 0.45, 5000.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's (an estimate)."""
+    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's (an estimate).
+
+    The layers that make `dictated_by` need the `block`.
+    """
 
     bands: tuple[Bands, ...]
     weights: int
@@ -43,6 +46,7 @@ class Choice:
     block: int
     time: float
     firings: int
+    dictated_by: str = ""
 
     @property
     def buffers(self) -> int:
@@ -63,9 +67,9 @@ def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = 
     borders = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls if c.firing.band is not None
                   for v in (*c.reads, *c.makes))  # fmt: skip
     extra = BORDER * borders + FIRING * (len(planned.calls) - 1)
-    return Choice(
-        bands, planned.weights, planned.arena, planned.block, 1 + planned.work + extra / whole, len(planned.calls)
-    )
+    spent = 1 + planned.work + extra / whole
+    calls = len(planned.calls)
+    return Choice(bands, planned.weights, planned.arena, planned.block, spent, calls, planned.dictated_by)
 
 
 def front(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> tuple[Choice, ...]:
@@ -169,7 +173,7 @@ class _Search:
         """What the whole rest needs."""
         net = self.net
         crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
-        return crossing + (whole_inner_bytes(self.unit(end, len(net.groups))) if end < len(net.groups) else 0)
+        return crossing + (whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0)
 
     def _path(self, end: int, rows: int, height: int, limit: int, price: float) -> Path | None:
         """The units up to an end whose line buffers and time cost least, none needing more than the limit."""

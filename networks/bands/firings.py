@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from ...analysis.placement import Item, Placed, place
 from ...model.mapping import Bands
-from .net import Band, Net
-from .units import Unit, inner_bytes, macs, unit_of
+from ..onnx.memory import in_turn
+from .net import Band, Group, Net
+from .units import DIRECT, Unit, inner_bytes, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
@@ -83,7 +84,7 @@ class Plan:
     """`items` by key with the firings [first, last] of their lives; `placed` gives offsets in the arena.
 
     `block` is what ONNX Runtime holds at most in a firing (an estimate), `work` the multiplications beyond those of the
-    network, as a share; `moved` the bytes that are copied.
+    network, as a share; `moved` the bytes that are copied. The layers that make `dictated_by` need the block.
     """
 
     net: Net
@@ -94,6 +95,7 @@ class Plan:
     block: int
     work: float
     moved: int
+    dictated_by: str = ""
     offsets: dict[Key, int] = field(default_factory=dict)
 
     @property
@@ -235,6 +237,7 @@ class _Builder:
         self.items: dict[Key, list[int]] = {}
         self.tokens = {*net.chain.inputs, *net.chain.outputs}
         self.block = 0
+        self.dictated_by = ""
         self.macs = 0.0
 
     # -- memory
@@ -342,11 +345,13 @@ class _Builder:
         self.calls.append(call)
         unit, band = call.firing.unit, call.firing.band
         if band is None:
-            self.block = max(self.block, whole_inner_bytes(unit))
+            inner, tensor = whole_inner_bytes(unit)
             self.macs += sum(s.macs for s in unit.steps)
         else:
-            self.block = max(self.block, inner_bytes(unit, *band))
+            inner, tensor = inner_bytes(unit, *band), unit.out
             self.macs += macs(unit, *band)
+        if inner > self.block or not self.dictated_by:
+            self.block, self.dictated_by = inner, tensor
 
     def done(self, segments: tuple[Segment, ...], seconds: float) -> Plan:
         """The plan."""
@@ -358,8 +363,9 @@ class _Builder:
         moved = sum(_moved(self.net, c) for c in self.calls)
         offsets = {key: at[same[key]] for key in items}
         return Plan(
-            self.net, segments, tuple(self.calls), items, placed, self.block, self.macs / own - 1, moved, offsets
-        )
+            self.net, segments, tuple(self.calls), items, placed, self.block, self.macs / own - 1, moved,
+            self.dictated_by, offsets,
+        )  # fmt: skip
 
     def _alike(self, items: dict[Key, Item]) -> dict[Key, Key]:
         """Per stretch one that may lie at the same place: scratch of firings beside which the same others are alive."""
@@ -377,18 +383,41 @@ class _Builder:
         return same
 
 
-def whole_inner_bytes(unit: Unit) -> int:
-    """What ONNX Runtime holds at most between the layers of groups that run whole (live set of fused layers)."""
+def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
+    """What ONNX Runtime takes between layers that run whole, and a tensor that is made when most is there."""
     net = unit.net
     groups = net.groups[unit.first : unit.end]
     last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    outside, peak = {*unit.makes, *net.chain.outputs}, 0
-    live: dict[str, int] = {}
-    for k, group in enumerate(groups):
-        live |= {t: net.bytes(t) for t in group.makes if t not in outside}
-        peak = max(peak, sum(live.values()))
-        live = {t: n for t, n in live.items() if last.get(t, -1) > k}
-    return peak
+    outside = {*unit.makes, *net.chain.outputs}
+    copies: dict[int, list[str]] = {}
+    for t in unit.reads:  # what others made is in the plain layout
+        first = next(k for k, g in enumerate(groups) if t in g.reads)
+        convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
+        if convolved and net.shapes[t][1] > DIRECT:
+            copies.setdefault(first, []).append(t)
+    copied = {t for ts in copies.values() for t in ts}
+    in_place = set()
+    for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
+        for t in groups[k].makes if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu") else ():
+            skip = _added(net, groups[k])
+            if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
+                last[skip] = last.get(t, k)
+                in_place.add(t)
+    made = [
+        [(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside and t not in in_place]
+        + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
+        for k, g in enumerate(groups)
+    ]
+    live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
+    most = max(range(len(groups)), key=live.__getitem__)
+    return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
+
+
+def _added(net: Net, group: Group) -> str:
+    """What is added to the convolution of a group; empty where nothing is."""
+    inside = {t for k in group.steps for t in net.steps[k].makes}
+    sums = [net.steps[k] for k in group.steps[1:] if net.steps[k].operator in ("Add", "Sum")]
+    return next((r.tensor for s in sums for r in s.reads if r.tensor not in inside), "")
 
 
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:

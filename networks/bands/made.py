@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ...model.application import Network
 from ...model.mapping import Bands
+from ..onnx.memory import weights_of
 from .firings import CannotBand, Plan, plan, segments_of
-from .models import models, weights_of
+from .models import models
 from .net import Net, read_net
 
 #: Seconds for each way to place memory better than by quick rules.
-PLACING = 2.0
+PLACING = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,14 @@ def net_of(network: Network) -> Net:
 
 def made(network: Network, bands: Sequence[Bands]) -> Made:
     """The plan and the models. Raises CannotBand, NetworkError."""
+    import onnx
+
     net = net_of(network)
     key = network.content_hash, network.path, tuple(net.shapes.items()), tuple(bands)
     if key not in _made:
         planned = planned_of(net, bands)
         contents, which = models(net, tuple(c.firing for c in planned.calls))
-        _made[key] = Made(planned, contents, which, sum(map(weights_of, contents)))
+        _made[key] = Made(planned, contents, which, sum(weights_of(onnx.load_model_from_string(m)) for m in contents))
     return _made[key]
 
 

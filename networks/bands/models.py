@@ -32,13 +32,6 @@ def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tu
     return tuple(made), tuple(which)
 
 
-def weights_of(model: bytes) -> int:
-    """Bytes of the weights of a model."""
-    import onnx
-
-    return sum(w.ByteSize() for w in onnx.load_model_from_string(model).graph.initializer)
-
-
 def _model(net: Net, firing: Firing) -> Any:
     from onnx import helper
 

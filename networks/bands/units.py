@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..onnx.memory import in_turn
 from .net import Band, Net, Read, Step
 
 #: Channels of a block, and those that a convolution takes as they are.
@@ -106,27 +107,40 @@ def inner_bytes(unit: Unit, first: int, end: int) -> int:
     groups = net.groups[unit.first : unit.end]
     last = {t: k for k, g in enumerate(groups) for t in g.reads}
     steps = {s.number: s for s in unit.steps}
-    live: dict[str, int] = {}
-    peak = 0
+    copied: set[str] = set()
+    made: list[list[tuple[int, int]]] = []
     for k, group in enumerate(groups):
-        made = [t for t in group.makes if t in rows]
-        for t in made:
-            live[t] = _blocked(net, t, rows[t])
-        cut = 0
+        taken: list[tuple[int, int]] = []
+        until = max((last.get(t, k) for t in group.makes), default=k)
+        in_place = False
         for number in group.steps:
-            band = rows.get(steps[number].makes[0])
+            step = steps[number]
+            band = rows.get(step.makes[0])
             if band is None:
                 continue
-            for read in steps[number].reads:
+            outside = any(r.tensor in unit.reads for r in step.reads)
+            summed = step.operator in ("Add", "Sum") and len(group.steps) > 1
+            for read in step.reads:
                 a, b, _, _ = read.needs(*band)
                 if read.tensor in unit.reads:
-                    if steps[number].operator == "Conv" and net.shapes[read.tensor][1] > DIRECT:
-                        live[read.tensor] = _blocked(net, read.tensor, rows[read.tensor])
+                    if (summed or (step.operator == "Conv" and net.shapes[read.tensor][1] > DIRECT)) and (
+                        read.tensor not in copied
+                    ):
+                        copied.add(read.tensor)
+                        taken.append((_blocked(net, read.tensor, rows[read.tensor]), max(last[read.tensor], until)))
+                        in_place = in_place or (summed and last[read.tensor] == k)
                 elif (a, b) != rows[read.tensor]:
-                    cut += 2 * net.bytes(read.tensor, b - a)
-        peak = max(peak, sum(live.values()) + cut)
-        live = {t: n for t, n in live.items() if last.get(t, -1) > k}
-    return peak
+                    taken.append((net.bytes(read.tensor, b - a), k))
+                    taken.append((_blocked(net, read.tensor, (a, b)), until if summed else k))
+                    in_place = in_place or summed
+                elif outside and step.operator == "Concat":
+                    taken.append((net.bytes(read.tensor, b - a), k))
+            if outside and step.operator == "Concat":  # in the plain layout, and then blocked for who reads it
+                taken.append((net.bytes(step.makes[0], band[1] - band[0]), k + 1))
+        if not in_place:
+            taken += [(_blocked(net, t, rows[t]), last.get(t, k)) for t in group.makes if t in rows]
+        made.append(taken)
+    return in_turn(made)
 
 
 def _blocked(net: Net, tensor: str, band: Band) -> int:

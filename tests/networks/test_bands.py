@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from models import N
+from models import N, stack
 
 
 class Drawn:
@@ -252,23 +252,6 @@ def test_bands_make_what_the_network_makes(seed: int) -> None:
         for result in (poisoned(plan, sessions, which, x), played(plan, sessions, which, x)):
             for mine, other in zip(result, wanted, strict=True):
                 np.testing.assert_allclose(mine, other, 1e-4, 1e-4 * max(1e-3, np.abs(other).max()), err_msg=f"{bands}")
-
-
-def stack(path: Path, layers: int = 4, height: int = 64, tail: bool = True) -> Path:
-    """Convolutions of 3 x 3 in a row, then a mean over the image."""
-    rng = np.random.default_rng(1)
-    weights = [rng.normal(0, 0.2, (16, 16 if k else 3, 3, 3)).astype(np.float32) for k in range(layers)]
-    nodes = [N("Conv", [f"c{k - 1}" if k else "x", f"w{k}"], [f"c{k}"], kernel_shape=[3, 3], pads=[1] * 4)
-             for k in range(layers)]  # fmt: skip
-    last, shape = f"c{layers - 1}", [1, 16, height, 32]
-    if tail:
-        nodes, last, shape = [*nodes, N("GlobalAveragePool", [last], ["y"])], "y", [1, 16, 1, 1]
-    ends = [("x", [1, 3, height, 32]), (last, shape)]
-    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends]
-    kept = [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)]
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], kept)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path
 
 
 def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path) -> None:
