@@ -317,10 +317,9 @@ class App:
     def end_at(self, iterations: int) -> None:
         """The stream ends after so many iterations."""
         with self._lock:
-            self.exhausted = True
             if iterations >= self.limit:
                 return
-            self.limit = iterations
+            self.limit, self.exhausted = iterations, True
         self.program.stir()
 
     def begin(self, iteration: int) -> None:

@@ -79,7 +79,7 @@ def patrol(a: Sums, b: Sums, period: str | None = None) -> Program:
     program.processor("c0", [Fire(t) for t in a.in_state(program, "A", period)])
     program.state("two")
     source, add, sink = a.in_state(program, "A", period)
-    program.processor("c0", [Fire(source), Fire(add, stage=1)])
+    program.processor("c0", [Fire(add, stage=1), Fire(source)])
     program.processor("c1", [Fire(sink, stage=2)])
     program.processor("c0", [Fire(t) for t in b.in_state(program, "B", period)])
     program.state("three")
@@ -229,6 +229,7 @@ def test_a_program_in_this_process_is_told_of_events() -> None:
             threading.Event().wait(0.001)
         with pytest.raises(ValueError, match="no event `gone`"):
             running.raise_event("gone")
+        running.stop()
     assert program.control is not None and [c.target.name for c in program.control.changes] == ["two"]
     assert a.right and b.right
 
