@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/referees")]
 
-from flowc.codegen.hopes.project import POLICIES  # noqa: E402
 from flowc.driver.hopes import export_project  # noqa: E402
 from flowc.model.diagnostic import Errors  # noqa: E402
+from flowc.model.hopes import POLICIES  # noqa: E402
 
 from hopes_graphs import random_system  # noqa: E402
 from hopes_translator import compiled, counts, output, translate  # noqa: E402

@@ -30,6 +30,7 @@ from .report import report
 from .run import run
 from .show import show
 from .test import test
+from .view import view
 
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
@@ -49,6 +50,7 @@ app.command("map")(verb(map_))
 app.command()(verb(build))
 app.command()(verb(run))
 app.command()(verb(report))
+app.command()(verb(view))
 app.command()(verb(test))
 app.command("import")(verb(import_))
 app.command()(verb(export))

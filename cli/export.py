@@ -131,6 +131,7 @@ def _project(file: Path, output: Path | None, platform: str, policy: Policy, for
                 "directory": str(made.directory),
                 "digest": made.digest,
                 "fresh": made.fresh,
+                "script": None if made.script is None else str(made.script),
                 "project": project.name,
                 "device": project.device,
                 "tasks": {flow: hopes for flow, hopes in project.names.items() if hopes in project.places},
@@ -140,4 +141,6 @@ def _project(file: Path, output: Path | None, platform: str, policy: Policy, for
     print(f"{made.directory}{'' if made.fresh else ' (up to date)'}")
     counts = f"{number(len(project.places), 'task')}, {number(len(project.channels), 'channel')}"
     print(f"  project {project.name}, device {project.device}: {counts}")
+    if made.script is not None:
+        print(f"`python3 {made.script}` makes the library for what is not in C")
     return 0

@@ -43,12 +43,17 @@ def import_(
         ),
     ] = None,
     state: Annotated[
-        str | None, typer.Option(help="HOPES: only what runs in this state of a control task.", show_default=False)
+        str | None,
+        typer.Option(
+            help="HOPES: only what runs in this state of a control task.", metavar="STATE", show_default=False
+        ),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(
-            help="HOPES: only what runs on this device, with a source or sink for each link.", show_default=False
+            help="HOPES: only what runs on this device, with a source or sink for each link.",
+            metavar="DEVICE",
+            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,

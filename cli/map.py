@@ -24,7 +24,7 @@ from ._common import (
     sources,
 )
 from ._deadlines import document as joint_document
-from ._deadlines import explanation, joint_table
+from ._deadlines import explanation, joint_table, states_document, states_table
 from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
@@ -112,6 +112,12 @@ def map_(
         _draw(mapped, gantt)
     if as_json:
         print_json(_document(mapped))
+    elif mapped.states is not None:
+        print(states_table(mapped.states))
+        for name, joint in mapped.states.joints.items() if explain else ():
+            print(f"\n{name}:\n" + "\n".join(explanation(joint)))
+    elif mapped.valid.states:
+        print(_places(mapped.mapping))
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
         if explain:
@@ -198,6 +204,16 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
 
 
+def _places(mapping: Mapping) -> str:
+    """Where everything is, in all states."""
+    from ..model.mapping import in_words
+    from ..runtime.report import columns
+
+    rows = [["task", "runs on"]]
+    rows += [[p.task, ", ".join(p.processors)] for p in mapping.placements]
+    return columns([*rows, *([n.task, in_words(n)] for n in mapping.networks)], left=2)
+
+
 def _table(mapping: Mapping) -> str:
     unit = UNITS[mapping.effort.objective]
     rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
@@ -220,6 +236,8 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 def _document(mapped: Mapped) -> dict[str, Any]:
     """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
     mapping = mapped.mapping
+    if mapped.states is not None:
+        return states_document(mapped.states, mapped.path)
     if mapped.joint is not None:
         return joint_document(mapped.joint, mapped.path)
     best = mapping.contestants[0] if mapping.contestants else None

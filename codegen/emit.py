@@ -75,7 +75,7 @@ def emit(deployed: Deployed) -> Plan:
     for app, name in identifiers(apps, ()).items():
         text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py")):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py", "hopes.py")):
         plan[f"runtime/{file.name}"] = file.read_bytes()
     for kind in KINDS:
         plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)
@@ -158,11 +158,17 @@ FIRINGS = "runtime/firings.c"
 def compile_command(source: str) -> list[str]:
     """The compiler call for one C source of a build, with paths relative to the build."""
     stem = source.rsplit(".", 1)[0]
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
+    flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
         # A function of the task that is called like one of libc is meant wherever the source calls it.
-        flags += ["-Wl,-Bsymbolic", *STRICT_C, "-include", f"{stem}.flow.h"]
-    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
+        flags += ["-Wl,-Bsymbolic", *(() if is_cpp(source) else STRICT_C), "-include", f"{stem}.flow.h"]
+    libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
+    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
+
+
+def is_cpp(source: str) -> bool:
+    """Is it C++, as its name says?"""
+    return source.endswith((".cpp", ".cc", ".cxx"))
 
 
 def _shell(word: str) -> str:
@@ -399,16 +405,17 @@ def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None)
         unique.setdefault(code.symbol, (task, code.symbol))
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or _jinja()).get_template("c/task.h.j2")
-    return template.render(file=file, guard=guard, tasks=[_prototype(t, s) for t, s in unique.values()])
+    found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
+    return template.render(file=file, guard=guard, cpp=is_cpp(file), tasks=found)
 
 
-def _prototype(task: Task, symbol: str) -> dict[str, Any]:
+def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
     arguments, ports = "", []
     for port in (*task.inputs, *task.outputs):
         if port.type is None:
             continue
         const = "const " if port.direction == "in" else ""
-        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name)}, "
+        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
         rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
         tokens = f" x {rates}" if port.stacked else ""
         if port.window:
@@ -418,15 +425,22 @@ def _prototype(task: Task, symbol: str) -> dict[str, Any]:
         "definition": task.definition,
         "doc": task.doc,
         "symbol": symbol,
-        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n)) for n, v in task.parameters],
+        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n, cpp)) for n, v in task.parameters],
         "state": [
-            (DTYPES[f.type.dtype][0], c_name(f.name), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
+            (DTYPES[f.type.dtype][0], c_name(f.name, cpp), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
         ],
         "ports": ports,
         "arguments": arguments,
     }
 
 
+#: Words of C++ that are none of C.
+_CPP_KEYWORDS = """
+alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype
+delete dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
+protected public reinterpret_cast static_assert static_cast template this thread_local throw true try typeid typename
+private using virtual wchar_t xor xor_eq
+"""
 _C_KEYWORDS = frozenset(
     [
         "I",
@@ -479,6 +493,6 @@ _C_KEYWORDS = frozenset(
 )
 
 
-def c_name(name: str) -> str:
-    """A port or parameter as a C identifier."""
-    return f"{name}_" if name in _C_KEYWORDS else name
+def c_name(name: str, cpp: bool = False) -> str:
+    """A port or parameter as an identifier of C, or C++."""
+    return f"{name}_" if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS.split()) else name

@@ -139,6 +139,10 @@ def _files(described: External, networks: Plan) -> Plan:
         "called": "external",
         "holds": "The networks of the folder that holds this library.",
         "guard": f"FLOWC_{described.library.upper()}_H",
+        "what": "Network",
+        "needed": ("cffi", "numpy", "onnxruntime"),
+        "room": "",
+        "speaks": True,
         "networks": shown,
     }
     plan: Plan = dict(networks)
@@ -155,7 +159,7 @@ def _files(described: External, networks: Plan) -> Plan:
     for network in shown:
         text = jinja.get_template("hopes/task.cic.j2").render(values, network=network)
         plan[f"cic/{network['function']}.cic"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "fmu.py"):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("fmu.py", "hopes.py")):
         plan[f"runtime/{file.name}"] = file.read_bytes()
     return dict(sorted(plan.items()))
 

@@ -15,8 +15,16 @@ from .deploy import Deployed
 from .memory import planned
 
 
-def together(scenario: Scenario, apps: tuple[Application, ...], states: Mapping[str, Deployed]) -> Deployed:
-    """`apps` are all of the text: what their tasks can raise are the events, with those from outside."""
+def together(
+    scenario: Scenario,
+    apps: tuple[Application, ...],
+    states: Mapping[str, Deployed],
+    bounds: Mapping[tuple[str, str], int | None],
+) -> Deployed:
+    """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
+
+    `bounds` say what a change from one state to another takes at most in ns, where that is known.
+    """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
     made = DeployedScenario(
@@ -24,7 +32,13 @@ def together(scenario: Scenario, apps: tuple[Application, ...], states: Mapping[
         (*scenario.events, *raised),
         tuple(DeployedState(n, d.deployment.apps, d.deployment.processors) for n, d in states.items()),
         tuple(
-            DeployedTransition(t.source, t.target, t.events, None if t.after_ns is None else str(t.after_ns))
+            DeployedTransition(
+                t.source,
+                t.target,
+                t.events,
+                None if t.after_ns is None else str(t.after_ns),
+                bounds.get((t.source, t.target)),
+            )
             for t in scenario.transitions
         ),
     )

@@ -38,12 +38,20 @@ class CannotWrite(Exception):
         self.diagnostic = diagnostic
 
 
-def write(plan: Plan, directory: Path, c_tasks: dict[str, tuple[Task, ...]], *, force: bool = False) -> bool:
+def write(
+    plan: Plan,
+    directory: Path,
+    c_tasks: dict[str, tuple[Task, ...]],
+    *,
+    force: bool = False,
+    made_there: tuple[str, ...] = MADE_THERE,
+) -> bool:
     """Write and compile a build; False when the directory holds exactly this already.
 
-    Raises CannotWrite; then the directory is as it was before.
+    `made_there` are folders that others fill: see `refuse_foreign`. Raises CannotWrite; then the directory is as it was
+    before.
     """
-    refuse_foreign(directory, force)
+    refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
     compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if c_tasks else []
     identity = {"digest": digest(plan), "compiler": compiler}
@@ -113,8 +121,11 @@ def _refuse_obstacles(directory: Path, plan: Plan) -> None:
             raise CannotWrite(Diagnostic("F604", message, None, help="remove it, or choose another place with `-o`"))
 
 
-def refuse_foreign(directory: Path, force: bool) -> None:
-    """Raise CannotWrite when the directory holds files that flowc did not write (unless forced)."""
+def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = MADE_THERE) -> None:
+    """Raise CannotWrite when the directory holds files that flowc did not write (unless forced).
+
+    What lies in folders that are called like one of `made_there` is not asked for.
+    """
     if force or not directory.exists():
         return
     if not directory.is_dir():
@@ -123,7 +134,7 @@ def refuse_foreign(directory: Path, force: bool) -> None:
     foreign = []
     for folder, folders, files in os.walk(directory):
         files += [f for f in folders if (Path(folder) / f).is_symlink()]
-        folders[:] = [f for f in folders if f not in MADE_THERE and not f.startswith(STAGE)]
+        folders[:] = [f for f in folders if f not in made_there and not f.startswith(STAGE)]
         foreign += [str((Path(folder) / f).relative_to(directory)) for f in files]
     others = sorted(f for f in foreign if f not in own)
     if others:

@@ -59,6 +59,12 @@ class Built:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import built
+
+        return built(self)
+
 
 def build(
     path: str | Path,
@@ -102,10 +108,11 @@ def build(
     else:
         from .states import placed_states
 
-        states, unread = placed_states(valid, profile)
+        states, bounds, unread = placed_states(valid, profile)
         found = {name: _part(state, profile, measure) for name, state in states.items()}
         extra += [*unread, *(d for _, _, told in found.values() for d in told)]
-        deployed = together(valid.system.scenario, valid.system.apps, {n: d for n, (_, d, _) in found.items()})
+        deployments = {n: d for n, (_, d, _) in found.items()}
+        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
         mapping = union(m for m, _, _ in found.values())
         sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
     too_much = beyond_platform(deployed, valid.platform)

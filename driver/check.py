@@ -170,6 +170,12 @@ class Checked:
             states={name: c.require(despite) for name, c in self.states.items()},
         )
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import checked
+
+        return checked(self)
+
 
 def check(
     path: str | Path,

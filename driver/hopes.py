@@ -12,13 +12,15 @@ from pathlib import Path
 
 from ..analysis.dataflow.order import TooLong
 from ..analysis.dataflow.repetition import repetition
-from ..codegen.deploy import missing
+from ..codegen.deploy import deploy, missing, sequential
 from ..codegen.emit import digest
 from ..codegen.hopes import limits, sources
 from ..codegen.hopes.files import files, written
 from ..codegen.hopes.graph import folded
-from ..codegen.hopes.project import Project, project
-from ..codegen.write import CannotWrite, refuse_foreign, write
+from ..codegen.hopes.library import ROOM, library
+from ..codegen.hopes.project import Project, device_name, project
+from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
+from ..dsl.modules import local_modules
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.platform import Platform
@@ -26,14 +28,19 @@ from ..model.times import times_of
 from . import store
 from .build import place, too_long
 from .check import Report, Valid, prepare
+from .external import in_full
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedProject:
-    """A finished project. `fresh` is false when the directory already held exactly this."""
+    """A finished project. `fresh` is false when the directory already held exactly this.
+
+    `script` makes the library that tasks in Python and networks need, None where all are in C.
+    """
 
     directory: Path
     digest: str
+    script: Path | None
     project: Project
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
@@ -50,44 +57,53 @@ def export_project(
 ) -> ExportedProject:
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
 
-    `policy` is one of `codegen.hopes.project.POLICIES`: who decides when a task runs.
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs.
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
+    # HOPES puts its program into a folder of the project that is called like the device.
+    theirs = (*MADE_THERE, device_name(valid.platform))
     try:
-        refuse_foreign(directory, force)
+        refuse_foreign(directory, force, theirs)
         made, plan, told = _made(valid, policy)
-        fresh = write(plan, directory, {}, force=force)
+        fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     except TooLong as error:
         raise too_long(valid.system, error) from error
-    return ExportedProject(directory, digest(plan), made, told, fresh)
+    script = f"{ROOM}/build_shim.py"
+    return ExportedProject(directory, digest(plan), directory / script if script in plan else None, made, told, fresh)
 
 
 def _made(valid: Valid, policy: str) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
     """The project, its files, and what was noticed. Raises Errors and TooLong."""
-    whole = valid.loaded.system  # before pins and the stored mapping have cut networks
-    if not whole.apps:
+    system = valid.system
+    if not system.apps:
         raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
-    found = [*valid.diagnostics, *missing(whole), *limits.refusals(whole)]
-    firings = {a.name: _per_cycle(a) for a in whole.apps}
-    for app in whole.apps:
+    found = [*valid.diagnostics, *missing(system), *limits.refusals(system)]
+    firings = {a.name: _per_cycle(a) for a in system.apps}
+    for app in system.apps:
         found += limits.blocking(folded(app), firings[app.name])
-    units = sources.units(whole)
+    units = sources.units(system)
     found += sources.refusals(units, ())
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
     profile, _ = store.read_estimates(valid)
     placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
-    pins = {p.task: p for p in whole.pins if p.platform == valid.platform.name}
-    times = times_of(whole, valid.platform, profile)
-    made = project(whole, valid.platform, firings, placements, times, policy, _architecture(valid.platform))
-    found += [*limits.too_large(whole, made), *sources.refusals(units, written(made))]
+    pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
+    times = times_of(system, valid.platform, profile)
+    made = project(system, valid.platform, firings, placements, times, policy, _architecture(valid.platform))
+    found += [*limits.too_large(system, made), *sources.refusals(units, written(made))]
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
-    found += limits.left_out(whole, valid.platform, firings, placements, pins)
-    return made, files(made, whole, units), in_order(dict.fromkeys(found))
+    found += limits.left_out(system, valid.platform, firings, placements, pins)
+    tasks = [t for a in system.apps for t in a.tasks]
+    python, deployed = library(system.stem, Path(system.path).name, tasks), None
+    if python is not None:
+        found += in_full(system)
+        placed = sequential(system, valid.platform)
+        deployed = deploy(system, valid.platform, placed, valid.repetition, {}, local_modules)
+    return made, files(made, system, units, python, deployed), in_order(dict.fromkeys(found))
 
 
 def _per_cycle(app: Application) -> dict[str, int]:

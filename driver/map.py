@@ -26,9 +26,10 @@ from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
+from ..search.events import in_words
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
-from ..search.registry import searches_for
+from ..search.registry import Search, searches_for
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.divisible import divisible, transfer_model
 from ..search.throughput.partition import Costs, Objective
@@ -42,6 +43,7 @@ from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
 from .memory import fronts
+from .state_map import States, map_states_apart, map_states_jointly
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -56,13 +58,22 @@ class Mapped:
     valid: Valid
     diagnostics: tuple[Diagnostic, ...]
     joint: Joint | None = None
+    states: States | None = None
 
     @property
     def late(self) -> bool:
         """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        if self.states is not None:
+            return self.states.late
         if self.joint is None:
             return False
         return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import mapped
+
+        return mapped(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +124,9 @@ def find_mapping(
     valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
     # A rate is then a limit on mappings, not a period.
     valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
-    if valid.system.scenario is not None:
-        help_text = "without a mapping of your own, `flowc build` places tasks by a quick rule; pins count"
-        raise Errors([Diagnostic("F116", "scenarios are not mapped yet", valid.system.scenario.span, help=help_text)])
-    joint = wants_joint(valid)
+    joint = all(wants_joint(part) for part in valid.parts)
     if little:
-        _require_plain(joint, search)
+        _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
@@ -136,9 +144,14 @@ def find_mapping(
         warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
     warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
-    runnable = here and measure and not missing(valid.system)
+    runnable = here and measure and not any(missing(part.system) for part in valid.parts)
     if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
+    if valid.states:
+        assert objective != "memory"
+        return _of_states(
+            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
+        )
     if joint:
         together = map_jointly(
             valid,
@@ -178,7 +191,7 @@ def find_mapping(
             partial(_taken, valid, profile),
             seed=seed,
             budget=budget,
-            progress=None if report is None else lambda event: report(str(event)),
+            progress=in_words(report),
             measure=_Runs(valid, profile) if runnable else None,
         )
         stored = store.save_mapping(valid, found) if what_if.cores is None else None
@@ -188,7 +201,7 @@ def find_mapping(
         problem,
         seed=seed,
         budget=budget,
-        progress=None if report is None else lambda event: report(str(event)),
+        progress=in_words(report),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
@@ -196,8 +209,12 @@ def find_mapping(
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
 
 
-def _require_plain(joint: bool, search: str) -> None:
+def _require_plain(joint: bool, valid: Valid, search: str) -> None:
     """What a search for little memory cannot do. Raises Errors."""
+    if valid.system.scenario is not None:
+        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
+        message = "`--memory` does not look for mappings of states"
+        raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
     if joint:
         help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
         message = "`--memory` does not look for deadlines: every app has a period"
@@ -213,6 +230,43 @@ def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMe
     times = times_of(mapped.system, mapped.platform, profile)
     planned = plan(mapped, times, place(mapped, times)).deployment.planned
     return planned or PlannedMemory(0, 0, 0)
+
+
+def _of_states(
+    valid: Valid,
+    profile: Profile | None,
+    warnings: tuple[Diagnostic, ...],
+    search: Search,
+    what_if: WhatIf,
+    objective: Objective,
+    budget: float,
+    seed: int,
+    measure: bool,
+    runnable: bool,
+    report: Report | None,
+) -> Mapped:
+    """A scenario: one placement for all of its states. Raises Errors."""
+    told, states = [*valid.diagnostics, *warnings], None
+    if search.kind == "deadlines":
+        run_here = measure and what_if.profile is None
+        states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
+        mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
+        told += [d for j in states.joints.values() for d in j.diagnostics]
+    else:
+        seconds = budget / len(valid.states)
+
+        def find(state: Valid) -> Mapping:
+            problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
+            _require(problem, objective)
+            found: Mapping = search.run(
+                problem, seed=seed, budget=seconds, progress=in_words(report), objective=objective,
+                measure=_Runs(state, profile) if runnable else None,
+            )  # fmt: skip
+            return found
+
+        mapping, keep = map_states_apart(valid, find), True
+    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+    return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
 
 def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -231,7 +285,8 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
     if what_if.cores is not None:
         pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
         platform = replace(platform, pools=pools)
-    return replace(valid, system=system, platform=platform)
+    states = {name: supposed(state, what_if) for name, state in valid.states.items()}
+    return replace(valid, system=system, platform=platform, states=states)
 
 
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:

@@ -15,7 +15,7 @@ from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from .aftermath import Bounded, Slower, bounded, slower
-from .attending import attend, reached, there
+from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -38,6 +38,12 @@ class Ran:
     disagreed: str = ""
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import ran
+
+        return ran(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,12 @@ class Tested:
     tests: tuple[Outcome, ...]
     seconds: float
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import tested
+
+        return tested(self)
+
 
 def run(
     path: str | Path,
@@ -110,6 +122,8 @@ def run(
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
     host: Host = HERE,
+    live: int | None = None,
+    hear: Hear | None = None,
     on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
@@ -123,7 +137,8 @@ def run(
     then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
-    on `host`; `on_played` gets the name of a platform that it is not.
+    on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
+    of JSON to every half second, if it runs here; `hear` gets what it says.
     """
     named = host.name if platform == HERE.name else platform
     loaded = load(path, platform=named, builtin=[own_platform(host)])
@@ -161,6 +176,7 @@ def run(
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []
     words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
+    words += ["--live", str(live)] if live is not None else []
     with reached(host), host.folder() as folder:
         tree = there(built, host, report)
         files = _files(host, folder, trace, report_to)
@@ -168,7 +184,14 @@ def run(
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
-        status = attend(host, [*host.python, main, *words], silent=document, cwd=None if host is HERE else tree)
+        status = attend(
+            host,
+            [*host.python, main, *words],
+            silent=document,
+            cwd=None if host is HERE else tree,
+            handed=() if live is None else (live,),
+            hear=hear,
+        )
         if host is not HERE:
             for option, kept in (("--trace", trace), ("--report", report_to)):
                 if kept is not None and (content := host.read(files[option])) is not None:

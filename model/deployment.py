@@ -138,12 +138,13 @@ class DeployedState:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTransition:
-    """On `events`, or after so many ns in a state (an exact fraction as text)."""
+    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most."""
 
     source: str
     target: str
     events: tuple[str, ...]
     after_ns: str | None
+    bound_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)

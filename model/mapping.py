@@ -269,13 +269,33 @@ class GroupBound:
 
 
 @dataclass(frozen=True, slots=True)
+class StateBound:
+    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors."""
+
+    state: str
+    groups: tuple[GroupBound, ...]
+    utilization: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBound:
+    """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
+    frame, beside what the controller itself takes (None = no bound is known)."""
+
+    source: str
+    target: str
+    delay_ns: _WholeNs | None
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
 
     A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
-    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below.
-    `memory` is there where it was searched for.
+    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
+    scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
+    it was searched for.
     """
 
     platform: str
@@ -290,6 +310,8 @@ class Mapping:
     utilization: tuple[tuple[str, float], ...] = ()
     bound: float | None = None
     memory: PlannedMemory | None = None
+    states: tuple[StateBound, ...] = ()
+    transitions: tuple[ChangeBound, ...] = ()
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -301,6 +323,8 @@ class Mapping:
     def to_json(self, identity: dict[str, str]) -> str:
         """The file's text. `identity` says for what it was searched: a hash per task, and one over the pins."""
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
+        if not self.states:
+            del document["states"], document["transitions"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 

@@ -28,11 +28,16 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
         (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
                   for s in p.stages],
          p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
-        for p in system.pins if p.platform == platform.name
+        for p in (*system.pins, *system.other_pins) if p.platform == platform.name
     ]  # fmt: skip
     shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
-    digest = hashlib.sha256(repr((pins, shape, platform.processors)).encode()).hexdigest()[:16]
-    return {PINS: digest, **task_hashes(system)}
+    others: list[System] = []
+    about: tuple[object, ...] = (pins, shape, platform.processors)
+    if system.scenario is not None:
+        others = [replace(system, apps=apps) for apps in system.others]
+        about += tuple((s.name, [(a.name, a.period_ns, a.variants) for a in s.apps]) for s in system.scenario.states)
+    digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
+    return {PINS: digest, **{n: d for part in (*others, system) for n, d in task_hashes(part).items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,18 @@ class StoredMapping:
     identity: dict[str, str]
     file: str
 
-    def __call__(self, staged: Staged) -> Staged:
-        system, platform = staged.system, staged.platform
+    def stale(self, system: System, platform: Platform) -> Diagnostic | None:
+        """Why it does not speak for a system."""
         now = identity(system, platform)
         changed = [name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)]
-        if changed:
-            what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
-            return _with(staged, not_used(f"`{self.file}` is stale: {what} changed since"))
+        what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
+        return not_used(f"`{self.file}` is stale: {what} changed since") if changed else None
+
+    def __call__(self, staged: Staged) -> Staged:
+        system, platform = staged.system, staged.platform
+        stale = self.stale(system, platform)
+        if stale is not None:
+            return _with(staged, stale)
         found, faults = carried_out(system, platform, self.mapping)
         if faults:
             faults = tuple(

@@ -21,7 +21,7 @@ from .outside import Mistake, prepare
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import build_of, report, table
-from .status import LogStatus, TerminalStatus
+from .status import LiveStatus, LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer, frames_of
 
@@ -119,13 +119,27 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         return 1
     if trace is not None:
         program.tracer = Tracer(program, *(options.trace_frames or ()))
-    show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
+    shows: List[Any] = []
+    if not options.quiet:
+        shows.append(TerminalStatus() if sys.stderr.isatty() else LogStatus(_say))
+    if options.live is not None:
+        try:
+            shows.append(LiveStatus(options.live))
+        except OSError as error:
+            _say("cannot write to descriptor %d: %s" % (options.live, error.strerror))
+            return 1
+
+    def show(program: Program) -> None:
+        for status in shows:
+            status(program)
+
     try:
-        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
+        progress = show if shows else None
+        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=progress)
     except Interrupted:
         good = False
-    if show is not None:
-        show.clear()
+    for status in shows:
+        status.clear()
     document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
@@ -213,6 +227,9 @@ def _parser() -> argparse.ArgumentParser:
         "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
     )
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument(
+        "--live", type=_count, metavar="FD", help="write a line of JSON to this file descriptor every half second"
+    )
     parser.add_argument("--start", metavar="STATE", help="begin in that state")
     parser.add_argument(
         "--events", metavar="FILE", help="raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`"

@@ -35,6 +35,8 @@ class State:
         self.workers: List[Worker] = []
         self.leads: Dict[str, str] = {}
         self.after: Optional[Tuple[int, str]] = None
+        #: What a change to another state takes at most.
+        self.bounds: Dict[str, int] = {}
         #: How often and for how long; since when it is in it, and since when its time runs.
         self.entered = self.spent = self.since = self.timer = 0
 
@@ -61,7 +63,10 @@ class Event:
 
 
 class Change:
-    """From one state to another. `asked`: when the event came; `drained`: when the last frame had ended."""
+    """From one state to another. `asked`: when the event came, or the state began; `drained`: its last frame has ended.
+
+    `first`: when every app of the next state had ended a frame.
+    """
 
     def __init__(self, source: State, target: State, event: str, asked: int) -> None:
         self.source, self.target, self.event, self.asked = source, target, event, asked
@@ -214,7 +219,7 @@ class Control(threading.Thread):
             if cause:  # there and back again: its time begins anew
                 state.timer = now
             return None
-        return Change(state, at, cause, since)
+        return Change(state, at, cause, max(since, state.since))
 
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends instead."""
@@ -302,6 +307,9 @@ def document(control: Control) -> Dict[str, Any]:
                 "protocol": "idle",
                 "drain_ms": round((c.drained - c.asked) / 1e6, 3),
                 "first_ms": round((c.first - c.asked) / 1e6, 3) if c.first else None,
+                "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
+                if c.target.name in c.source.bounds
+                else None,
             }
             for c in control.changes
         ],
@@ -318,11 +326,11 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
     for c in found["switches"]:
         kinds.setdefault((c["from"], c["to"]), []).append(c)
     changes: List[Sequence[Any]] = [
-        ["from", "to", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max"]
+        ["from", "to", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
     ]
     for (source, target), own in kinds.items():
         drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
-        figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None]
+        figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
         changes.append([source, target, len(own), *figures])
     return [rows for rows in (states, changes) if len(rows) > 1]
 

@@ -187,11 +187,11 @@ class Loaded:
 
 def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
     """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block first."""
-    if not has_arena():
-        return []
     once: Dict[int, Tuple[Any, Rehearsal]] = {}
     for owner, run in runs:
         once.setdefault(id(run.session), (owner, run))
+    if not once or not has_arena():  # a program without networks needs no ONNX Runtime
+        return []
     steps: List[Tuple[Any, Callable[[], None]]] = []
     for owner, run in once.values():
         steps.append((owner, lambda run=run: run.run(True)))  # type: ignore[misc]

@@ -103,13 +103,22 @@ class Program:
         assert self.control is not None
         self.control.events = list(names)
 
-    def transition(self, source: str, target: str, events: Sequence[str] = (), after: Optional[str] = None) -> None:
-        """What leads from one state to another: events, or so many ns in the state."""
+    def transition(
+        self,
+        source: str,
+        target: str,
+        events: Sequence[str] = (),
+        after: Optional[str] = None,
+        bound: Optional[int] = None,
+    ) -> None:
+        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known."""
         assert self.control is not None
         state = self.control.states[source]
         state.leads.update((event, target) for event in events)
         if after is not None:
             state.after = int(Fraction(after)), target
+        if bound is not None:
+            state.bounds[target] = bound
 
     def raise_event(self, name: str) -> None:
         """From whatever thread. Raises ValueError for an event that is unknown."""

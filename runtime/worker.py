@@ -180,7 +180,7 @@ class Worker(threading.Thread, Waiter):
         live = task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
         if release is not None and program.tracer is not None:
-            program.tracer.release(self.name, task.name, firing, release)
+            program.tracer.release(self.name, task, firing, release)
         batched = task.code.batch > 1
         first = firing == iteration * task.per_iteration
         if task.opens and first:
@@ -299,7 +299,7 @@ class Worker(threading.Thread, Waiter):
         else:
             self._spend(task, end - start)
         if self.program.tracer is not None:
-            self.program.tracer.firing(self.name, task.name, firing, group, start, end)
+            self.program.tracer.firing(self.name, task, firing, group, start, end)
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent

@@ -64,3 +64,8 @@ class Teller:
 
 #: What searches are given: a teller, or nobody to tell.
 Progress = Teller
+
+
+def in_words(report: Callable[[str], None] | None) -> Callable[[Event], None] | None:
+    """What a search tells somebody who reads lines; None where nobody does."""
+    return None if report is None else lambda event: report(str(event))

@@ -9,9 +9,6 @@ from collections.abc import Collection
 
 from ..model.application import Task
 from ..model.mapping import PinStage
-from ..networks.bands.firings import CannotBand
-from ..networks.bands.made import net_of, planned_of
-from ..networks.onnx.interface import NetworkError
 
 
 def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
@@ -28,6 +25,10 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
         return "F527", message, "leave `batch` or `bands` out"
     if network.moving is not None:
         return "F527", f"the cut of `{task.name}` moves: its parts have no bands", "leave `adapt` or `bands` out"
+    from ..networks.bands.firings import CannotBand
+    from ..networks.bands.made import net_of, planned_of
+    from ..networks.onnx.interface import NetworkError
+
     try:
         planned_of(net_of(network), stage.bands, 0.0)
     except CannotBand as error:

@@ -56,7 +56,7 @@ def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
     sources = (*units, "model.c", f"{made.face}.c")
     if made.called:
         fixed["resources/deployment.json"] = deployed.deployment.to_json().encode()
-        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name != "external.py"):
+        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "hopes.py")):
             fixed[f"resources/runtime/{file.name}"] = file.read_bytes()
     else:
         made = replace(made, sources=sources)

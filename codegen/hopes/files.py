@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from ...model.hopes import ORDERS, SCHEMA
 from ...model.system import System
 from ...templates import environment
 from ..c_text import comment, text
+from ..deploy import Deployed
 from ..emit import header
-from ..names import one_line
+from ..names import literal, one_line
 from ..sources import Plan, Sources
+from . import library
+from .library import Library
 from .project import Project
 from .sources import COMMON, Unit
 from .wrapper import wrapped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-SCHEMA = "http://peace.snu.ac.kr/CICXMLSchema"
 
 
 def written(made: Project) -> list[str]:
@@ -32,15 +34,16 @@ def written(made: Project) -> list[str]:
     return [COMMON, *(f"{t}.cic" for t in tasks), *(f"{t}_0.c" for t in tasks)]
 
 
-def files(made: Project, system: System, units: Mapping[str, Unit]) -> Plan:
-    """All files of the project of a system without refusals."""
+def files(
+    made: Project, system: System, units: Mapping[str, Unit], python: Library | None, deployed: Deployed | None
+) -> Plan:
+    """All files of the project of a system without refusals. `deployed` is of tasks that `python` runs."""
     jinja = _jinja()
     data = Sources(Path(system.path).parent)
     codes: dict[str, dict[str, Any]] = {}
     for app in system.apps:
         for task in app.tasks:
-            codes[task.name] = {"type": "Computational", "cflags": "", "ldflags": "-lm"}
-            codes[task.name] |= wrapped(task, app, made, units, data)
+            codes[task.name] = wrapped(task, app, made, units, python, data)
     plan: Plan = {COMMON: jinja.get_template("hopes/common.h.j2").render().encode()}
     plan |= _xml_files(jinja, made, codes)
     wrapper = jinja.get_template("hopes/wrapper.cic.j2")
@@ -50,6 +53,8 @@ def files(made: Project, system: System, units: Mapping[str, Unit]) -> Plan:
         plan |= {path.name: path for path in (unit.path, *unit.included)}
         plan[unit.header] = header(unit.file, unit.tasks).encode()
         plan[unit.source] = jinja.get_template("fmu/unit.c.j2").render(header=unit.header, source=unit.file).encode()
+    if python is not None and deployed is not None:
+        plan |= library.files(python, (t for a in system.apps for t in a.tasks), deployed, jinja)
     return dict(sorted((plan | data.plan).items()))
 
 
@@ -61,7 +66,7 @@ def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[st
         f"{made.name}_{kind}.xml": jinja.get_template(f"hopes/{kind}.xml.j2").render(words).encode() for kind in kinds
     }
     for schedule in made.schedules:
-        name = f"convertedSDF3xml/{schedule.graph},Default,{len(schedule.orders)},0,schedule.xml"
+        name = f"{ORDERS}/{schedule.graph},Default,{made.elements[0].count},0,schedule.xml"
         plan[name] = jinja.get_template("hopes/schedule.xml.j2").render(words, schedule=schedule).encode()
     return plan
 
@@ -70,6 +75,7 @@ def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["c"] = text
     jinja.filters["comment"] = comment
+    jinja.filters["py"] = literal
     jinja.filters["xml"] = lambda words: quoteattr(one_line(words))
     jinja.filters["words"] = escape
     return jinja

@@ -13,8 +13,8 @@ from ...model.mapping import Pin, Placement
 from ...model.platform import Platform
 from ...model.system import System
 from .graph import blocked
+from .library import is_called
 from .project import MOST, Project, is_exact
-from .sources import in_c
 
 #: HOPES' generated program has a thread for each.
 MOST_TASKS = 4096
@@ -44,9 +44,11 @@ def _task(task: Task) -> Iterator[Diagnostic]:
         help_text = "leave one of the apps out, or join them by a plain arrow"
         yield _no(f"`{word}` joins two apps at `{short}`, and channels of HOPES lose nothing", task, help_text)
     elif task.border is not None:
-        help_text = "give it a task in C that reads or writes the data"
+        help_text = "give it a task that reads or writes the data"
         yield _no(f"`{short}` is an open end: nobody would be there to serve it", task, help_text)
-    elif task.resampling is None and not in_c(task):
+    elif task.network is not None and task.network.moving is not None:
+        yield _no(f"the cut of `{short}` moves, and HOPES has fixed tasks", task, "leave `adapt` out of its pin")
+    elif is_called(task) and task.network is None and task.implementations:
         yield from _code(task)
     for port in task.open_ports:
         help_text = "leave out what follows the last tensor of fixed size"
@@ -54,12 +56,9 @@ def _task(task: Task) -> Iterator[Diagnostic]:
 
 
 def _code(task: Task) -> Iterator[Diagnostic]:
-    if task.network is not None:
-        help_text = "`--target hopes-external` makes a library of it for a project of your own"
-        yield _no(f"`{task.definition}` is a network, and HOPES runs code in C", task, help_text)
-    elif task.implementations:
-        help_text = 'add `c "FILE.c:FUNCTION"` to it'
-        yield _no(f"`{task.definition}` has no code in C, which is what HOPES runs", task, help_text)
+    if task.implementation_on("cpu") is None and task.reference is None:
+        help_text = 'add `c "FILE.c:FUNCTION"` or `reference python "file.py:function"` to it'
+        yield _no(f"`{task.definition}` has code for a GPU only", task, help_text)
 
 
 def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
@@ -105,6 +104,7 @@ def left_out(
                 span = task.span if pin is None else pin.span
                 message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
                 found.append(_warning(message, span, "the project is right without it, and may be slower"))
+            found += _elsewhere(task, platform, placements.get(task.name))
             if task.live or task.keep is not None:
                 word = "live" if task.keep is None else "drop oldest"
                 found.append(_warning(f"`{task.name}` is no `{word}` source in HOPES", task.span, "others wait for it"))
@@ -114,6 +114,12 @@ def left_out(
     if platform.contention:
         found.append(_warning(f"`contention` of `{platform.name}` has no place in HOPES", platform.span, ""))
     return list(dict.fromkeys(found))
+
+
+def _elsewhere(task: Task, platform: Platform, place: Placement | None) -> Iterator[Diagnostic]:
+    if place is not None and platform.pool_of(place.processors[0]).kind != "cpu":
+        message = f"`{task.name}` is mapped to `{place.processors[0]}`, and what HOPES is given of it runs on a CPU"
+        yield _warning(message, task.span, "the mapping says so; replace its `.cic` by code for that processor")
 
 
 def _warning(message: str, span: object, help_text: str) -> Diagnostic:
@@ -126,6 +132,9 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
         yield _warning(message, path.span, "that of the app stays")
     if app.period_ns is None:
         return
+    if all(t.inputs for t in app.tasks):
+        message = f"`{app.name}` has a period and no source: nothing in HOPES would be driven by time"
+        yield _warning(message, app.span, "it runs as fast as it can")
     for task in (t for t in app.tasks if not t.inputs):
         if not is_exact(app.period_ns / firings[task.name]):
             message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, and HOPES knows whole us"

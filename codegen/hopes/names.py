@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ...model.hopes import ORDERS
+
 #: What is not the name of a device: folders of the project.
-FOLDERS = frozenset({"convertedSDF3xml", "data", "external"})
+FOLDERS = frozenset({ORDERS, "data", "external"})
 
 
 def hopes_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:

@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 
 from ...model.application import Application, Port, Task
+from ...model.hopes import CANNOT, POLICIES
 from ...model.mapping import Placement
 from ...model.platform import Platform, Pool
 from ...model.system import System
@@ -19,17 +20,10 @@ from ...model.times import FiringTime, Times
 from .graph import Part, Run, folded, parts
 from .names import FOLDERS, hopes_names
 
-#: What HOPES writes where something cannot run, in us.
-CANNOT = 99999999
 #: The largest number that HOPES' generated code holds.
 MOST = 2**31 - 1
 #: Lengths of a time's units in ns, in the order in which they are tried.
 _UNITS = (("us", 10**3), ("ms", 10**6), ("s", 10**9))
-#: What HOPES calls the ways in which its programs decide who runs when.
-POLICIES = {
-    "static-assignment": "Static-Assignment-Execution-Policy",
-    "self-timed": "Self-timed-Execution-Policy",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +191,7 @@ class _Project:
         return Project(
             hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
-            hopes_names([self.platform.name], FOLDERS)[self.platform.name],
+            device_name(self.platform),
             self.architecture,
             several,
             tuple(self.tasks),
@@ -221,10 +215,8 @@ class _Project:
 
     # -- the device --------------------------------------------------------------------------------------------------
     def _processor(self, task: Task) -> str:
-        """Where the code of a task runs: on a CPU, whatever its network runs on."""
-        place = self.placements.get(task.name)
-        cpus = [p for pool in self.platform.pools if pool.kind == "cpu" for p in pool.processors]
-        return next((p for p in place.processors if p in cpus), cpus[0]) if place is not None else cpus[0]
+        """The first one of its placement."""
+        return self.placements[task.name].processors[0]
 
     def _elements(self) -> Iterator[Element]:
         """One element for all CPUs, because HOPES has no channels between two of them; and one for each other pool."""
@@ -264,6 +256,7 @@ class _Project:
         channels = [a.channel for a in part.arrows]
         used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
+        due = dues(app, part.tasks, self.firings[app.name])
         for name in part.tasks:
             task, summed = app.task(name), plain.task(name)
             ports = tuple(_port(p) for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used)
@@ -273,7 +266,7 @@ class _Project:
                 HopesTask(
                     hopes, len(self.tasks), name, task.doc, parent or hopes, False, stateful,
                     released(app, task, self.firings[app.name][name]),
-                    None if app.deadline_ns is None or task.outputs else in_hopes(app.deadline_ns),
+                    in_hopes(due[name]) if name in due else None,
                     priority, ports,
                 )
             )  # fmt: skip
@@ -294,11 +287,28 @@ class _Project:
         self.schedules.append(Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number)))))
 
 
+def device_name(platform: Platform) -> str:
+    """What the device is called, and so the folder of its program."""
+    return hopes_names([platform.name], FOLDERS)[platform.name]
+
+
 def released(app: Application, task: Task, firings: int) -> Time | None:
     """The time between two firings of a source of an app with a period."""
     if app.period_ns is None or task.inputs:
         return None
     return in_hopes(app.period_ns / firings)
+
+
+def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> dict[str, Fraction]:
+    """The deadlines of tasks that say when an iteration has to end: those at its end, of each firing.
+
+    The last firing of a task with several ones begins later than the iteration, by the time between them.
+    """
+    if app.deadline_ns is None:
+        return {}
+    late = {t: (app.period_ns or 0) * (1 - Fraction(1, firings[t])) for t in tasks}
+    found = {t: app.deadline_ns - ns for t, ns in late.items() if app.deadline_ns > ns}
+    return {t: ns for t, ns in found.items() if not app.task(t).outputs} or found
 
 
 def in_hopes(ns: Fraction) -> Time:

@@ -18,11 +18,14 @@ from ...model.types import DTYPES
 from ..c_text import element, parameter
 from ..emit import c_name
 from ..sources import Sources
+from .library import Library, is_called
 from .project import Project
 from .sources import COMMON, Unit, in_c
 
 
-def wrapped(task: Task, app: Application, made: Project, units: Mapping[str, Unit], data: Sources) -> dict[str, Any]:
+def wrapped(
+    task: Task, app: Application, made: Project, units: Mapping[str, Unit], python: Library | None, data: Sources
+) -> dict[str, Any]:
     """The words of a task; files that its parameters name are added to `data`."""
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     read = {c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner}
@@ -39,7 +42,12 @@ def wrapped(task: Task, app: Application, made: Project, units: Mapping[str, Uni
         "beside": (),
         "code": task.definition,
         "call": "",
+        "function": "",
+        "cflags": "",
+        "ldflags": "-lm",
     }
+    if python is not None and is_called(task):
+        return shown | _called(task, python, [p["place"] for p in ports])
     code = task.implementation_on("cpu")
     if code is None or not in_c(task):
         return shown
@@ -56,6 +64,20 @@ def wrapped(task: Task, app: Application, made: Project, units: Mapping[str, Uni
         "params": "&params" if given else "NULL",
         "state": bool(task.state),
         "call": f"{code.symbol}({', '.join(['state', *(p['place'] for p in ports), '&params' if given else 'NULL'])})",
+    }
+
+
+def _called(task: Task, python: Library, places: list[str]) -> dict[str, Any]:
+    """A task that the library runs."""
+    function = python.functions[task.name]
+    code = task.implementation_on("cpu") or task.reference
+    what = f"{code.symbol} of {code.file}" if code is not None else task.definition
+    return {
+        "headers": (COMMON, python.header),
+        "code": f"network {task.definition}" if task.network is not None else what,
+        "function": function,
+        "call": f"{function}_execute({', '.join(places)})",
+        "ldflags": f"-lm {python.ldflags}",
     }
 
 

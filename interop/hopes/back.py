@@ -17,12 +17,13 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
+from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
 from ..names import listed, shown
 from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
 from .baggage import WRONG, Baggage, beside, read_baggage
-from .files import CANNOT, Collector, read_xml
+from .files import Collector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
@@ -32,7 +33,6 @@ from .text import Part
 
 #: What cannot be said in HOPES, or not of this project.
 CANNOT_SAY = "F724"
-_NAMESPACE = "http://peace.snu.ac.kr/CICXMLSchema"
 
 
 def back(source: Source, folder: Path) -> Changes:
@@ -302,4 +302,4 @@ def _sets(node: Element) -> Iterator[tuple[str, str, Element]]:
 
 def _document(root: str, lines: Iterable[str]) -> str:
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
-    return "\n".join([head, f'<{root} xmlns="{_NAMESPACE}">', *lines, f"</{root}>"]) + "\n"
+    return "\n".join([head, f'<{root} xmlns="{SCHEMA}">', *lines, f"</{root}>"]) + "\n"

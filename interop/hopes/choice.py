@@ -116,7 +116,7 @@ def _part(
         here = [end[0] in tasks and (end[0], way, end[1]) not in closed for end, way in _ends(channel)]
         if all(here):
             channels.append(channel)
-        elif any(here):
+        elif any(tasks[end[0]].kind != "control" for (end, _), own in zip(_ends(channel), here, strict=True) if own):
             made, link = _link(channel, graph.tasks, tasks, "out" if here[1] else "in", say)
             tasks[made.name] = made
             channels.append(link)

@@ -190,11 +190,13 @@ class _Places:
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
         """The processors of the set that counts; one, where firings cannot be shared."""
         holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
-        sets = [(device, s) for device, holder in holders for s in holder.all("mappingSet")]
-        chosen = self._chosen(node, [s.attributes.get("name", "") for _, s in sets])
+        sets = [(d, s.attributes.get("name", ""), s) for d, holder in holders for s in holder.all("mappingSet")]
+        # Older versions of HOPES have no sets.
+        sets = sets or [(d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))]
+        chosen = self._chosen(node, [name for _, name, _ in sets])
         found: list[str] = []
-        for device, s in sets:
-            if s.attributes.get("name", "") == chosen:
+        for device, name, s in sets:
+            if name == chosen:
                 found += filter(None, (self._processor(device, p) for p in s.all("processor")))
         if len(found) > 1 and single:
             what = "several processors for a task that keeps state: the first is taken"

@@ -15,10 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...model.diagnostic import did_you_mean
+from ...model.hopes import CANNOT
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
-from .files import CANNOT, Collector, Project, read_text, read_xml, start_of
+from .files import Collector, Project, read_text, read_xml, start_of
 from .tasks import Task
 
 _TOKEN = re.compile(

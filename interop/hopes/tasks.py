@@ -20,6 +20,7 @@ from ..names import listed, shown
 from ..xml_tree import Element
 from .files import MOST_LEVELS, Collector, Project, read_xml
 from .libraries import Library, libraries_of, library_ports
+from .multicast import ends_of, pairs_of, sizes_of
 from .translated import levels_of
 from .vocabulary import PARAMETERS, tell_unknown
 
@@ -66,9 +67,10 @@ class Task:
     """`network` names further files of a task by their attributes, `graph` is what a composite holds.
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). `sources` have to be compiled with the code; `libraries` leads from a library port
-    of a composite to (task, port) in it. `mode` is that of its `modes` which counts, `link` the far end of a channel
-    that a source or a sink stands for. Times are None where they are placeholders.
+    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
+    it, `flags` are those of the compiler; `libraries` leads from a library port of a composite to (task, port) in it.
+    `mode` is that of its `modes` which counts, `link` the far end of a channel that a source or a sink stands for.
+    Times are None where they are placeholders.
     """
 
     name: str
@@ -88,8 +90,10 @@ class Task:
     loop: Loop | None = None
     maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
+    flags: str = ""
     modes: tuple[str, ...] = ()
     mode: str = ""
     link: str = ""
@@ -169,18 +173,21 @@ class _Level:
         self._tasks: dict[str, Task] = {}
         #: Tasks with a fault of their own, so that channels to them are not reported too.
         self._broken: set[str] = set()
+        #: The bytes of a message of each multicast group, and who sends to it and reads from it.
+        self._sizes: dict[str, int] = {}
+        self._ends: dict[tuple[str, Direction, str], tuple[str, Span]] = {}
 
     def read(self, root: Element) -> Graph:
         if not self._project.translated:  # there the whole file was looked at
             tell_unknown(root, self._say)
+        self._sizes = sizes_of(root, self._say)
         for group in root.all("task_list"):
             for node in group.all("task"):
                 self._task(node)
         if not self._tasks and not self._broken:
             self._say.fault("this graph has no tasks", root.span)
         channels = [self._channel(node) for group in root.all("channel_list") for node in group.all("channel")]
-        for node in (n for group in root.all("multicast_group_list") for n in group.children):
-            self._say.warn("multicast groups are not imported", node.span, "connect the tasks with arrows")
+        channels += [Channel(source, destination, 0, 1, span) for source, destination, span in pairs_of(self._ends)]
         for node in (n for group in root.all("taskGroupList") for n in group.children):
             self._say.warn("groups of tasks are not imported", node.span, "an app is what is connected")
         name = root.attributes.get("name") or self._project.name
@@ -257,8 +264,10 @@ class _Level:
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
+            headers=tuple(n for kind, n in _extra(node) if kind == "Extra Header"),
             sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
             libraries=library_ports(node),
+            flags=values.get("CompileFlags", ""),
             modes=modes,
             mode=mode,
         )  # fmt: skip
@@ -317,7 +326,7 @@ class _Level:
         found: dict[tuple[Direction, str], Port] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
         for tag, way in lists:
-            for port in (p for group in node.all(tag) for p in group.all("port")):
+            for port in (p for ports in node.all(tag) for p in ports.all("port")):
                 name = self._say.attribute(port, "name")
                 if name is None:
                     continue
@@ -333,9 +342,13 @@ class _Level:
                 newest = port.attributes.get("type") == "overwritable"
                 # A fault is enough; the port stays, so that channels find it.
                 found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest)
-        for group in node.all("multicast_port_list"):
-            for port in group.children:
-                self._say.warn_together(task, "multicast ports are not imported", port.span, "connect with arrows")
+        for way, name, group, span in ends_of(node):
+            if group not in self._sizes:
+                what = "a multicast port is left out: its group is not on this level"
+                self._say.warn_together(f"{task}.{name}", what, span)
+            elif (way, name) not in found:
+                found[way, name] = Port(name, way, 1, self._sizes[group], span, keeps_newest=True)
+                self._ends[task, way, name] = group, span
         return list(found.items())
 
     def _rate(self, port: Element, of: str, task: str, mode: str) -> int | None:

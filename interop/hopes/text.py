@@ -293,11 +293,20 @@ class _Texts:
         lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
         lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
         arrows = [a for n in group.tasks for a in self._arrows((), n)]
-        return [*lines, *self._body([(n,) for n in group.tasks], arrows), "}", ""]
+        return [*lines, *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]), "}", ""]
 
-    def _body(self, ways: list[Way], arrows: Iterable[str]) -> list[str]:
+    def _newest(self, group: Group) -> Iterator[str]:
+        """What the tasks of an app see of others."""
+        for channel in self.flow.newest:
+            (source, out), (destination, into) = channel.source, channel.destination
+            if destination in group.tasks:
+                app = next(a for a, g in zip(self.apps, self.flow.groups, strict=True) if source in g.tasks)
+                start, end = self._end((source,), "post", "out", out), self._end((destination,), "pre", "in", into)
+                yield f"{app}.{start} -> latest -> {end}"
+
+    def _body(self, ways: list[Way], arrows: Iterable[str], looks: Iterable[str] = ()) -> list[str]:
         parts = [p for way in ways for p in self._parts(way)]
-        lines = _chains(arrows)
+        lines = [*_chains(arrows), *looks]
         instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
         return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
 

@@ -16,12 +16,13 @@ from pathlib import PurePath
 from statistics import median
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
+from ...model.hopes import CANNOT
 from ...model.json_reader import parse
 from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.span import Span
 from ..names import shown
-from .files import CANNOT, FAULTY, Collector, start_of
+from .files import FAULTY, Collector, start_of
 from .networks import Cost, Costs, HopesNetwork
 from .platform import Board
 from .tasks import Task, Way

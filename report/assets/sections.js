@@ -358,7 +358,7 @@ function perfetto() {
 
 function traceSection() {
   const made = section("trace", "Trace", "The firings above as a file for ui.perfetto.dev or chrome://tracing: measured, and predicted beside it, with frames, releases and missed deadlines.");
-  if (!D.measured && !D.predicted.some((c) => !c.unit)) made.append(nothing("There is nothing in it.", D.missing.trace));
+  if (!D.measured && !D.predicted.some((c) => !c.unit)) made.append(nothing("There is nothing to save yet.", D.missing.trace));
   else made.append(button("Save the trace", () => save(perfetto(), `${D.name}.trace.json`, "application/json")));
   return made;
 }

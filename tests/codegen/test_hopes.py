@@ -5,21 +5,27 @@ The code is run by a stand-in, and by HOPES' own translator where it is built (t
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import flowc
 import pytest
 from flowc.cli import app as command
+from flowc.codegen.hopes.graph import folded
 from flowc.driver.export import export
 from flowc.driver.hopes import ExportedProject, export_project
 from flowc.model.diagnostic import Errors
+from flowc.model.system import System
 from typer.testing import CliRunner
 
 import hopes_translator
-from builds import Write, build
+from builds import ROOT, Write, build
 from builds import run as run_program
 from hopes_graphs import random_system
 from hopes_runs import SCHEMA, run
@@ -213,7 +219,7 @@ def test_processors_follow_static_orders(write: Write) -> None:
     pins = "mapping on two { Numbers.count -> core[1]   Numbers.pairs -> core[0]   Numbers.show -> core[0] }"
     made = exported(numbers(write, APP + pins), policy="self-timed")
     (file,) = (made.directory / "convertedSDF3xml").iterdir()
-    assert file.name == f"SDF_4,Default,{len(made.project.schedules[0].orders)},0,schedule.xml"
+    assert file.name == "SDF_4,Default,2,0,schedule.xml"
     schedule = ElementTree.parse(file).getroot()
     order = [t.get("name") for t in schedule.iter(f"{SCHEMA}task")]
     assert order.index("Numbers_pairs") < order.index("Numbers_show")
@@ -326,17 +332,74 @@ def test_parameters_reach_the_code(write: Write) -> None:
     assert sorted(done.stdout.splitlines()) == ["0", '0 a "b" {{ c 0.5 from a file']
 
 
+PYTHON = """
+task Pace { in in: int32 rate 3   out out: float32[2] rate [1, 2]   python "tasks.py:Pace" }
+task Print { in in: float32[2] window 2   python "tasks.py:show" }
+app A { count: Count   pace: Pace   print: Print   count -> pace -> delay 1 = 5 -> print }
+app B { count: Count   show: Show   count -> show }
+"""
+TASKS_PY = """
+import numpy as np
+class Pace:
+    n = 0
+    def __call__(self, values):
+        self.n += 1
+        if self.n == 9:
+            raise ValueError("nine is enough")
+        return np.array([[values.sum(), k] for k in range(2 - self.n % 2)], np.float32)
+def show(pairs):
+    # In one go: others print as well.
+    print("".join(f"{int(v)} " for v in [0, *pairs.ravel()]) + "0\\n", end="")
+"""
+
+
+@needs_compiler
+def test_tasks_in_python_are_called_through_a_library(write: Write) -> None:
+    flow = numbers(write, PYTHON, tasks_py=TASKS_PY)
+    wanted = printed(flow, 4)
+    made = exported(flow)
+    assert made.script is not None
+    subprocess.run(
+        [sys.executable, str(made.script)], check=True, capture_output=True, env={**os.environ, "CFLAGS": "-O0"}
+    )
+    room = made.script.parent
+    library = (f"-L{room}", "-lapp_tasks", f"-Wl,-rpath,{room}")
+    done = run(made.directory, made.project.name, firings(flow, made, 4), library)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines(done.stdout) == wanted
+    done = run(made.directory, made.project.name, firings(flow, made, 5), library)
+    assert done.returncode == 1
+    assert done.stderr == "task A.pace failed at firing 8: ValueError: nine is enough\n"
+    # What was made there belongs to the project: it is replaced, and does not stand in the way.
+    assert not exported(flow).fresh
+    assert (room / "libapp_tasks.so").exists()
+
+
+def test_networks_and_references_are_called_too(tmp_path: Path) -> None:
+    for name in ("digits", "denoise"):
+        ignored = shutil.ignore_patterns("*.json", "build", "__pycache__")
+        shutil.copytree(ROOT / "examples" / name, tmp_path / "from" / name, ignore=ignored)
+    made = export_project(tmp_path / "from" / "digits" / "digits.flow", tmp_path / "digits")
+    words = (made.directory / "Reader_digits.cic").read_text()
+    assert "status = reader_digits_execute(data_crop, data_scores);" in words
+    assert (made.directory / "external" / "networks" / "digits.onnx").exists()
+    kernels = export_project(tmp_path / "from" / "denoise" / "denoise.flow", tmp_path / "denoise", platform="orin")
+    assert kernels.project.places["Clean_edges"] == ("ampere", 0)
+    assert [d.code for d in kernels.diagnostics if "Clean.edges" in d.message] == ["F725"]
+    assert "clean_edges_execute(" in (kernels.directory / "Clean_edges.cic").read_text()
+
+
 # -- what is refused, and what is left out -----------------------------------------------------------------------------
 def test_everything_that_hopes_cannot_say_is_told_at_once(write: Write) -> None:
     text = """
-    task Python { in in: int32   python "tasks.py:f" }
-    app A { in there: int32   p: Python   s: Show   there -> p   there -> s }
+    task Kernel { in number: int32   on gpu cuda "k.cu:k" (number) grid [1] block [1] }
+    app A { in there: int32   p: Kernel   s: Show   there -> p   there -> s }
     app B { count: Count   show: Show   count -> show }
     app C { show: Show   B.count -> latest -> show }
     """
-    found = refused(numbers(write, text, tasks_py="def f(x): pass\n"))
+    found = refused(numbers(write, text, k_cu='extern "C" __global__ void k(const int *number) {}\n'))
     assert len(found) == 4
-    assert any("open end" in m for m in found) and any("no code in C" in m for m in found)
+    assert any("open end" in m for m in found) and any("for a GPU only" in m for m in found)
     assert sum("`latest` joins two apps" in m for m in found) == 2
 
 
@@ -393,6 +456,62 @@ def test_what_is_left_out_is_named(write: Write) -> None:
     found = " ".join(d.message for d in made.diagnostics)
     assert "`B.live` is no `live` source" in found
     assert "a deadline from `A.count` to `A.show`" in found
+
+
+# -- and back ----------------------------------------------------------------------------------------------------------
+def graphs(system: System, made: ExportedProject | None = None) -> list[object]:
+    """What HOPES keeps of apps: periods, deadlines, which data tasks move, and who gets them, whatever their names.
+
+    Of a text that was exported as HOPES has it: a cycle of phases is a firing, and some delays are not seen.
+    """
+    found: list[object] = []
+    for app in system.apps:
+        of = folded(app) if made is not None else app
+        held = made.project.held if made is not None else frozenset()
+        names = {t.name: t.name.rpartition(".")[2].removeprefix(f"{app.name}_") for t in of.tasks}
+        joined = {(c.source, c.source_port) for c in of.channels} | {
+            (c.destination, c.destination_port) for c in of.channels
+        }
+        ports = sorted(
+            (names[t.name], p.direction, p.name, p.type.bytes if p.type else 0, p.rates)
+            for t in of.tasks
+            for p in (*t.inputs, *t.outputs)
+            if (t.name, p.name) in joined
+        )
+        arrows = sorted(
+            (
+                names[c.source],
+                c.source_port,
+                names[c.destination],
+                c.destination_port,
+                0 if c.name in held else c.delay,
+            )
+            for c in of.channels
+        )
+        period = app.period_ns if any(not t.inputs for t in app.tasks) else None
+        found.append((period, app.deadline_ns if period is not None else None, ports, arrows))
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 5, 6, 10])
+def test_an_import_gives_the_graph_back(tmp_path: Path, seed: int) -> None:
+    flow = random_system(seed, tmp_path)
+    assert flow is not None
+    text = flow.read_text().replace("app A {", "app A { period 24 ms deadline 20 ms", 1)
+    flow.write_text(text)
+    made = exported(flow)
+    back = flowc.import_(made.directory / "a_algorithm.xml", tmp_path / "back" / "a.flow").target
+    system = flowc.check(flow, platform="two").system
+    again = flowc.check(back.with_name("a.two.flow"), platform="two").system
+    assert graphs(again) == graphs(_without_loops_of_one(system), made)
+    places = [(p.task.rpartition(".")[2], p.stages[0].processors[0]) for p in again.pins]
+    assert sorted(p for _, p in places) == sorted(f"core[{n}]" for _, n in made.project.places.values())
+
+
+def _without_loops_of_one(system: System) -> System:
+    """The code of a task that is alone has what it sends to itself."""
+    apps = (replace(a, channels=()) if len(a.tasks) == 1 else a for a in system.apps)
+    return replace(system, apps=tuple(apps))
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------

@@ -81,6 +81,25 @@ class Editor:
             await self._news.wait()
 
 
+#: A diagnostic as it is printed: its code, the first line of its message, and its line, where it has one.
+PRINTED = re.compile(r"^(?:error|warning)\[(\w+)\]: (.*)(?:\n +--> .*:(\d+):\d+$)?", re.MULTILINE)
+Shown = list[tuple[str, str, int]]
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, tuple[str, Shown]]:
+    """Every faulty text that `flowc check` reads, with what it prints of it."""
+    monkeypatch.chdir(shutil.copytree(FAULTY, tmp_path / "faulty"))
+    texts = {}
+    for path in sorted((tmp_path / "faulty").glob("F*.flow")):
+        text = path.read_bytes().decode(errors="replace")
+        if not re.search(r"^// \$ ", text, re.MULTILINE) and not {"\0", "\ufffd"} & set(text):
+            printed = PRINTED.findall(path.with_suffix(".txt").read_text())
+            texts[path] = text, sorted((code, message, int(line or 1)) for code, message, line in printed)
+    assert len(texts) > 200
+    return texts
+
+
 def in_an_editor(what: Callable[[Editor], Coroutine[Any, Any, None]]) -> None:
     """Do something with a server that runs."""
 
@@ -96,13 +115,15 @@ def in_an_editor(what: Callable[[Editor], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(bounded(whole()))
 
 
-def test_an_editor_is_answered(tmp_path: Path) -> None:
+def test_an_editor_is_answered(tmp_path: Path, catalogue: dict[Path, tuple[str, Shown]]) -> None:
+    """And shows faulty texts as it is told to."""
+
     async def talk(editor: Editor) -> None:
         uri = editor.open(tmp_path / "a b%.flow", TEXT.replace("s: S ", "s: Z "))
         await editor.until(lambda: bool(editor.shown.get(uri)))
-        (shown,) = [d for d in editor.shown[uri] if d.severity == lsp.DiagnosticSeverity.Error]
-        assert (shown.code, shown.source, shown.range.start) == ("F101", "flowc", lsp.Position(2, 18))
-        assert shown.code_description is not None and shown.code_description.href.endswith("diagnostics.md#f101")
+        (first,) = [d for d in editor.shown[uri] if d.severity == lsp.DiagnosticSeverity.Error]
+        assert (first.code, first.source, first.range.start) == ("F101", "flowc", lsp.Position(2, 18))
+        assert first.code_description is not None and first.code_description.href.endswith("diagnostics.md#f101")
         editor.change(uri, TEXT)
         await editor.until(lambda: not editor.shown[uri])
         document, place = lsp.TextDocumentIdentifier(uri), lsp.Position(2, 8)
@@ -125,39 +146,6 @@ def test_an_editor_is_answered(tmp_path: Path) -> None:
         assert symbols is not None and len(symbols) == 3
         editor.close(uri)
         await editor.until(lambda: editor.shown[uri] == [])
-
-    in_an_editor(talk)
-
-
-#: A diagnostic as it is printed: its code, the first line of its message, and its line, where it has one.
-PRINTED = re.compile(r"^(?:error|warning)\[(\w+)\]: (.*)(?:\n +--> .*:(\d+):\d+$)?", re.MULTILINE)
-Shown = list[tuple[str, str, int]]
-
-
-@pytest.fixture
-def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, tuple[str, Shown]]:
-    """Every faulty text that `flowc check` reads, with what it prints of it."""
-    monkeypatch.chdir(shutil.copytree(FAULTY, tmp_path / "faulty"))
-    texts = {}
-    for path in sorted((tmp_path / "faulty").glob("F*.flow")):
-        text = path.read_bytes().decode(errors="replace")
-        if not re.search(r"^// \$ ", text, re.MULTILINE) and not {"\0", "\ufffd"} & set(text):
-            printed = PRINTED.findall(path.with_suffix(".txt").read_text())
-            texts[path] = text, sorted((code, message, int(line or 1)) for code, message, line in printed)
-    assert len(texts) > 200
-    return texts
-
-
-def test_an_editor_is_told_what_check_prints(catalogue: dict[Path, tuple[str, Shown]]) -> None:
-    for path, (text, expected) in catalogue.items():
-        session = Session()
-        session.change(str(path), text)
-        found = findings(session, session.seen(str(path)))
-        assert shown(d for said in found.values() for d in said) == expected, path.name
-
-
-def test_an_editor_shows_what_it_is_told(catalogue: dict[Path, tuple[str, Shown]]) -> None:
-    async def talk(editor: Editor) -> None:
         for path, (text, expected) in list(catalogue.items())[::20]:
             uri = editor.open(path, text)
             await editor.until(partial(editor.shows, uri, len(expected)))
@@ -166,6 +154,14 @@ def test_an_editor_shows_what_it_is_told(catalogue: dict[Path, tuple[str, Shown]
             await editor.until(partial(editor.shows, uri, 0))
 
     in_an_editor(talk)
+
+
+def test_an_editor_is_told_what_check_prints(catalogue: dict[Path, tuple[str, Shown]]) -> None:
+    for path, (text, expected) in catalogue.items():
+        session = Session()
+        session.change(str(path), text)
+        found = findings(session, session.seen(str(path)))
+        assert shown(d for said in found.values() for d in said) == expected, path.name
 
 
 def shown(found: Iterable[lsp.Diagnostic]) -> Shown:

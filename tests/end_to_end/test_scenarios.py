@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import flowc
 import pytest
 
-from builds import Write, build, harness, run
+from builds import HANGS, Write, build, harness, run
+from forks import PROGRAM, forks
 from models import N, save, weights
 
 TEXT = """
@@ -103,32 +103,6 @@ def test_it_begins_where_it_is_told(built: Path) -> None:
     assert document["tasks"]["B.see.quick"]["firings"] == 5
 
 
-def test_a_socket_takes_events_and_is_gone_afterwards(built: Path, tmp_path: Path) -> None:
-    """Whoever sends knows that the program hears it: the last word ends it."""
-    import threading
-
-    path = tmp_path / "s"
-
-    def send() -> None:
-        words = iter(["turn", "trun", "straight"])
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            while True:
-                try:
-                    sender.sendto(b"trun", str(path))
-                    break
-                except OSError:
-                    threading.Event().wait(0.01)
-            for word in words:
-                sender.sendto(word.encode(), str(path))
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    document = report(built, "--control", path, "--frames", 3000)
-    thread.join()
-    assert not path.exists()
-    assert "did you mean `turn`?" in document["said"] and document["events"]["ignored"]["trun"] == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -174,3 +148,108 @@ class Watch:
     assert (done.returncode, done.stdout) == (0, "None\nNone\n"), done.stderr
     done = run(tmp_path / "b", "--start", "one")
     assert done.returncode == 2 and "this one has none" in done.stderr
+
+
+MIXED = """
+type V = float32[4]
+task Src(k: int) { out v: V   python "code.py:Src" }
+task Live { live   out v: V   python "code.py:Live" }
+task Half { in v: V   out w: V   stateless   python "code.py:half" }
+task Proc { in v: V   out w: V   python "code.py:Proc" }
+task Acc { in w: V   out s: V   state sum: V   c "code.c:acc" }
+task Win { in s: V window 3   in back: V   out y: V   python "code.py:win" }
+task Err { in y: V   out z: V   on error skip   python "code.py:err" }
+task Sink { in z: V   event done   python "code.py:Sink" }
+app A {
+    src: Src(k = 1)   half[2]: Half   acc: Acc   win: Win   proc: Proc   err: Err   sink: Sink
+    src -> half[0] -> half[1] -> acc -> proc -> delay 1 -> win.s
+    win -> delay 2 = 1 -> win.back   win -> err -> sink
+}
+app L { live: Live   half: Half   sink: Sink   live -> half -> sink }
+app C { period 3 ms   src: Src(k = 3)   acc: Acc   win: Win   sink: Sink
+    src -> acc -> repeat 2 -> win.s   win -> delay 2 -> win.back   win -> last 2 -> sink }
+scenario S {
+    event go
+    initial state one { run A, L }
+    state two { run L, C }
+    state three { run A, C period 5 ms }
+    one -> two on A.sink.done, go   two -> three on C.sink.done, go   three -> one on C.sink.done, go
+}
+platform duo { cpu core[2] }
+mapping on duo { A.half[0] -> core[0], core[1]   A.proc -> core[1] process   A.acc -> core[0] }
+"""
+MIXED_CODE = """
+import numpy as np, time
+class Src:
+    def __init__(self, k): self.n = k
+    def __call__(self):
+        self.n += 1
+        return np.full(4, self.n % 11, np.float32)
+class Live:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        time.sleep(0.001); self.n += 1
+        return np.full(4, self.n, np.float32)
+def half(v): return v / 2
+class Proc:
+    def __init__(self): self.n = 0
+    def __call__(self, v):
+        self.n += 1
+        return v + self.n
+def win(s, back): return s.mean(0).astype(np.float32) + back / 4
+def err(y):
+    if int(y[0] * 100) % 17 == 3: raise ValueError("skip")
+    return y
+class Sink:
+    def __init__(self, done): self.done, self.n = done, 0
+    def __call__(self, z):
+        self.n += 1
+        if self.n % 20 == 0: self.done()
+"""
+MIXED_C = """
+#include "code.flow.h"
+int acc(void *state, const float *w, float *s, const acc_params *p) { float *a = state; for (int i = 0; i < 4; i++) { a[i] = a[i] * 0.5f + w[i]; s[i] = a[i]; } return 0; }
+"""
+#: The harness, but that events change states, whenever they come, and not a tour.
+AS_IT_COMES = """
+import sys, unittest
+home, frames, *apps = sys.argv[1:]
+sys.path.insert(0, home)
+from runtime import harness
+harness.tour = lambda control, frames: None
+harness.FOREVER = int(frames)
+suite = unittest.TestSuite()
+for app in apps:
+    case = type("Test_" + app, (harness.Harness,), {"home": home, "app": app})
+    suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(case))
+good = unittest.TextTestRunner(verbosity=0).run(suite).wasSuccessful()
+print(len(harness._RUNS[home].stays))
+sys.exit(not good)
+"""
+
+
+def test_all_kinds_of_tasks_go_on_through_changes(write: Write, tmp_path: Path) -> None:
+    """Replicas, pipelines, processes, C state, feedback, windows, what resamples, fails, or waits for its data."""
+    flow = write(MIXED, code_py=MIXED_CODE, code_c=MIXED_C)
+    built = build(flow, tmp_path / "b", platform="duo")
+    (tmp_path / "as_it_comes.py").write_text(AS_IT_COMES)
+    command = [tmp_path / "as_it_comes.py", built, "120", "A", "L", "C"]
+    done = forks(*PROGRAM).run(command, cwd=tmp_path, timeout=HANGS)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4
+
+
+def test_a_trace_goes_through_the_states(built: Path) -> None:
+    """Each state has tasks of its own under the same names; frames and arrows are those of all of them."""
+    script, trace = built.parent / "some", built.parent / "t.json"
+    script.write_text("10 A turn\n")
+    report(built, "--frames", 30, "--events", script, "--trace", trace)
+    events = json.loads(trace.read_text())["traceEvents"]
+    frames = {e["id"]: e["args"] for e in events if e["ph"] == "b"}
+    assert {e["id"] for e in events if e["ph"] == "e"} == set(frames) and {"A", "B"} == {
+        a["app"] for a in frames.values()
+    }
+    assert len(frames) == sum(e["ph"] == "X" and e["name"].endswith(".watch") for e in events) > 30
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    arrows = [e for e in events if e["ph"] == "f"]
+    assert len(arrows) == len(starts) > 60 and all(starts[e["id"]]["ts"] <= e["ts"] for e in arrows)

@@ -132,10 +132,11 @@ def apart(tmp_path: Path) -> Path:
     devices = "".join(f'<device name="{name}">{elements}</device>' for name in ("Left", "Right"))
     architecture = f'<CIC_Architecture target="x">{types}<devices>{devices}</devices></CIC_Architecture>'
     (files / "Deep_architecture.xml").write_text(architecture)
-    entry = '<task name="{}"><device name="{}"><mappingSet name="Default"><processor pool="i7_0" localId="0"/></mappingSet></device></task>'
-    places = {"S": "Left", "G_A": "Left", "G_B": "Right", "D": "Right"}
+    entry = '<task name="{}"><device name="{}">{}<processor pool="i7_0" localId="0"/>{}</device></task>'
+    new, old = ('<mappingSet name="Default">', "</mappingSet>"), ("", "")  # older versions of HOPES have no sets
+    places = {"S": ("Left", *new), "G_A": ("Left", *old), "G_B": ("Right", *new), "D": ("Right", *old)}
     (files / "Deep_mapping.xml").write_text(
-        f"<CIC_Mapping>{''.join(entry.format(*p) for p in places.items())}</CIC_Mapping>"
+        f"<CIC_Mapping>{''.join(entry.format(n, *p) for n, p in places.items())}</CIC_Mapping>"
     )
     return files
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import socket
 import threading
 from collections.abc import Callable
 from itertools import accumulate, pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,10 @@ import pytest
 from flowc.runtime.channel import EndOfStream
 from flowc.runtime.code import Code
 from flowc.runtime.control import Stay, document
+from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire, Task
 from flowc.runtime.harness import tour
+from flowc.runtime.outside import prepare
 from flowc.runtime.program import Program
 from flowc.runtime.tokens import Port
 
@@ -186,6 +191,46 @@ def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
     assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {"A.add.x": 0, "A.add.s": 1, "A.sink.y": 0}
     with pytest.raises(EndOfStream):
         app.begin(7)
+
+
+def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
+    a, b, path = Sums(), Sums(), tmp_path / "s"
+    program = patrol(a, b)
+    said: list[str] = []
+    program.speak = said.append
+    outside = prepare(program, SimpleNamespace(start=None, events=None, control=str(path), replay=None))
+    assert outside is not None and program.control is not None
+    outside.start()
+    assert path.stat().st_mode & 0o777 == 0o600
+    control = program.control
+
+    def steer() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            for word in (b"goo", b"go\n", b"\xff"):
+                sender.sendto(word, str(path))
+        while not control.changes or len(said) < 2:
+            threading.Event().wait(0.001)
+        program.drain()
+
+    threading.Thread(target=steer, daemon=True).start()
+    assert program.run() and a.right and b.right
+    outside.close()
+    assert not path.exists()
+    assert [c.target.name for c in control.changes] == ["two"]
+    assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
+
+
+def test_a_program_in_this_process_is_told_of_events() -> None:
+    a, b = Sums(), Sums()
+    program = patrol(a, b)
+    with Running(program) as running:
+        running.raise_event("go")
+        while not b.seen:
+            threading.Event().wait(0.001)
+        with pytest.raises(ValueError, match="no event `gone`"):
+            running.raise_event("gone")
+    assert program.control is not None and [c.target.name for c in program.control.changes] == ["two"]
+    assert a.right and b.right
 
 
 def test_the_tour_takes_every_transition() -> None:

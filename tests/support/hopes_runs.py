@@ -122,7 +122,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Compile a project and let each task fire so often."""
     algorithm = ElementTree.parse(project / f"{name}_algorithm.xml").getroot()
-    there = project / "device"
+    architecture = ElementTree.parse(project / f"{name}_architecture.xml").getroot()
+    there = project / str(next(architecture.iter(f"{SCHEMA}device")).get("name"))  # as HOPES does
     there.mkdir(exist_ok=True)
     tasks = [t for t in algorithm.iter(f"{SCHEMA}task") if t.get("hasSubGraph") == "No"]
     sources = {e.text for e in algorithm.iter(f"{SCHEMA}extraSource") if e.text}

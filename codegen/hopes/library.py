@@ -1,0 +1,138 @@
+"""Tasks in Python and networks of a project: one library for C, with init, execute and wrapup of each.
+
+In: the tasks, and their deployment on a CPU. Out: a plan for the folder `external` of the project, and the header that
+wrappers include. A script there makes the library on the target, as that of `--target hopes-external` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ...model.application import Port, Task
+from ...model.deployment import Deployment
+from ...model.types import DTYPES
+from ..deploy import Deployed
+from ..emit import RUNTIME
+from ..external import RESERVED
+from ..names import identifiers
+from ..sources import Plan
+from .sources import in_c
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: The folder of the project that holds the library.
+ROOM = "external"
+#: What of the runtime serves others.
+_OTHERS = ("external.py",)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """`library` is what the linker calls it; `functions` has the name that the C functions of each task begin with."""
+
+    library: str
+    source: str
+    functions: dict[str, str]
+    networks: bool
+
+    @property
+    def header(self) -> str:
+        """The header with its prototypes."""
+        return f"{self.library}.h"
+
+    @property
+    def ldflags(self) -> str:
+        """How a program beside it is linked: it finds the library from where it lies itself."""
+        return f"-L../{ROOM} -l{self.library} -Wl,-rpath,'$$ORIGIN/../{ROOM}'"
+
+
+def is_called(task: Task) -> bool:
+    """Is it run by Python?"""
+    return not in_c(task) and task.resampling is None
+
+
+def library(stem: str, source: str, tasks: Iterable[Task]) -> Library | None:
+    """The library of these tasks, if some need one."""
+    called = [t for t in tasks if is_called(t)]
+    if not called:
+        return None
+    name = f"{identifiers([stem], ())[stem].rstrip('_')}_tasks"
+    functions = identifiers([t.name for t in called], RESERVED)
+    return Library(name, source, functions, any(t.network is not None for t in called))
+
+
+def files(made: Library, tasks: Iterable[Task], deployed: Deployed, jinja: Environment) -> Plan:
+    """The header, and everything in the folder of the library."""
+    called = {t.name: t for t in tasks if is_called(t)}
+    deployment = _only(deployed.deployment, called)
+    order = [t.name for a in deployment.apps for t in a.tasks]
+    values: dict[str, Any] = {
+        "external": made,
+        "module": f"_{made.library}",
+        "library": f"lib{made.library}.so",
+        "script": "build_shim.py",
+        "called": "hopes",
+        "holds": "The tasks of the folder that holds this library.",
+        "guard": f"FLOWC_{made.library.upper()}_H",
+        "what": "Task",
+        "networks": [_in_c(called[name], made.functions[name]) for name in order],
+        "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
+        "room": f"{ROOM}/",
+        "speaks": False,
+    }
+    plan: Plan = {p: content for p, content in deployed.files.items() if not p.startswith("c/")}
+    plan["deployment.json"] = deployment.to_json().encode()
+    header = jinja.get_template("hopes/header.h.j2").render(values).encode()
+    plan[made.header] = header
+    for path in ("build_shim.py", "shim.c", "shim.py"):
+        plan[path] = jinja.get_template(f"hopes/{path}.j2").render(values).encode()
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in _OTHERS):
+        plan[f"runtime/{file.name}"] = file.read_bytes()
+    return {made.header: header, **{f"{ROOM}/{path}": content for path, content in plan.items()}}
+
+
+def _only(deployment: Deployment, called: Iterable[str]) -> Deployment:
+    """Without what is C, and without channels and orders, which are HOPES'."""
+    names = set(called)
+    apps = tuple(
+        replace(a, tasks=tuple(t for t in a.tasks if t.name in names), channels=(), paths=()) for a in deployment.apps
+    )
+    return replace(deployment, apps=apps, processors=())
+
+
+def _in_c(task: Task, function: str) -> dict[str, Any]:
+    """A task as the templates of the library print it."""
+    names = [p.name for p in (*task.inputs, *task.outputs)]
+    arguments = identifiers(names, RESERVED)
+    counts = identifiers([f"{function} {name} count" for name in names], ())
+    ports = [
+        _port(p, arguments[p.name], counts[f"{function} {p.name} count"].upper()) for p in (*task.inputs, *task.outputs)
+    ]
+    return {
+        "name": task.name,
+        "function": function,
+        "doc": task.doc,
+        "ports": ports,
+        "signature": ", ".join(f"{p['const']}{p['ctype']} *{p['argument']}" for p in ports),
+    }
+
+
+def _port(port: Port, argument: str, count: str) -> dict[str, Any]:
+    assert port.type is not None
+    tokens = max(port.window, *port.rates)
+    reads = port.direction == "in"
+    return {
+        "name": port.name,
+        "argument": argument,
+        "ctype": "bool" if port.type.dtype == "bool" else DTYPES[port.type.dtype][0],
+        "const": "const " if reads else "",
+        "count": count,
+        "elements": prod(port.type.shape) * tokens,
+        "type": str(port.type) + (f", up to {tokens} tokens" if tokens > 1 else ""),
+        "bits": ", as its bits" if port.type.dtype == "float16" else "",
+        "direction": "in" if reads else "out",
+    }
