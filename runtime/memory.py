@@ -122,7 +122,8 @@ Feeds = Dict[str, Tuple[Tuple[int, ...], np.dtype]]
 class Rehearsal:
     """A run of a session on data of ones, before the program starts. `block`: bytes between its layers, as planned.
 
-    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input.
+    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input. `outputs` should be
+    memory of our own: one that lies in a region of the arena keeps it from being given back.
     """
 
     def __init__(self, session: Any, block: int, feeds: Feeds, outputs: Outputs) -> None:
@@ -168,7 +169,8 @@ class Loaded:
         self._session = session
         self._inputs = ports_of(session.get_inputs())
         names = [t.name for t in session.get_outputs()]
-        self._outputs = Outputs(names, ports_of(session.get_outputs()) or [], own)
+        self._ports = ports_of(session.get_outputs()) or []
+        self._outputs = Outputs(names, self._ports, own)
         self._names = names
 
     def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:
@@ -180,7 +182,7 @@ class Loaded:
         if self._inputs is None:
             return []
         feeds = {p.name: (p.shape, p.dtype) for p in self._inputs}
-        return [Rehearsal(self._session, block, feeds, self._outputs)]
+        return [Rehearsal(self._session, block, feeds, Outputs(self._names, self._ports, own=True))]
 
 
 def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
