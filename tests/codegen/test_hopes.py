@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 import hopes_translator
 from builds import ROOT, Write, build
 from builds import run as run_program
-from hopes_graphs import random_system
+from hopes_graphs import firings, random_system
 from hopes_runs import SCHEMA, run
 
 COMPILER = shutil.which("cc")
@@ -79,17 +79,6 @@ def exported(flow: Path, **options: str) -> ExportedProject:
 def xml(made: ExportedProject, kind: str) -> ElementTree.Element:
     """One of its files."""
     return ElementTree.parse(made.directory / f"{made.project.name}_{kind}.xml").getroot()
-
-
-def firings(flow: Path, made: ExportedProject, iterations: int) -> dict[str, int]:
-    """Firings of HOPES in so many iterations."""
-    checked = flowc.check(flow, platform="two")
-    found = {}
-    for app in checked.system.apps:
-        for task in app.tasks:
-            repeated = checked.verdicts[app.name].repetition[task.name]
-            found[made.project.names[task.name]] = iterations * repeated // task.phases
-    return found
 
 
 def lines(text: str) -> list[str]:

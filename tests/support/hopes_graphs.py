@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import flowc
+from flowc.driver.hopes import ExportedProject
 from flowc.model.application import Application
 
 from graphs import consistent
@@ -91,3 +92,14 @@ def _function(number: int, moved: list[Any]) -> str:
     body += [f'printf("{number} %ld %.17g\\n", (long)s->n, sum);', "fflush(stdout);", "s->n++;", "return 0;"]
     head = f"int f{number}(void *state, {''.join(a + ', ' for a in arguments)}const f{number}_params *p)"
     return f"{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
+
+
+def firings(flow: Path, made: ExportedProject, iterations: int) -> dict[str, int]:
+    """Firings of HOPES in so many iterations."""
+    checked = flowc.check(flow, platform="two")
+    found = {}
+    for app in checked.system.apps:
+        for task in app.tasks:
+            repeated = checked.verdicts[app.name].repetition[task.name]
+            found[made.project.names[task.name]] = iterations * repeated // task.phases
+    return found
