@@ -1,7 +1,7 @@
 # The handful of commands; CONTRIBUTING.md says when to run which.
 BIN := .venv/bin
 
-.PHONY: setup check format test fuzz goldens man
+.PHONY: setup check format test fuzz goldens man site
 
 setup:
 	python3 -m venv .venv
@@ -28,6 +28,11 @@ MINUTES ?= 60
 SEED ?= 2
 fuzz:
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# The documentation as a site: build/site/html/index.html.
+site:
+	$(BIN)/pip install -q -e '.[docs]'
+	$(BIN)/python docs/make_site.py
 
 # Manual pages in build/man, made with help2man.
 man:

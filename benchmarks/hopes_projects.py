@@ -54,7 +54,7 @@ LOSSES = {
     "tokens where": "rates against loops",
     "say tokens of": "sizes",
     "nothing is connected": "open ports",
-    "multicast": "multicast",
+    "multicast": "lengths of messages",
     "Connection": "links",
     "several devices": "devices merged",
     "GPU tasks": "GPU setup",

@@ -25,7 +25,7 @@ class Graph:
     """An ONNX graph that grows layer by layer; a tensor is its name."""
 
     def __init__(self, name: str, seed: int, side: int = 224) -> None:
-        self.name, self.side = name, side
+        self.name, self.side, self.width = name, side, side
         self.rng = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
@@ -66,7 +66,7 @@ class Graph:
         def port(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
             return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
-        image = port("image", (1, 3, self.side, self.side))
+        image = port("image", (1, 3, self.side, self.width))
         ports = [port(name, shape) for name, shape in outputs.items()]
         graph = helper.make_graph(self.nodes, self.name, [image], ports, self.weights)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -81,9 +81,9 @@ def he(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 # -- made here ---------------------------------------------------------------------------------------------------------
-def mobilenet() -> onnx.ModelProto:
+def mobilenet(side: int = 224) -> onnx.ModelProto:
     """MobileNetV2 1.0 (Sandler et al. 2018)."""
-    g = Graph("mobilenet", seed=1)
+    g = Graph("mobilenet", seed=1, side=side)
     low, high = g.constant("zero", np.array(0)), g.constant("six", np.array(6))
 
     def relu6(x: str) -> str:
@@ -181,6 +181,40 @@ def inception_v1() -> onnx.ModelProto:
     return g.classify(x, 1024)
 
 
+def edsr(scale: int = 2, channels: int = 32, blocks: int = 4) -> onnx.ModelProto:
+    """An image four times the size: the structure of EDSR (Lim et al. 2017), 640 x 360 to 1280 x 720."""
+    g = Graph("edsr", seed=11, side=360)
+    g.width = 640
+    x = head = g.conv("image", 3, channels, 3)
+    for _ in range(blocks):
+        x = g.add("Add", x, g.conv(g.relu(g.conv(x, channels, channels, 3)), channels, channels, 3))
+    x = g.add("Add", g.conv(x, channels, channels, 3), head)
+    g.add("DepthToSpace", g.conv(x, channels, 3 * scale * scale, 3), out="large", blocksize=scale, mode="CRD")
+    return g.model(large=(1, 3, 360 * scale, 640 * scale))
+
+
+def unet(side: int = 512, base: int = 16, depth: int = 3) -> onnx.ModelProto:
+    """A mask of an image: U-Net (Ronneberger et al. 2015) with 16 to 128 channels, scaled up by nearest neighbors."""
+    g = Graph("unet", seed=12, side=side)
+    x, cin = "image", 3
+    skips = []
+    for level in range(depth):
+        width = base << level
+        x = g.relu(g.conv(g.relu(g.conv(x, cin, width, 3)), width, width, 3))
+        skips.append((x, width))
+        x, cin = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), width
+    width = base << depth
+    x, cin = g.relu(g.conv(g.relu(g.conv(x, cin, width, 3)), width, width, 3)), width
+    twice = g.constant("twice", np.array([1, 1, 2, 2]))
+    for skip, width in reversed(skips):
+        x = g.add("Resize", g.conv(x, cin, width), "", twice, mode="nearest",
+                  coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        x = g.add("Concat", x, skip, axis=1)
+        x, cin = g.relu(g.conv(g.relu(g.conv(x, 2 * width, width, 3)), width, width, 3)), width
+    g.add("Identity", g.conv(x, cin, 2), out="mask")
+    return g.model(mask=(1, 2, side, side))
+
+
 # -- of the onnx package -----------------------------------------------------------------------------------------------
 def light(name: str) -> onnx.ModelProto:
     """A structure of the onnx package with random weights; its opset stays."""
@@ -248,13 +282,21 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
 }  # fmt: skip
 
 
+#: On large images, where memory counts.
+LARGE: dict[str, Callable[[], onnx.ModelProto]] = {
+    "edsr": edsr,
+    "unet": unet,
+    "mobilenet_1024": lambda: mobilenet(1024),
+}
+
+
 def write(folder: Path, names: Iterable[str] = NETWORKS) -> dict[str, Path]:
     """Write networks as NAME.onnx unless they are there already; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {name: folder / f"{name}.onnx" for name in names}
     for name, path in paths.items():
         if not path.is_file():
-            path.write_bytes(NETWORKS[name]().SerializeToString())
+            path.write_bytes((NETWORKS | LARGE)[name]().SerializeToString())
     return paths
 
 

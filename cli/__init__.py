@@ -22,6 +22,7 @@ from .export import export
 from .fmt import fmt
 from .headers import headers
 from .import_ import import_
+from .lsp import lsp
 from .map import map_
 from .new import new
 from .profile import profile
@@ -29,6 +30,7 @@ from .report import report
 from .run import run
 from .show import show
 from .test import test
+from .view import view
 
 app = typer.Typer(
     help="From a dataflow text with neural networks in it to a checked, mapped, running program.",
@@ -48,11 +50,13 @@ app.command("map")(verb(map_))
 app.command()(verb(build))
 app.command()(verb(run))
 app.command()(verb(report))
+app.command()(verb(view))
 app.command()(verb(test))
 app.command("import")(verb(import_))
 app.command()(verb(export))
 app.command()(verb(fmt))
 app.command()(verb(headers))
+app.command()(verb(lsp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
 

@@ -187,17 +187,18 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
 
 
 class Progress:
-    """Says how far something is: all of it on a terminal, elsewhere the newest every few seconds."""
+    """Says how far something is: all of it on a terminal, elsewhere the newest, `between` seconds after the last."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, between: float = BETWEEN) -> None:
         self._clock, self._said = clock, clock()
+        self.between = between
 
     def begin(self) -> None:
         """What takes long begins now."""
         self._said = self._clock()
 
     def __call__(self, message: object) -> None:
-        if not sys.stderr.isatty() and self._clock() < self._said + BETWEEN:
+        if not sys.stderr.isatty() and self._clock() < self._said + self.between:
             return
         self._said = self._clock()
         say(f"flowc: {message}")

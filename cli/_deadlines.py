@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..driver.deadlines import Joint
+    from ..driver.state_map import States
     from ..model.mapping import GroupBound
 
 
@@ -159,5 +161,51 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),
             "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
+        },
+    }
+
+
+# -- scenarios ---------------------------------------------------------------------------------------------------------
+def states_table(states: States) -> str:
+    """The tables of every state, then the worst of them."""
+    tables = [f"state {name}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
+    if states.mapping.transitions:
+        from ..runtime.report import columns
+
+        rows = [["from", "to", "change ms, at most"]]
+        rows += [[t.source, t.target, _ms(t.delay_ns)] for t in states.mapping.transitions]
+        tables.append(columns(rows, left=2))
+    most = _most(states)
+    if most is not None:
+        name, share = most
+        said = f"one placement for all states: the busiest processor needs {share:.4%} of its time, in `{name}`"
+        bound = states.outcome.bound
+        if states.outcome.proved:
+            said += "; by the times of the profile no placement of these candidates needs less"
+        elif bound:
+            said += f"; by the times of the profile none needs less than {float(bound):.4%}"
+        tables.append(said)
+    return "\n\n".join(tables)
+
+
+def _most(states: States) -> tuple[str, float] | None:
+    """The state with the busiest processor."""
+    shares = {s.state: max((u for _, u in s.utilization), default=0.0) for s in states.mapping.states}
+    return max(shares.items(), key=lambda s: s[1]) if shares else None
+
+
+def states_document(states: States, path: Path | None) -> dict[str, Any]:
+    """As in docs/json.md."""
+    most = _most(states)
+    outcome = states.outcome
+    return {
+        "max_utilization": None if most is None else most[1],
+        "states": {name: document(joint, None) for name, joint in states.joints.items()},
+        "transitions": [asdict(t) for t in states.mapping.transitions],
+        "file": None if path is None else str(path),
+        "search": {
+            "seconds": round(outcome.seconds, 3),
+            "lower_bound": None if outcome.bound is None else float(outcome.bound),
+            "optimal": outcome.proved,
         },
     }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..driver.dla import OnDla
     from ..driver.networks import CutPoint, NetworkMemory
     from ..model.application import Application
+    from ..networks.bands.compare import Comparison
     from ..networks.quantization.quantize import Loss
 
 #: A column that gives way to a narrow terminal keeps so many characters.
@@ -345,6 +346,33 @@ def network_table(m: NetworkMemory) -> str:
     else:
         lines.append(f"  Algorithm 4     {m.algorithm4}   ({m.overlap} of them in self-loops for overlapping rows)")
     return "\n".join(lines)
+
+
+def band_table(found: Comparison) -> str:
+    """Bytes between the layers of a network in several ways, and the front of bands against time."""
+    from ..model.mapping import bands_in_words
+    from ..runtime.report import columns
+
+    placed = found.whole
+    how = f"{placed.by}, proved" if placed.proved else f"{placed.by}; none has less than {_mb(placed.bound)}"
+    ways = [
+        ("each tensor its own", found.separate, ""),
+        ("Algorithm 8", found.algorithm8, "buffers are shared, as in Minakova's thesis, ch. 6"),
+        ("one arena", placed.total, how),
+        ("rows under a layer", found.rows, f"nothing that goes row by row needs less, for `{found.dictated_by}`"),
+    ]
+    lines = ["between the layers, in MB"]
+    lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
+    table = [["between layers MB", "with weights", "time", "firings"]]
+    table += [[_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices]
+    words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
+    front = columns(table, left=0).splitlines()
+    shown = [f"{line}  {word}".rstrip() for line, word in zip(front, words, strict=True)]
+    return "\n".join([*lines, "", *shown])
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.2f}"
 
 
 def cut_table(points: Sequence[CutPoint], work: str = "multiplications") -> str:

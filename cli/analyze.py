@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
-from ._tables import cut_table, cycle_tasks, network_table, table, windows
+from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Capacities
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..driver.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..model.diagnostic import Diagnostic
+    from ..networks.bands.compare import Comparison
 
 
 def analyze(
@@ -33,6 +34,9 @@ def analyze(
     by_parts: Annotated[
         bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
     ] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Of a network: memory between its layers against time, in bands of rows.")
+    ] = False,
     cuts: Annotated[
         bool, typer.Option("--cuts", help="Of a network: the layers after which a pin may cut it into stages.")
     ] = False,
@@ -44,14 +48,18 @@ def analyze(
 ) -> int:
     """Prove what a graph can do: period, latency, buffers, schedules. Runs nobody's code."""
     from ..driver.analyze import analyze as driver_analyze
-    from ..driver.networks import network_cuts, network_memory
+    from ..driver.networks import network_bands, network_cuts, network_memory
 
+    if memory and file.suffix == ".onnx":
+        return _bands(network_bands(file), as_json)
     if cuts and file.suffix == ".onnx":
         return _list_cuts(network_cuts(file), as_json)
     if file.suffix == ".xml":
         raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
-    if (by_parts or cuts) and file.suffix != ".onnx":
-        raise typer.BadParameter("it is for .onnx files", param_hint="--by-parts" if by_parts else "--cuts")
+    alone = {"--by-parts": by_parts, "--cuts": cuts, "--memory": memory}
+    if any(alone.values()) and file.suffix != ".onnx":
+        hint = next(name for name, given in alone.items() if given)
+        raise typer.BadParameter("it is for .onnx files", param_hint=hint)
     printed: dict[str, int] = {}
 
     def tell(app: Application, so_far: Analysis, orders: dict[str, str]) -> None:
@@ -78,7 +86,7 @@ def analyze(
         noticed=notice,
         answered=None if as_json else tell,
     )
-    memory = network_memory(file) if by_parts else None
+    elements = network_memory(file) if by_parts else None
     if as_json:
         document: dict[str, Any] = {
             "apps": {
@@ -86,9 +94,9 @@ def analyze(
                 for a in found.checked.system.apps
             }
         }
-        print_json(document | ({"memory": _memory(memory)} if memory is not None else {}))
-    elif memory is not None:
-        print(f"\n{network_table(memory)}")
+        print_json(document | ({"memory": _memory(elements)} if elements is not None else {}))
+    elif elements is not None:
+        print(f"\n{network_table(elements)}")
     return 1 if found.refused else 0
 
 
@@ -97,6 +105,14 @@ def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
         print_json({"cuts": [asdict(p) for p in points]})
     else:
         print(cut_table(points))
+    return 0
+
+
+def _bands(found: Comparison, as_json: bool) -> int:
+    if as_json:
+        print_json(asdict(found) | {"whole": asdict(found.whole) | {"proved": found.whole.proved}})
+    else:
+        print(band_table(found))
     return 0
 
 

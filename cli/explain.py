@@ -18,6 +18,7 @@ KINDS = {
     "5": "platforms and mappings",
     "6": "building and running",
     "7": "files of other tools",
+    "8": "scenarios",
 }
 
 

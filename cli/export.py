@@ -97,13 +97,14 @@ def export(
     if into is not None:
         if output is not None or app is not None:
             raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
-        files = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform)
-        for target, text in files.items():
+        done = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform)
+        show_diagnostics(done.warnings, sources(done.warnings))
+        for target, text in done.files.items():
             replace(target, text)
         if as_json:
-            print_json({"files": [str(target) for target in files]})
+            print_json({"files": [str(target) for target in done.files]})
         else:
-            for target in files:
+            for target in done.files:
                 print(target)
         return 0
     found = driver_export(file, format, app=app, platform=platform)

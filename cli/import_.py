@@ -36,6 +36,26 @@ def import_(
         Path | None,
         typer.Option("--profile", help="HOPES: worst-case times of tasks (JSON).", metavar="FILE", show_default=False),
     ] = None,
+    modes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mode", help="HOPES: the mode of a task that has several.", metavar="TASK=MODE", show_default=False
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            help="HOPES: only what runs in this state of a control task.", metavar="STATE", show_default=False
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="HOPES: only what runs on this device, with a source or sink for each link.",
+            metavar="DEVICE",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -44,11 +64,22 @@ def import_(
     from ..driver.import_ import import_ as driver_import
     from ..interop.registry import Request
 
-    request = Request(file, output or Path("x"), processor, weights, times)
+    chosen = tuple(modes or ()) or None
+    request = Request(file, output or Path("x"), processor, weights, times, chosen, state, device)
     for option in foreign_options(request):
-        name = {"times": "profile"}.get(option, option)
+        name = {"times": "profile", "modes": "mode"}.get(option, option)
         raise typer.BadParameter(f"it means nothing for {importer_of(file).about}", param_hint=f"--{name}")
-    found = driver_import(file, output, processor=processor, weights=weights, times=times, force=force)
+    found = driver_import(
+        file,
+        output,
+        processor=processor,
+        weights=weights,
+        times=times,
+        modes=modes or (),
+        state=state,
+        device=device,
+        force=force,
+    )
     show_diagnostics(found.warnings, sources(found.warnings))
     if found.said:
         print(f"flowc: {found.said}", file=sys.stderr)

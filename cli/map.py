@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,24 +24,31 @@ from ._common import (
     sources,
 )
 from ._deadlines import document as joint_document
-from ._deadlines import explanation, joint_table
+from ._deadlines import explanation, joint_table, states_document, states_table
 from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
     from ..driver.map import Mapped
+    from ..model.deployment import PlannedMemory
     from ..model.mapping import Mapping
 
 #: Characters of a configuration in the table; --explain prints the winner's in full.
 WIDEST = 72
-UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ"}
+#: Of sizes, as in texts.
+UNITS_OF_MEMORY = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ", "memory": "frames/s"}
 
 
 def map_(
     file: Text,
     search: Annotated[str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")] = "auto",
     objective: Annotated[
-        str, typer.Option(help="`throughput`, `latency` or `energy`.", metavar="OBJECTIVE")
+        str, typer.Option(help="`throughput`, `latency`, `energy`, `memory`.", metavar="OBJECTIVE")
     ] = "throughput",
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Networks may take so much: `20MB`, `512KiB`.", metavar="SIZE", show_default=False),
+    ] = None,
     budget: Annotated[
         str, typer.Option(help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME")
     ] = "60s",
@@ -94,6 +102,7 @@ def map_(
             budget=_seconds(budget),
             seed=seed,
             what_if=WhatIf(_rate(fps), cores, profile),
+            memory=_size(memory),
             measure=not no_measure,
             on_measure=measuring,
             report=progress,
@@ -103,12 +112,20 @@ def map_(
         _draw(mapped, gantt)
     if as_json:
         print_json(_document(mapped))
+    elif mapped.states is not None:
+        print(states_table(mapped.states))
+        for name, joint in mapped.states.joints.items() if explain else ():
+            print(f"\n{name}:\n" + "\n".join(explanation(joint)))
+    elif mapped.valid.states:
+        print(_places(mapped.mapping))
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
         if explain:
             print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:
         print(_table(mapped.mapping))
+        if mapped.mapping.memory is not None:
+            print(_planned(mapped.mapping.memory))
         for line in in_8_bits(mapped.valid.losses):
             print(line)
         if explain:
@@ -139,6 +156,28 @@ def _rate(text: str | None) -> Fraction | None:
     return rate
 
 
+def _size(text: str | None) -> int | None:
+    """`20MB`, `512 KiB`: bytes. Raises BadParameter."""
+    if text is None:
+        return None
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(number) :].strip()
+    try:
+        size = int(Fraction(number) * UNITS_OF_MEMORY[unit])
+    except (ValueError, KeyError, ZeroDivisionError):
+        size = 0
+    if size < 1:
+        raise typer.BadParameter(f"`{text}` is no size: write `20MB` or `512KiB`", param_hint="--memory")
+    return size
+
+
+def _planned(memory: PlannedMemory) -> str:
+    parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
+    return f"networks take {memory.total / 1e6:.2f} MB: " + ", ".join(
+        f"{n / 1e6:.2f} {what}" for what, n in parts.items()
+    )
+
+
 def _draw(mapped: Mapped, file: Path) -> None:
     """The Gantt chart of a simulation of the mapped system. Raises Errors."""
     from ..driver.deadlines import simulated
@@ -165,6 +204,16 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
 
 
+def _places(mapping: Mapping) -> str:
+    """Where everything is, in all states."""
+    from ..model.mapping import in_words
+    from ..runtime.report import columns
+
+    rows = [["task", "runs on"]]
+    rows += [[p.task, ", ".join(p.processors)] for p in mapping.placements]
+    return columns([*rows, *([n.task, in_words(n)] for n in mapping.networks)], left=2)
+
+
 def _table(mapping: Mapping) -> str:
     unit = UNITS[mapping.effort.objective]
     rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
@@ -181,12 +230,14 @@ def _table(mapping: Mapping) -> str:
 def _value(mapping: Mapping, ns: float | None) -> str:
     if ns is None or ns == float("inf"):
         return "-"
-    return f"{1e9 / ns if mapping.effort.objective == 'throughput' else ns / 1e6:.4g}"
+    return f"{1e9 / ns if UNITS[mapping.effort.objective] == 'frames/s' else ns / 1e6:.4g}"
 
 
 def _document(mapped: Mapped) -> dict[str, Any]:
     """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
     mapping = mapped.mapping
+    if mapped.states is not None:
+        return states_document(mapped.states, mapped.path)
     if mapped.joint is not None:
         return joint_document(mapped.joint, mapped.path)
     best = mapping.contestants[0] if mapping.contestants else None
@@ -211,6 +262,7 @@ def _document(mapped: Mapped) -> dict[str, Any]:
                     "replicas": len(s.processors),
                     "streams": s.streams,
                     "threads": s.threads,
+                    "bands": [asdict(b) for b in s.bands],
                     "predicted_ns": round(s.predicted_ns),
                 }
                 for k, s in enumerate(n.stages)
@@ -227,11 +279,12 @@ def _document(mapped: Mapped) -> dict[str, Any]:
                 for c in mapping.contestants
             ],
         }
-    effort = mapping.effort
+    effort, memory = mapping.effort, mapping.memory
     return {
         "tasks": tasks,
         "networks": networks,
         "why": list(mapping.why),
+        **({} if memory is None else {"memory": asdict(memory) | {"total": memory.total}}),
         "file": None if mapped.path is None else str(mapped.path),
         "search": {
             "name": mapping.search,

@@ -39,7 +39,7 @@ def report(
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """One page with everything that is known: predicted, proved, measured.
+    """Show on one page what is known: predicted, proved, measured.
 
     Without --run nothing is executed: the stored profile and mapping count, and the files of a run that are named. The
     page needs no network; what is not known stands there with the command that finds it out.

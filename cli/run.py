@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, mea
 
 if TYPE_CHECKING:
     from ..driver.run import Ran
+    from ._live import LiveTables
 
 #: Tasks that are named for taking longer than their profile.
 MOST_SLOWER = 5
@@ -60,6 +62,26 @@ def run(
             show_default=False,
         ),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Begin in that state of a scenario.", metavar="STATE", show_default=False)
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            help="Raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        typer.Option(help="Raise the events that come in at a Unix socket.", metavar="PATH", show_default=False),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
     output: Output = None,
@@ -74,6 +96,7 @@ def run(
 
     With --twin, a few frames are compared with the sequential reference before.
     """
+    from ..driver.run import States
     from ..driver.run import run as driver_run
 
     if trace_frames is not None:
@@ -85,7 +108,10 @@ def run(
             raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
         if trace is None:
             raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
-    with host_of(board, board_python) as host:
+    if live and board is not None:
+        raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
+    shown = _live() if live else nullcontext()
+    with host_of(board, board_python) as host, shown as tables:
         ran = driver_run(
             file,
             output,
@@ -102,6 +128,7 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
+            states=States(start, events, control, replay),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,
@@ -109,6 +136,8 @@ def run(
             on_built=show_built,
             on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
             on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
+            live=None if tables is None else tables.descriptor,
+            hear=None if tables is None else tables.hear,
             report=progress,
         )
     if ran.disagreed:
@@ -125,13 +154,23 @@ def _print_comparison(ran: Ran) -> None:
     from ..runtime.report import columns
 
     if ran.bounded:
-        rows = [["", "bound ms", "longest ms", "deadline ms", ""]]
+        rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
         for b in ran.bounded:
             name = f"{b.source} -> {b.task.partition('.')[2]}" if b.source else b.task
-            times = ["-" if ns is None else f"{ns / 1e6:.2f}" for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
-            rows.append([name, *times, "above its bound" if b.exceeded else ""])
+            times = (b.bound_ns, b.longest_ns, b.deadline_ns)
+            rows.append([name, *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
         print(f"\n{columns(rows)}")
+        above = [row[0] for row, b in zip(rows[1:], ran.bounded, strict=True) if b.exceeded]
+        if above:
+            print(f"above its bound: {', '.join(above)}; the times that it counts with were too short")
     for k, s in enumerate(ran.slower[:MOST_SLOWER]):
         took = f"{s.mean_ns / 1e3:.4g} us instead of {s.profile_ns / 1e3:.4g} us"
         factor = s.mean_ns / s.profile_ns
         print(f"{'' if k else chr(10)}{s.task} takes {factor:.{0 if factor >= 10 else 1}f} times its profile: {took}")
+
+
+def _live() -> LiveTables:
+    """Tables at the bottom of the terminal."""
+    from ._live import LiveTables
+
+    return LiveTables()

@@ -23,11 +23,12 @@ def show(
         typer.Option("-o", "--output", help="Picture to write: .svg or .png (default: STEM.svg).", show_default=False),
     ] = None,
     gantt: Annotated[bool, typer.Option("--gantt", help="Draw the firings over time instead of the graph.")] = False,
+    scenario: Annotated[bool, typer.Option("--scenario", help="Draw the states of a scenario instead.")] = False,
     iterations: Annotated[int, typer.Option(help="Iterations of a Gantt chart.", min=1)] = 3,
     platform: OnPlatform = "host",
     as_json: Json = False,
 ) -> int:
-    """Draw the graph with its critical cycle, or its firings over time.
+    """Draw the graph with its critical cycle, firings, or states.
 
     Once a profile is stored, colors say what runs where.
     """
@@ -36,15 +37,23 @@ def show(
     from ..model.extras import require
     from ..report import gantt as chart
     from ..report.graph import TooLarge, draw
+    from ..report.machine import draw_machine
 
     require("matplotlib", "plots", "`flowc show`")
     shown = look(file, platform=platform)
-    target = output or Path(f"{shown.valid.system.stem}{'.gantt' if gantt else ''}.svg")
+    machine = shown.valid.system.scenario if scenario else None
+    if scenario and machine is None:
+        help_text = "write `scenario Name { initial state one { run App } }`"
+        raise Errors([Diagnostic("F605", "there is no scenario to draw", None, help=help_text)])
+    ending = ".scenario" if scenario else ".gantt" if gantt else ""
+    target = output or Path(f"{shown.valid.system.stem}{ending}.svg")
     if target.suffix not in (".svg", ".png", ".pdf"):
         raise typer.BadParameter("the picture must end in .svg, .png or .pdf", param_hint="--output")
     show_diagnostics(shown.diagnostics, {})
     try:
-        if gantt:
+        if machine is not None:
+            draw_machine(machine, target)
+        elif gantt:
             chart.draw(shown.charts(iterations=iterations), target)
         else:
             notes = {r.network: f"{r.legal} of {r.layers} layers on a DLA" for r in shown.reports}

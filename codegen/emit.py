@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..machines.whoami import version_of
 from ..model.application import Task
-from ..model.deployment import DeployedApp, DeployedPort, DeployedTask, DeployedWorker, Deployment, Entry
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedScenario,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    Entry,
+)
 from ..model.types import DTYPES
 from ..templates import environment
 from .deploy import Deployed
@@ -62,10 +71,9 @@ def emit(deployed: Deployed) -> Plan:
     )
     requirements = jinja.get_template("python/requirements.txt.j2").render(lines=_requirements(deployment))
     plan["requirements.txt"] = requirements.encode()
-    classes = identifiers([a.name for a in deployment.apps], ())
-    for app in deployment.apps:
-        name = classes[app.name]
-        text = jinja.get_template("python/test_app.py.j2").render(app=app.name, class_name=f"Test_{name}")
+    apps = list(dict.fromkeys(a.name for a in deployment.every_app))
+    for app, name in identifiers(apps, ()).items():
+        text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
     for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py", "hopes.py")):
         plan[f"runtime/{file.name}"] = file.read_bytes()
@@ -83,7 +91,7 @@ def emit(deployed: Deployed) -> Plan:
 
 
 def _codes(deployment: Deployment) -> list[Code]:
-    return [cast(Code, t.code) for a in deployment.apps for t in a.tasks]
+    return [cast(Code, t.code) for t in deployment.tasks]
 
 
 def _libraries(deployment: Deployment) -> list[str]:
@@ -119,8 +127,7 @@ def _ends(deployment: Deployment) -> list[str]:
     """The open ends, one to a line."""
     return [
         f"{t.code.kind} {t.name}: {p.dtype}{list(p.shape) if p.shape else ''}"
-        for a in deployment.apps
-        for t in a.tasks
+        for t in deployment.tasks
         for p in (*t.inputs, *t.outputs)
         if isinstance(t.code, BorderCode)
     ]
@@ -151,11 +158,17 @@ FIRINGS = "runtime/firings.c"
 def compile_command(source: str) -> list[str]:
     """The compiler call for one C source of a build, with paths relative to the build."""
     stem = source.rsplit(".", 1)[0]
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
+    flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
     if source != FIRINGS:
         # A function of the task that is called like one of libc is meant wherever the source calls it.
-        flags += ["-Wl,-Bsymbolic", *STRICT_C, "-include", f"{stem}.flow.h"]
-    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, "-lm"]
+        flags += ["-Wl,-Bsymbolic", *(() if is_cpp(source) else STRICT_C), "-include", f"{stem}.flow.h"]
+    libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
+    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
+
+
+def is_cpp(source: str) -> bool:
+    """Is it C++, as its name says?"""
+    return source.endswith((".cpp", ".cc", ".cxx"))
 
 
 def _shell(word: str) -> str:
@@ -176,6 +189,8 @@ def _jinja() -> Environment:
 
 # -- main.py -----------------------------------------------------------------------------------------------------------
 def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
+    if deployment.scenario is not None:
+        return _main_with_states(jinja, deployment, deployment.scenario, needs)
     several = len(deployment.apps) > 1
     names = [a.name for a in deployment.apps]
     tasks = [t.name for a in deployment.apps for t in a.tasks]
@@ -192,10 +207,46 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
     return text.encode()
 
 
+def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
+    """Code of tasks is made once, for all states; apps, channels and processors are made for each."""
+    apps = list(dict.fromkeys(a.name for a in deployment.every_app))
+    tasks = {t.name: t for t in deployment.tasks}
+    names = [*(f"app {n}" for n in apps), *tasks, *(f"code of {n}" for n in tasks)]
+    ids = identifiers(names, RESERVED)
+    codes = {n: ids[f"code of {n}"] for n in tasks}
+    app_ids = {n: ids[f"app {n}"] for n in apps}
+    states = []
+    for state in scenario.states:
+        made = [_app(app, app_ids, ids) for app in state.apps]
+        for app, found in zip(state.apps, made, strict=True):
+            for task, line in zip(app.tasks, found["tasks"], strict=True):
+                line["code"] = codes[task.name]
+            kept = [c for c, line in zip(app.channels, found["channels"], strict=True) if _kept(app, c)]
+            for key, c in enumerate(kept):
+                found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
+        workers = [_worker(worker, ids) for worker in state.processors if worker.order]
+        states.append({"name": state.name, "apps": made, "workers": workers})
+    text = jinja.get_template("python/main_with_states.py.j2").render(
+        deployment=deployment,
+        scenario=scenario,
+        needs=needs,
+        codes=[{"id": codes[n], "doc": t.doc, "text": _task(t, ids)["code"]} for n, t in tasks.items()],
+        states=states,
+        words=_words(deployment),
+    )
+    return text.encode()
+
+
+def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
+    """Does something lie on it between two frames, or stay with its reader?"""
+    reader = next(t for t in app.tasks if t.name == channel.destination)
+    return bool(channel.delay or next(p.window for p in reader.inputs if p.name == channel.destination_port))
+
+
 def _words(deployment: Deployment) -> list[str]:
     """What main.py takes from the runtime."""
     words = {"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment)))
-    if any(t.keep is not None for a in deployment.apps for t in a.tasks):
+    if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     return sorted(words)
 
@@ -354,16 +405,17 @@ def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None)
         unique.setdefault(code.symbol, (task, code.symbol))
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or _jinja()).get_template("c/task.h.j2")
-    return template.render(file=file, guard=guard, tasks=[_prototype(t, s) for t, s in unique.values()])
+    found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
+    return template.render(file=file, guard=guard, cpp=is_cpp(file), tasks=found)
 
 
-def _prototype(task: Task, symbol: str) -> dict[str, Any]:
+def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
     arguments, ports = "", []
     for port in (*task.inputs, *task.outputs):
         if port.type is None:
             continue
         const = "const " if port.direction == "in" else ""
-        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name)}, "
+        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
         rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
         tokens = f" x {rates}" if port.stacked else ""
         if port.window:
@@ -373,15 +425,22 @@ def _prototype(task: Task, symbol: str) -> dict[str, Any]:
         "definition": task.definition,
         "doc": task.doc,
         "symbol": symbol,
-        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n)) for n, v in task.parameters],
+        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n, cpp)) for n, v in task.parameters],
         "state": [
-            (DTYPES[f.type.dtype][0], c_name(f.name), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
+            (DTYPES[f.type.dtype][0], c_name(f.name, cpp), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
         ],
         "ports": ports,
         "arguments": arguments,
     }
 
 
+#: Words of C++ that are none of C.
+_CPP_KEYWORDS = """
+alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype
+delete dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
+protected public reinterpret_cast static_assert static_cast template this thread_local throw true try typeid typename
+private using virtual wchar_t xor xor_eq
+"""
 _C_KEYWORDS = frozenset(
     [
         "I",
@@ -434,6 +493,6 @@ _C_KEYWORDS = frozenset(
 )
 
 
-def c_name(name: str) -> str:
-    """A port or parameter as a C identifier."""
-    return f"{name}_" if name in _C_KEYWORDS else name
+def c_name(name: str, cpp: bool = False) -> str:
+    """A port or parameter as an identifier of C, or C++."""
+    return f"{name}_" if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS.split()) else name

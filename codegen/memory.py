@@ -10,17 +10,23 @@ from math import prod
 
 from ..model.deployment import DeployedApp, DeployedChannel, DeployedPort, DeployedWorker, PlannedMemory
 from ..model.types import DTYPES
+from .kinds.bands import BandsCode
 from .kinds.onnx import OnnxCode
 
 
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
-    """Weights of each file once; of each worker the largest block; all channels full."""
-    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode)}
-    if not codes or not all(c.weights or c.block for c in codes.values()):
+    """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full."""
+    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode)}
+    if not codes or any(c.weights is None or c.block is None for c in codes.values()):
         return None
-    weights = sum({c.file: c.weights for c in codes.values()}.values())
-    blocks = {name: c.batch * c.block for name, c in codes.items()}
-    buffers = sum(max((blocks.get(e.task, 0) for e in w.order), default=0) for w in workers)
+    weights = sum({c.plan if isinstance(c, BandsCode) else c.file: c.weights or 0 for c in codes.values()}.values())
+    blocks = {name: c.batch * (c.block or 0) for name, c in codes.items()}
+    arenas = {name: c.arena for name, c in codes.items() if isinstance(c, BandsCode)}
+    largest = max(arenas.values(), default=0)  # a worker takes memory for the largest, whichever it fires
+    buffers = 0
+    for worker in workers:
+        buffers += max((blocks.get(e.task, 0) for e in worker.order), default=0)
+        buffers += largest if any(e.task in arenas for e in worker.order) else 0
     return PlannedMemory(weights, buffers, sum(_tokens(a) for a in apps))
 
 

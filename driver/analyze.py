@@ -45,6 +45,12 @@ class Analyzed:
         verdicts = any(v.impossible for v in self.checked.verdicts.values()) and not self.overlap
         return verdicts or has_errors(self.diagnostics)
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import analyzed
+
+        return analyzed(self)
+
 
 def analyze(
     path: str | Path,

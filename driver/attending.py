@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from contextlib import contextmanager
+from typing import IO
 
 from ..machines.board import Board, Lost, lost_way
 from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors
 from .build import Built
 from .check import Report
+
+#: Gets what a program says: on `out` or `err`, in pieces.
+Hear = Callable[[str, bytes], None]
 
 
 def there(built: Built, host: Host, report: Report | None) -> str:
@@ -42,9 +47,20 @@ def reached(host: Host) -> Iterator[None]:
 
 
 def attend(
-    host: Host, words: list[str], *, silent: bool, cwd: str | None, environment: MappingABC[str, str] | None = None
+    host: Host,
+    words: list[str],
+    *,
+    silent: bool,
+    cwd: str | None,
+    environment: MappingABC[str, str] | None = None,
+    handed: Sequence[int] = (),
+    hear: Hear | None = None,
 ) -> int:
-    """Run a program that handles signals itself: wait for it, and hand on what it decides."""
+    """Run a program that handles signals itself: wait for it, and hand on what it decides.
+
+    Here it gets the descriptors that are `handed` to it. What it says goes to `hear`, else to the outputs of this
+    process.
+    """
     import signal
 
     hand_on: list[Callable[[int], None]] = []
@@ -67,9 +83,9 @@ def attend(
         before[number] = signal.signal(number, signaled)
     try:
         if isinstance(host, Board):
-            status = _heard(host, words, silent, cwd, environment, started)
+            status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started)
         else:
-            status = _waited(words, silent, cwd, environment, started)
+            status = _waited(words, silent, cwd, environment, handed, hear, started)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -81,38 +97,49 @@ def _waited(
     silent: bool,
     cwd: str | None,
     environment: MappingABC[str, str] | None,
+    handed: Sequence[int],
+    hear: Hear | None,
     started: Callable[[Callable[[int], None]], None],
 ) -> int:
-    """Here, with the standard input and output of this process."""
+    """Here, with the standard input of this process, and its output unless somebody wants to hear it."""
     import subprocess
 
     child = subprocess.Popen(
         words,
-        stdout=sys.stderr if silent else None,
+        stdout=subprocess.PIPE if hear is not None else sys.stderr if silent else None,
+        stderr=None if hear is None else subprocess.PIPE,
         cwd=cwd,
         env={**os.environ, **(environment or {})},
         preexec_fn=_ends_with_me(),
+        pass_fds=handed,
     )
     started(child.send_signal)
-    return child.wait()
+    threads = []
+    for name, stream in (("out", child.stdout), ("err", child.stderr)):
+        if hear is not None and stream is not None:
+            threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
+            threads[-1].start()
+    status = child.wait()
+    for thread in threads:
+        thread.join()
+    return status
 
 
-def _heard(
-    board: Board,
-    words: list[str],
-    silent: bool,
-    cwd: str | None,
-    environment: MappingABC[str, str] | None,
-    started: Callable[[Callable[[int], None]], None],
-) -> int:
-    """On a board: what it says is written as it comes."""
+def _hand_on(stream: IO[bytes], name: str, hear: Hear) -> None:
+    with stream:
+        for line in stream:
+            hear(name, line)
+
+
+def _loudly(silent: bool) -> Hear:
+    """What is said is written as it comes."""
     streams = {"out": (sys.stderr if silent else sys.stdout).buffer, "err": sys.stderr.buffer}
 
     def hear(name: str, piece: bytes) -> None:
         streams[name].write(piece)
         streams[name].flush()
 
-    return board.attend(words, hear, cwd=cwd, environment=environment, started=started)
+    return hear
 
 
 def _ends_with_me() -> Callable[[], None]:

@@ -6,7 +6,7 @@ not compile, a directory that holds other files) is raised or returned as diagno
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
 from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
+from ..codegen.states import together
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host
@@ -35,6 +36,7 @@ from ..search.throughput.problem import Problem
 from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
+from .memory import beyond_platform
 
 #: Is told, in words, before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
@@ -57,6 +59,12 @@ class Built:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import built
+
+        return built(self)
+
 
 def build(
     path: str | Path,
@@ -78,52 +86,72 @@ def build(
     from .measure import measure as measured
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
-    refuse_scenario(valid)
-    require_buildable(valid)
+    for part in valid.parts:
+        require_buildable(part)
     directory = Path(output) if output is not None else Path("build") / valid.system.stem
     try:  # before anything is measured
         refuse_foreign(directory, force)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
-    impossible = pinned(valid.system.apps, valid.platform, valid.system.pins)[1]
+    impossible = [d for p in valid.parts for d in pinned(p.system.apps, p.platform, p.system.pins)[1]]
     if impossible:
         raise Errors(impossible)
     profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
-    extra = [*warnings, *without_gpu(valid)]
+    extra = [*warnings, *(d for part in valid.parts for d in without_gpu(part))]
     if profile is None and measure:
         profile, seen = measured(valid, on_measure=on_measure or report)
         extra += seen
         extra += store.save_profile(valid, profile)
-    times = times_of(valid.system, valid.platform, profile)
-    extra += times.warnings(valid.tasks)
-    extra += [] if measure else untimed(valid, times)
+    if valid.system.scenario is None:
+        mapping, deployed, told = _part(valid, profile, measure)
+        extra, sources = [*extra, *told], sources_of(valid, _times(valid, profile))
+    else:
+        from .states import placed_states
+
+        states, bounds, unread = placed_states(valid, profile)
+        found = {name: _part(state, profile, measure) for name, state in states.items()}
+        extra += [*unread, *(d for _, _, told in found.values() for d in told)]
+        deployments = {n: d for n, (_, d, _) in found.items()}
+        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
+        mapping = union(m for m, _, _ in found.values())
+        sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
+    too_much = beyond_platform(deployed, valid.platform)
+    if too_much is not None:
+        raise Errors([*valid.diagnostics, too_much])
+    extra += [d for part in valid.parts for d in _compiled_kernels(part)]
+    files = emit(deployed)
+    fresh = write_program(deployed, directory, force=force)
+    said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
+    losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
+    return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources)
+
+
+def _times(valid: Valid, profile: Profile | None) -> Times:
+    return times_of(valid.system, valid.platform, profile)
+
+
+def _part(valid: Valid, profile: Profile | None, measure: bool) -> tuple[Mapping, Deployed, list[Diagnostic]]:
+    """Where a state, or a text without states, runs everything; its deployment; what is to be said of it."""
+    times = _times(valid, profile)
+    told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
     mapping = place(valid, times)
-    extra += _unhonored(valid.system, valid.platform, mapping)
+    told += _unhonored(valid.system, valid.platform, mapping)
     cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
     means = firing_means(valid, times, mapping)
     for app in valid.system.apps:
-        extra += measured_too_slow(app, valid.repetition[app.name], means, cores)
-    deployed = plan(valid, times, mapping)
-    extra += _compiled_kernels(valid)
-    files = emit(deployed)
-    fresh = write_program(deployed, directory, force=force)
-    told = (*valid.diagnostics, *extra)
-    return Built(directory, digest(files), mapping, profile, told, fresh, valid.losses, sources_of(valid, times))
+        told += measured_too_slow(app, valid.repetition[app.name], means, cores)
+    return mapping, plan(valid, times, mapping), told
+
+
+def union(mappings: Iterable[Mapping]) -> Mapping:
+    """The places of all tasks of all states."""
+    first, *others = mappings
+    places = {p.task: p for m in (first, *others) for p in m.placements}
+    plans = {n.task: n for m in (first, *others) for n in m.networks}
+    return replace(first, placements=tuple(places.values()), networks=tuple(plans.values()))
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
-def refuse_scenario(valid: Valid) -> None:
-    """Raises Errors where states are to be built or mapped, or tasks that raise events."""
-    scenario = valid.system.scenario
-    for task in valid.tasks.values() if scenario is None else ():
-        if task.events:
-            message = f"`{task.definition}` raises events: such tasks are not built yet"
-            raise Errors([Diagnostic("F116", message, task.span, help="leave the events out")])
-    if scenario is not None:
-        help_text = "leave the scenario out: then all apps run, each with the first variants of its networks"
-        raise Errors([Diagnostic("F116", "scenarios are not built yet", scenario.span, help=help_text)])
-
-
 def require_buildable(valid: Valid) -> None:
     """Every task has code and every port a type. Raises Errors."""
     if not valid.system.apps:
@@ -228,7 +256,7 @@ def usual_ns(known: MappingABC[str, float]) -> float:
     return mean(known.values()) if known else 1.0
 
 
-def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = None) -> Mapping:
+def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
     apps, platform = valid.system.apps, valid.platform
     pins, faults = pinned(apps, platform, valid.system.pins)
@@ -245,14 +273,17 @@ def place(valid: Valid, times: Times, *, seed: int = 0, report: Report | None = 
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
-    found = greedy.search(problem, seed=seed, progress=report)
+    found = greedy.search(problem, seed=seed)
     placements = with_resampling(apps, platform, found.placements)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
-    """Where a build puts everything once there is a profile, for analyses: () where a build would be refused."""
-    if profile is None:
+    """Where a build puts everything once there is a profile or a stored mapping, for analyses.
+
+    () before, and where a build would be refused.
+    """
+    if profile is None and valid.mapping is None:
         return ()
     try:
         return place(valid, times).placements

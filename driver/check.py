@@ -7,6 +7,7 @@ or, by `require`, `Valid`: what all later stages take, and never have to ask abo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from ..networks.quantization.quantize import Loss
 
 Report = Callable[[str], None]
+#: Texts that are not in their files yet, by the real paths of these.
+TextsByPath = MappingABC[str, str]
 #: Diagnostics after which rates say nothing: arrows or ports are missing.
 NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
 #: Diagnostics that are verdicts of an analysis about a whole graph.
@@ -68,6 +71,11 @@ class Valid:
 
     others: tuple[Valid, ...] = ()
     states: dict[str, Valid] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: the states of a scenario, or all apps."""
+        return tuple(self.states.values()) or (self,)
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -162,6 +170,12 @@ class Checked:
             states={name: c.require(despite) for name, c in self.states.items()},
         )
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import checked
+
+        return checked(self)
+
 
 def check(
     path: str | Path,
@@ -170,18 +184,19 @@ def check(
     mapped: bool = True,
     opened: str | None = None,
     host: Host = HERE,
+    texts: TextsByPath | None = None,
 ) -> Checked:
     """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
 
     `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the text, the name of a
     board that comes with flowc, or a .flow file that declares one. Programs run on `host`. A mapping that
     is stored beside the text counts like pins (unless not `mapped`), where the text has none. With `opened` only that
-    graph or app counts (see `load`).
+    graph or app counts, and `texts` stand for what is in files (see `load`).
     """
     if platform == HERE.name:
         platform = host.name
     with no_garbage_collection():
-        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened)
+        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts)
         return _checked(loaded, mapped and opened is None, host)
 
 

@@ -37,6 +37,7 @@ from ..search.deadline.problem import (
     verdict,
     with_bounds,
 )
+from ..search.events import in_words
 from ..search.registry import Search
 from .build import place, plan
 from .check import Report, Valid
@@ -107,27 +108,42 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=report)
+        told = in_words(report)
+        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told)
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
         raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
 
     def carried_out(outcome: Outcome) -> Joint:
-        """The search supposes orders of its own; what is claimed has to be true of the program."""
-        found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
-        try:
-            return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
-        except Refused as refused:
-            return replace(found, doubt="; ".join(refused.faults))
+        return judged(valid, profile, times, problem, outcome, seed, run_here=run_here, report=report)
 
     found = carried_out(outcome)
     if outcome.balanced is None or found.verdict is None or not found.verdict.late:
         return found
     if report is not None:
         report("late on few processors: trying more of them")
-    other = carried_out(outcome.balanced)
+    other = carried_out(replace(outcome.balanced, history=outcome.history))
     return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
+
+
+def judged(
+    valid: Valid,
+    profile: Profile | None,
+    times: Times,
+    problem: JointProblem,
+    outcome: Outcome,
+    seed: int,
+    *,
+    run_here: bool,
+    report: Report | None,
+) -> Joint:
+    """An answer with what is true of the program, since searches suppose orders of their own."""
+    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
+    try:
+        return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
+    except Refused as refused:
+        return replace(found, doubt="; ".join(refused.faults))
 
 
 def _require_bounds(problem: JointProblem) -> None:
@@ -321,6 +337,8 @@ def _alone(joint: Joint, team: Team, what: Held) -> Fraction:
 #: What the terms of a bound say of those who make it longer.
 _WORDS = {
     "earlier": "runs before it on the same processor",
+    "own": "runs before it in the same order",
+    "release": "runs before it in the same order",
     "higher": "preempts it",
     "equal": "may come first",
     "queue": "is ahead of it in queues",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..interop.registry import EXPORTERS, Exporter, Source
+from ..interop.registry import EXPORTERS, Changes, Exporter, Source
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.times import times_of
 from . import store
@@ -43,10 +43,8 @@ def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, pl
     return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
 
 
-def export_into(
-    path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host"
-) -> dict[Path, str]:
-    """What changes in a project of another tool that an application came from: files and their new content.
+def export_into(path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host") -> Changes:
+    """What changes in a project of another tool that an application came from.
 
     Writes nothing. Raises Errors.
     """
@@ -57,7 +55,7 @@ def export_into(
             [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
         )
     source, _ = _source(check(path, platform=platform), exporter, False)
-    return dict(exporter.into(source, Path(project)))
+    return exporter.into(source, Path(project))
 
 
 def _exporter(format: str) -> Exporter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -47,12 +48,16 @@ def import_(
     processor: str | None = None,
     weights: str | Path | None = None,
     times: str | Path | None = None,
+    modes: Sequence[str] = (),
+    state: str | None = None,
+    device: str | None = None,
     force: bool = False,
 ) -> Import:
     """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
 
     `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
-    Darknet, `times` a JSON file of worst cases for HOPES. Raises Errors; what is wrong with the files of the other tool
+    Darknet, `times` a JSON file of worst cases for HOPES; of that, `modes` (`TASK=MODE`), `state` and `device` choose a
+    part. Raises Errors; what is wrong with the files of the other tool
     is found before anything is written.
     """
     path = Path(path)
@@ -68,6 +73,9 @@ def import_(
         processor=processor,
         weights=None if weights is None else Path(weights),
         times=None if times is None else Path(times),
+        modes=tuple(modes) or None,
+        state=state,
+        device=device,
     )
     imported = importer.read(request)
     folder = target.parent

@@ -9,12 +9,15 @@ from collections.abc import Collection
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
 from ..machines.host import HERE, Host
 from ..model.application import Task
+from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping
 from ..model.platform import Platform
@@ -23,7 +26,10 @@ from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
-from ..search.registry import searches_for
+from ..search.events import in_words
+from ..search.memory import Wish
+from ..search.memory import search as in_memory
+from ..search.registry import Search, searches_for
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.divisible import divisible, transfer_model
 from ..search.throughput.partition import Costs, Objective
@@ -31,11 +37,13 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
-from .build import OnMeasure, firing_means, place, plan, refuse_scenario, require_buildable, untimed, usual_ns
+from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
+from .memory import fronts
+from .state_map import States, map_states_apart, map_states_jointly
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -50,13 +58,22 @@ class Mapped:
     valid: Valid
     diagnostics: tuple[Diagnostic, ...]
     joint: Joint | None = None
+    states: States | None = None
 
     @property
     def late(self) -> bool:
         """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        if self.states is not None:
+            return self.states.late
         if self.joint is None:
             return False
         return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import mapped
+
+        return mapped(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +99,11 @@ def find_mapping(
     platform: str = "host",
     host: Host = HERE,
     search: str = "auto",
-    objective: Objective = "throughput",
+    objective: Objective | Literal["memory"] = "throughput",
     budget: float = 60.0,
     seed: int = 0,
     what_if: WhatIf | None = None,
+    memory: int | None = None,
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
@@ -95,14 +113,20 @@ def find_mapping(
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
     and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
     decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take. If not `measure`, nothing is run at
+    `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
+    many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
+    the rate of `what_if`. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
     run, `report` where there is none.
     """
     what_if = what_if or WhatIf()
-    valid = supposed(prepare(path, platform=platform, mapped=False, host=host, report=report).require(), what_if)
-    refuse_scenario(valid)
-    joint = wants_joint(valid)
+    little = memory is not None or objective == "memory"
+    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    # A rate is then a limit on mappings, not a period.
+    valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
+    joint = all(wants_joint(part) for part in valid.parts)
+    if little:
+        _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
@@ -120,9 +144,14 @@ def find_mapping(
         warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
     warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
-    runnable = here and measure and not missing(valid.system)
+    runnable = here and measure and not any(missing(part.system) for part in valid.parts)
     if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
+    if valid.states:
+        assert objective != "memory"
+        return _of_states(
+            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
+        )
     if joint:
         together = map_jointly(
             valid,
@@ -149,20 +178,95 @@ def find_mapping(
     ):
         _refuse_to_guess(valid)
     problem = problem_of(valid, times, profile)
-    _require(problem, objective)
+    _require(problem, "throughput" if objective == "memory" else objective)
     warnings = (*warnings, *(() if measure else untimed(valid, times)))
     if runnable:
         require_buildable(valid)
+    if little:
+        wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
+        found = in_memory(
+            problem,
+            fronts(problem),
+            wish,
+            partial(_taken, valid, profile),
+            seed=seed,
+            budget=budget,
+            progress=in_words(report),
+            measure=_Runs(valid, profile) if runnable else None,
+        )
+        stored = store.save_mapping(valid, found) if what_if.cores is None else None
+        return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+    assert objective != "memory"
     found = known[search].run(
         problem,
         seed=seed,
         budget=budget,
-        progress=report,
+        progress=in_words(report),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
     stored = store.save_mapping(valid, found) if what_if.kept else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _require_plain(joint: bool, valid: Valid, search: str) -> None:
+    """What a search for little memory cannot do. Raises Errors."""
+    if valid.system.scenario is not None:
+        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
+        message = "`--memory` does not look for mappings of states"
+        raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
+    if joint:
+        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
+        message = "`--memory` does not look for deadlines: every app has a period"
+        raise Errors([Diagnostic("F508", message, None, help=help_text)])
+    if search != "auto":
+        message = f"the search `{search}` knows nothing of memory"
+        raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
+    """What networks take under a mapping. Raises Errors."""
+    mapped = valid.mapped(mapping)
+    times = times_of(mapped.system, mapped.platform, profile)
+    planned = plan(mapped, times, place(mapped, times)).deployment.planned
+    return planned or PlannedMemory(0, 0, 0)
+
+
+def _of_states(
+    valid: Valid,
+    profile: Profile | None,
+    warnings: tuple[Diagnostic, ...],
+    search: Search,
+    what_if: WhatIf,
+    objective: Objective,
+    budget: float,
+    seed: int,
+    measure: bool,
+    runnable: bool,
+    report: Report | None,
+) -> Mapped:
+    """A scenario: one placement for all of its states. Raises Errors."""
+    told, states = [*valid.diagnostics, *warnings], None
+    if search.kind == "deadlines":
+        run_here = measure and what_if.profile is None
+        states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
+        mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
+        told += [d for j in states.joints.values() for d in j.diagnostics]
+    else:
+        seconds = budget / len(valid.states)
+
+        def find(state: Valid) -> Mapping:
+            problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
+            _require(problem, objective)
+            found: Mapping = search.run(
+                problem, seed=seed, budget=seconds, progress=in_words(report), objective=objective,
+                measure=_Runs(state, profile) if runnable else None,
+            )  # fmt: skip
+            return found
+
+        mapping, keep = map_states_apart(valid, find), True
+    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+    return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
 
 def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
@@ -181,7 +285,8 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
     if what_if.cores is not None:
         pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
         platform = replace(platform, pools=pools)
-    return replace(valid, system=system, platform=platform)
+    states = {name: supposed(state, what_if) for name, state in valid.states.items()}
+    return replace(valid, system=system, platform=platform, states=states)
 
 
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:

@@ -48,6 +48,12 @@ class Profiled:
     losses: dict[str, tuple[Loss, ...]]
     diagnostics: tuple[Diagnostic, ...]
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import profiled
+
+        return profiled(self)
+
 
 def profile(
     path: str | Path,

@@ -16,6 +16,8 @@ from ..machines.host import HERE, own_platform
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.system import System
+from ..networks.bands.compare import Comparison, compare
+from ..networks.bands.net import read_net
 from ..networks.dataflow import by_parts as parts
 from ..networks.dataflow.layerwise import as_sdf
 from ..networks.onnx.cuts import Chain, read_chain
@@ -86,6 +88,14 @@ def network_memory(path: str | Path) -> NetworkMemory:
         overlap = sum(n for c, n in least.capacities.items() if c in loops)
         printed = least.total
     return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
+
+
+def network_bands(path: str | Path, seconds: float = 4.0) -> Comparison:
+    """What a network needs between its layers, whole and in bands of rows. Raises Errors."""
+    try:
+        return compare(read_net(Path(path)), None, seconds)
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ for, and nothing is measured; what is not known is left out, with the command th
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -64,11 +64,21 @@ class Reported:
     status: int
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has ended: its report and its trace, as far as it wrote them, and its exit status."""
+
+    ran: Ran | None
+    traced: Traced | None
+    status: int
+
+
 def report(
     path: str | Path,
     *,
     platform: str = "host",
     frames: int | None = None,
+    run: Run | None = None,
     run_file: str | Path | None = None,
     trace_file: str | Path | None = None,
     compare: str | Path | None = None,
@@ -77,48 +87,61 @@ def report(
 ) -> Reported:
     """Collect what is known of a text. Raises Errors.
 
-    With `frames` the program is built and run for so many first; otherwise `run_file` is the report of a run of this
-    program and `trace_file` its trace, where there are some. `compare` is a mapping, another report, or a build. The
-    two callbacks are those of `run`.
+    With `frames` the program is built and run for so many first (the two callbacks are those of `run`); else `run` is a
+    run of it, or `run_file` the report of one and `trace_file` its trace. `compare` is a mapping, another report, or a
+    build.
     """
-    ran, traced, status = None, None, 0
     if frames is not None:
-        ran, traced, status = _run(path, platform, frames, on_measure, progress)
+        run = run_for(path, platform=platform, frames=frames, on_measure=on_measure, progress=progress)
     shown = look(path, platform=platform)
-    build = None
     if run_file is not None or trace_file is not None:
         build = _digest(shown)
         ran = _read_run(Path(run_file), build) if run_file is not None else None
-        traced = _read_trace(Path(trace_file), build) if trace_file is not None else None
-    document = _Collector(shown, Path(path), platform, ran, traced, status).document(compare)
-    return Reported(document, shown.diagnostics, status)
+        run = Run(ran, _read_trace(Path(trace_file), build) if trace_file is not None else None, 0)
+    run = run or Run(None, None, 0)
+    document = _Collector(shown, Path(path), platform, run.ran, run.traced).document(compare)
+    return Reported(document, shown.diagnostics, run.status)
 
 
 # -- what ran ----------------------------------------------------------------------------------------------------------
-def _run(
+def run_for(
     path: str | Path,
-    platform: str,
-    frames: int,
-    on_measure: Callable[[str], None] | None,
-    progress: Report | None,
-) -> tuple[Ran | None, Traced | None, int]:
-    """Run the program for a moment. Raises Errors."""
+    *,
+    platform: str = "host",
+    frames: int | None = None,
+    trace: bool = True,
+    live: int | None = None,
+    full_speed: bool = False,
+    settings: Sequence[str] = (),
+    on_measure: Callable[[str], None] | None = None,
+    progress: Report | None = None,
+) -> Run:
+    """Build and run the program, with a trace if asked for (it makes firings slower). Raises Errors of the build.
+
+    The other options are those of `run`.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        report, trace = Path(folder) / "run.json", Path(folder) / "trace.json"
-        done = run_program(
+        written, traced = Path(folder) / "run.json", Path(folder) / "trace.json"
+        status = run_program(
             path,
             platform=platform,
             frames=frames,
-            report_to=report,
-            trace=trace,
+            full_speed=full_speed,
+            settings=settings,
+            report_to=written,
+            trace=traced if trace else None,
+            live=live,
             quiet=True,
             document=True,
             on_measure=on_measure,
             report=progress,
-        )
-        ran = read_run(read_bytes(report)) if report.is_file() and report.stat().st_size else None
-        traced = read_trace(read_bytes(trace, MOST_BYTES)) if trace.is_file() and trace.stat().st_size else None
-        return ran, traced, done.status
+        ).status
+        said, seen = _content(written), _content(traced)
+        return Run(read_run(said) if said else None, read_trace(seen) if seen else None, status)
+
+
+def _content(file: Path) -> bytes:
+    return read_bytes(file, MOST_BYTES) if file.is_file() else b""
 
 
 def _digest(shown: Shown) -> str:
@@ -166,10 +189,8 @@ def _require_same(file: Path, theirs: str | None, ours: str) -> None:
 class _Collector:
     """Rows of the document, from what the verbs know."""
 
-    def __init__(
-        self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None, status: int
-    ) -> None:
-        self._shown, self._path, self._ran, self._traced, self._status = shown, path, ran, traced, status
+    def __init__(self, shown: Shown, path: Path, platform: str, ran: Ran | None, traced: Traced | None) -> None:
+        self._shown, self._path, self._ran, self._traced = shown, path, ran, traced
         self._valid, self._mapping = shown.valid, shown.valid.mapping
         self._on = "" if platform == "host" else f" --platform {platform}"
         self._missing: dict[str, str] = {}
@@ -234,7 +255,7 @@ class _Collector:
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
-        if self._shown.profile is None:
+        if self._shown.profile is None and "unknown" in sources_of(self._valid, self._shown.times).values():
             missing["times"] = self._command("profile")
         if self._ran is None:
             missing["run"] = run
@@ -441,8 +462,11 @@ class _Collector:
             seconds=round(effort.seconds, 3),
             optimal=effort.optimal,
             contestants=tuple(
-                ContestantRow(c.name, c.configuration, c.predicted_ns, c.measured_ns) for c in mapping.contestants
+                ContestantRow(c.name, c.configuration, c.predicted_ns, c.measured_ns, c.pins)
+                for c in mapping.contestants
             ),
+            history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),
+            front=tuple((p.utilization, p.tightest, p.pins) for p in effort.front),
             why=mapping.why,
         )
 

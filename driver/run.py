@@ -15,7 +15,7 @@ from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from .aftermath import Bounded, Slower, bounded, slower
-from .attending import attend, reached, there
+from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
 
@@ -38,6 +38,30 @@ class Ran:
     disagreed: str = ""
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import ran
+
+        return ran(self)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+
+    start: str | None = None
+    events: Path | None = None
+    control: Path | None = None
+    replay: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options of a program."""
+        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
+        found = [] if self.start is None else ["--start", self.start]
+        return found + [
+            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,12 @@ class Tested:
     tests: tuple[Outcome, ...]
     seconds: float
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from .notebook import tested
+
+        return tested(self)
+
 
 def run(
     path: str | Path,
@@ -82,6 +112,7 @@ def run(
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
     watchdog: float | None = None,
+    states: States | None = None,
     twin: bool = False,
     force: bool = False,
     quiet: bool = False,
@@ -91,6 +122,8 @@ def run(
     on_built: OnBuilt | None = None,
     on_agreed: Callable[[], None] | None = None,
     host: Host = HERE,
+    live: int | None = None,
+    hear: Hear | None = None,
     on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
 ) -> Ran:
@@ -99,11 +132,13 @@ def run(
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
     each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
     `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
-    makes missed deadlines a failure; `watchdog` is in seconds. With `twin`, threads of a CPU play the GPU and the DLAs,
-    and a few frames are compared with the sequential reference before (`on_agreed` is called then).
+    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
+    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
+    then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
-    on `host`; `on_played` gets the name of a platform that it is not.
+    on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
+    of JSON to every half second, if it runs here; `hear` gets what it says.
     """
     named = host.name if platform == HERE.name else platform
     loaded = load(path, platform=named, builtin=[own_platform(host)])
@@ -139,7 +174,9 @@ def run(
     words += [word for text in settings for word in ("--set", text)]
     words += ["--fail-on-miss"] if fail_on_miss else []
     words += ["--watchdog", str(watchdog)] if watchdog is not None else []
+    words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
+    words += ["--live", str(live)] if live is not None else []
     with reached(host), host.folder() as folder:
         tree = there(built, host, report)
         files = _files(host, folder, trace, report_to)
@@ -147,7 +184,14 @@ def run(
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
-        status = attend(host, [*host.python, main, *words], silent=document, cwd=None if host is HERE else tree)
+        status = attend(
+            host,
+            [*host.python, main, *words],
+            silent=document,
+            cwd=None if host is HERE else tree,
+            handed=() if live is None else (live,),
+            hear=hear,
+        )
         if host is not HERE:
             for option, kept in (("--trace", trace), ("--report", report_to)):
                 if kept is not None and (content := host.read(files[option])) is not None:

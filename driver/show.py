@@ -29,8 +29,8 @@ from .dla import OnDla, dla_reports
 class Shown:
     """What pictures of a text are made of.
 
-    `places` are the processors of tasks, once a profile is stored; `limits` the least period of every app and what
-    dictates it. `diagnostics` say what was found out on the way.
+    `places` are the processors of tasks, once a profile or a mapping is stored; `limits` the least period of every app
+    and what dictates it. `diagnostics` say what was found out on the way.
     """
 
     valid: Valid
@@ -51,7 +51,7 @@ class Shown:
 
     @cached_property
     def planned(self) -> Schedule | None:
-        """Who fires what in which order once a profile is stored, each app on its own; None where that is too long."""
+        """Who fires what in which order, each app on its own; None where nothing is placed, or that is too long."""
         return _planned(self.valid, self.times, self.profile)
 
     def at_mean_times(self, app: Application, *, iterations: int) -> Chart:
@@ -79,7 +79,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
-    """Self-timed execution of every app on its own, from the start; on the mapping once a profile is stored.
+    """Self-timed execution of every app on its own, from the start; on the mapping once tasks are placed.
 
     Raises Errors.
     """

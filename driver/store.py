@@ -64,7 +64,7 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     if profile is None:
         return None, unread
     name = profile_path(valid.system, valid.platform).name
-    digests, known = task_hashes(valid.system), _digests(profile)
+    digests, known = _hashes(valid), _digests(profile)
     if _elsewhere(valid, profile):
         return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
     changed = _changed(profile, digests)
@@ -84,7 +84,7 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
         return None, unread
     name = profile_path(valid.system, valid.platform).name
     elsewhere = _elsewhere(valid, profile)
-    changed = _changed(profile, task_hashes(valid.system))
+    changed = _changed(profile, _hashes(valid))
     said = []
     if elsewhere:
         said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
@@ -99,6 +99,12 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
         entries.append(e)
     warnings = tuple(Diagnostic("F614", message, None, severity="warning") for message in said)
     return replace(profile, entries=tuple(entries)), warnings
+
+
+def _hashes(valid: Valid) -> dict[str, str]:
+    """What each task is; with states, tasks of all variants of networks."""
+    parts = (*valid.others, valid) if valid.states else (valid,)
+    return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
 
 
 def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:

@@ -26,7 +26,8 @@ ITEMS = {
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
     "MAPPING": (
-        "until", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph", "fallback",
+        "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
+        "fallback",
     ),
     "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
 }  # fmt: skip

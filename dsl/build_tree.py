@@ -320,6 +320,16 @@ class TreeBuilder(Transformer[Token, Any]):
     def until(self, meta: Any, layer: Token) -> tuple[str, Any]:
         return "until", self._text(layer)
 
+    def bands(self, meta: Any, rows: s.Expr, *parts: Any) -> tuple[str, Any]:
+        given: dict[str, Any] = dict(p for p in parts if p is not None)
+        return "bands", s.BandsDecl(rows, given.get("until"), given.get("keep", ()), self._span(meta))
+
+    def band_end(self, meta: Any, tensor: Token) -> tuple[str, Any]:
+        return "until", self._text(tensor)
+
+    def keep(self, meta: Any, *tensors: Token) -> tuple[str, Any]:
+        return "keep", tuple(self._text(t) for t in tensors)
+
     def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "streams", count
 
@@ -346,6 +356,7 @@ class TreeBuilder(Transformer[Token, Any]):
             "process" in options,
             "graph" in options,
             options.get("fallback"),
+            tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
             self._span(meta),
         )
 

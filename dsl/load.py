@@ -6,7 +6,7 @@ Never runs anybody's code: Python and C are only read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,14 @@ class Loaded:
     """What a text says, as far as it could be understood, and its errors in the order of the text.
 
     `platform` is the one that was asked for; None where there is none, and `unknown_platform` says so.
+    `specifications` are the files as they were parsed, as far as they could be.
     """
 
     system: System
     platform: Platform | None
     diagnostics: tuple[Diagnostic, ...]
     unknown_platform: Diagnostic | None = None
+    specifications: tuple[s.Specification, ...] = ()
 
 
 def load(
@@ -54,15 +56,17 @@ def load(
     platform: str | None = None,
     builtin: Iterable[Platform] = (),
     opened: str | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Load `path` and everything it uses, each file once.
 
     `platform` is the name of a platform of the text, of a `builtin` one, of a board that comes with flowc, or a .flow
     file that declares one; None asks for none. With `opened`, the name of a graph or an app, the system has that alone,
-    without pins; ports of a graph are open ends then. Errors of the user are returned, not raised.
+    without pins; ports of a graph are open ends then. `texts`, by real paths, stand for what is in the files: what an
+    editor has not saved yet. Errors of the user are returned, not raised.
     """
     builtin = tuple(builtin)
-    reader = _Reader()
+    reader = _Reader(texts or {})
     reader.read(str(path), None)
     if platform is not None:
         platform = _file_of(platform, {p.name for p in builtin} | reader.platforms)
@@ -105,7 +109,8 @@ def load(
         reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
     )  # fmt: skip
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
-    return Loaded(system, found, tuple(sorted(context.faults, key=_place)), unknown)
+    faults = tuple(sorted(context.faults, key=_place))
+    return Loaded(system, found, faults, unknown, tuple(reader.specifications))
 
 
 def _place(fault: Diagnostic) -> tuple[str, int, int]:
@@ -244,7 +249,8 @@ def read_text(path: str, span: Span | None = None) -> str | Diagnostic:
 class _Reader:
     """Reads files and their includes, each once, and fills the table of names."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
         self.context = Context()
         self.specifications: list[s.Specification] = []
         self.sources: dict[str, str] = {}
@@ -276,7 +282,7 @@ class _Reader:
             self.context.fault("F105", f"files use each other more than {DEEPEST} deep", span)
             return
         self._done.add(identity)
-        text = read_text(path, span)
+        text = self._texts[identity] if identity in self._texts else read_text(path, span)
         if isinstance(text, Diagnostic):
             self.context.fault(text.code, text.message, text.span, help=text.help)
             return

@@ -161,6 +161,19 @@ def tokens_and_comments(text: str) -> list[Token]:
     return list(lexer.lex(None))
 
 
+def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
+    """The tokens of the declaration in which a text ends, and the terminals that may follow; none after an error."""
+    tokens = [t for t in tokens_and_comments(text) if t.type not in _COMMENTS]
+    chunk = next(iter([*_declarations(tokens)][-1:]), [])
+    parser = _grammar().parse_interactive()
+    try:
+        for token in chunk:
+            parser.feed_token(token)
+    except UnexpectedToken:
+        return chunk, frozenset()
+    return chunk, frozenset(_accepted(parser))
+
+
 class Parser:
     """One may read many files."""
 

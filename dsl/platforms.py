@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from ..model.application import Application
 from ..model.diagnostic import Note, did_you_mean, one_of
-from ..model.mapping import MOST_BUFFERS, MOST_STREAMS, MOST_THREADS, Pin, PinStage
+from ..model.mapping import MOST_BUFFERS, MOST_ROWS, MOST_STREAMS, MOST_THREADS, Bands, Pin, PinStage
 from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
 from ..model.span import Span
 from ..model.tensorrt import TensorRTVersion
@@ -213,8 +213,14 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
     streams = _count(stage.streams, evaluate, "the number of streams", MOST_STREAMS)
     threads = _count(stage.threads, evaluate, "the number of threads", MOST_THREADS)
     until = stage.until.value if stage.until else None
+    bands = tuple(
+        Bands(rows, b.until.value if b.until else None, tuple(k.value for k in b.keep))
+        for b in stage.bands
+        for rows in [evaluate.integer(b.rows, {}, "the number of rows", 1, MOST_ROWS) or 1]
+    )
     if stage.fallback is not None and stage.fallback.text != "gpu":
         context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
-        tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None
-    )
+        tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None,
+        bands,
+    )  # fmt: skip

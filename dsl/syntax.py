@@ -438,6 +438,16 @@ class PlatformDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class BandsDecl:
+    """`bands 4 until "x" keep "y", "z"` of a stage."""
+
+    rows: Expr
+    until: Text | None
+    keep: tuple[Text, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class StageDecl:
     processors: tuple[Element, ...]
     until: Text | None
@@ -446,6 +456,7 @@ class StageDecl:
     process: bool
     graph: bool
     fallback: Word | None
+    bands: tuple[BandsDecl, ...]
     span: Span
 
 

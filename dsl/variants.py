@@ -62,7 +62,7 @@ class Variants:
     def _may_be_called(self, variant: s.VariantDecl, all_of_them: tuple[s.VariantDecl, ...]) -> bool:
         name = variant.name
         if _TAKEN.fullmatch(name.text):
-            help_text = "`pre`, `post` and `stage1` are tasks of a network, `best` is chosen by a search"
+            help_text = "`pre`, `post` and `stage1` are tasks of a network, and `best` is kept free"
             self._context.fault("F102", f"no variant can be called `{name.text}`", name.span, help=help_text)
             return False
         first = next(v for v in all_of_them if v.name.text == name.text)

@@ -28,6 +28,9 @@ class Request:
     processor: str | None = None
     weights: Path | None = None
     times: Path | None = None
+    modes: tuple[str, ...] | None = None
+    state: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +90,26 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Files of another tool's project that change, with their new content."""
+
+    files: Mapping[Path, str]
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
 
     `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source and a project of
-    the other tool: its files that change, with their new content. Both raise Errors; a format has one of them.
+    the other tool. Both raise Errors; a format has one of them.
     """
 
     name: str
     about: str
     suffix: str = ""
     write: Callable[[Source, str | None], Exported] | None = None
-    into: Callable[[Source, Path], Mapping[Path, str]] | None = None
+    into: Callable[[Source, Path], Changes] | None = None
     networks: bool = False
     timed: bool = False
 
@@ -157,7 +168,7 @@ def _to_jedi(source: Source, app: str | None) -> Exported:
     return exported(source, app)
 
 
-def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
+def _into_hopes(source: Source, project: Path) -> Changes:
     from .hopes.back import back
 
     return back(source, project)
@@ -165,7 +176,14 @@ def _into_hopes(source: Source, project: Path) -> Mapping[Path, str]:
 
 #: The first one that recognizes a path reads it; the last one takes everything.
 IMPORTERS: tuple[Importer, ...] = (
-    Importer("hopes", "a HOPES project", _is_hopes, _hopes, frozenset({"times"}), ending="_algorithm"),
+    Importer(
+        "hopes",
+        "a HOPES project",
+        _is_hopes,
+        _hopes,
+        frozenset({"times", "modes", "state", "device"}),
+        ending="_algorithm",
+    ),
     Importer(
         "darknet", "the .cfg of a Darknet network", _is_darknet, _darknet, frozenset({"weights"}), ".onnx", "network"
     ),

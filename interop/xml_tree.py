@@ -1,7 +1,8 @@
 """XML of strangers, safely: bytes to a tree of elements that know their place.
 
-In: the bytes of a file. Out: its root element, with attributes, text and the line of each element. A document type is
-refused, and with it every entity that could be expanded or fetched. What the elements mean is left to the formats.
+In: the bytes of a file. Out: its root element, with attributes, text and the line of each element; and elements as text
+again. A document type is refused, and with it every entity that could be expanded or fetched. What the elements mean is
+left to the formats.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.span import Span
@@ -84,6 +86,26 @@ def parse(path: str, data: bytes, code: str) -> Element:
     except (LookupError, ValueError):  # an encoding that Python does not know, or not one byte for a character
         _refuse(code, "the encoding of this XML is not known", Span(path, 1, 1, 1, 1), "write it as UTF-8")
     return outside.children[0]
+
+
+def as_text(node: Element, depth: int = 0) -> Iterator[str]:
+    """The lines of an element with everything in it. Text counts where there is nothing else."""
+    space = "    " * depth
+    said = attributes_as_text(node.attributes)
+    if node.children:
+        yield f"{space}<{node.tag}{said}>"
+        for child in node.children:
+            yield from as_text(child, depth + 1)
+        yield f"{space}</{node.tag}>"
+    elif node.text:
+        yield f"{space}<{node.tag}{said}>{escape(node.text)}</{node.tag}>"
+    else:
+        yield f"{space}<{node.tag}{said}/>"
+
+
+def attributes_as_text(attributes: dict[str, str]) -> str:
+    """What follows the tag of an element that has them."""
+    return "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
 
 
 def _refuse(code: str, message: str, span: Span, help_text: str) -> NoReturn:

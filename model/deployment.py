@@ -128,6 +128,36 @@ class DeployedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedState:
+    """A state of a scenario: what `Deployment` says of a program without states."""
+
+    name: str
+    apps: tuple[DeployedApp, ...]
+    processors: tuple[DeployedWorker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedTransition:
+    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most."""
+
+    source: str
+    target: str
+    events: tuple[str, ...]
+    after_ns: str | None
+    bound_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedScenario:
+    """States, the first of them, the events that there are, and what leads where."""
+
+    initial: str
+    events: tuple[str, ...]
+    states: tuple[DeployedState, ...]
+    transitions: tuple[DeployedTransition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedMemory:
     """Bytes for networks on CPUs: their weights, the buffers between layers, and the tokens of all channels.
 
@@ -148,7 +178,8 @@ class PlannedMemory:
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
-    `planned` is None where no network runs on a CPU, or where nobody knows what one takes.
+    `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
+    processors are those of its states.
     """
 
     name: str
@@ -159,8 +190,28 @@ class Deployment:
     processors: tuple[DeployedWorker, ...]
     tensorrt: tuple[int, ...] = ()
     planned: PlannedMemory | None = None
+    scenario: DeployedScenario | None = None
+
+    @property
+    def every_app(self) -> tuple[DeployedApp, ...]:
+        """The apps, in each of the states that they run in."""
+        return self.apps if self.scenario is None else tuple(a for s in self.scenario.states for a in s.apps)
+
+    @property
+    def every_worker(self) -> tuple[DeployedWorker, ...]:
+        """The workers, those of all states."""
+        return (
+            self.processors if self.scenario is None else tuple(w for s in self.scenario.states for w in s.processors)
+        )
+
+    @property
+    def tasks(self) -> tuple[DeployedTask, ...]:
+        """All of them, each once."""
+        return tuple({t.name: t for a in self.every_app for t in a.tasks}.values())
 
     def to_json(self) -> str:
         """The text of deployment.json; deterministic for equal contents."""
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
+        if self.scenario is None:
+            del document["scenario"]
         return json.dumps(document, indent=1) + "\n"

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Annotated
 
+from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
 from .span import Span
 
 MAPPING_VERSION = 1
+#: Points of a history that a file keeps.
+MOST_POINTS = 500
 #: What a pin or a mapping may ask for: more is a slip of the pen, and would be made one by one.
-MOST_STREAMS, MOST_THREADS, MOST_BUFFERS = 256, 1024, 10_000
+MOST_STREAMS, MOST_THREADS, MOST_BUFFERS, MOST_ROWS = 256, 1024, 10_000, 100_000
 _Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
 _Streams = Annotated[int, Between(1, MOST_STREAMS)]
 _Threads = Annotated[int, Between(1, MOST_THREADS)]
+_Rows = Annotated[int, Between(1, MOST_ROWS)]
 _Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
 #: A time in ns, 31 years at most.
 _Ns = Annotated[float, Between(0, 10**18)]
 _WholeNs = Annotated[int, Between(0, 10**18)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """The first layers of a network, up to the tensor `until` (None: all), go in bands of so many `rows` of it.
+
+    Between their units, which end with the tensors of `keep`, rows that are needed again are kept; inside, computed
+    again.
+    """
+
+    rows: _Rows
+    until: str | None = None
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +46,8 @@ class PinStage:
 
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
     processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
-    started together; `fallback`: what a DLA cannot run of it, its GPU runs.
+    started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
+    a network; what is behind them runs whole.
     """
 
     processors: tuple[str, ...]
@@ -39,6 +58,7 @@ class PinStage:
     process: bool = False
     graph: bool = False
     fallback: bool = False
+    bands: tuple[Bands, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +84,8 @@ class Pin:
 class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in parallel.
 
-    `streams`, `threads`, `process`, `graph` and `fallback` as in `PinStage`. `buffers` is the least capacity of the
-    task's channels in iterations (None: what the order of firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback` and `bands` as in `PinStage`. `buffers` is the least
+    capacity of the task's channels in iterations (None: what the order of firings needs).
     """
 
     task: str
@@ -76,6 +96,7 @@ class Placement:
     buffers: _Buffers | None = None
     graph: bool = False
     fallback: bool = False
+    bands: tuple[Bands, ...] = ()
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -93,6 +114,7 @@ class StagePlan:
     streams: _Streams = 1
     threads: _Threads = 1
     predicted_ns: _Ns = 0.0
+    bands: tuple[Bands, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +131,16 @@ class NetworkPlan:
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     """A plan as if the user had written it."""
-    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads) for s in plan.stages)
+    stages = tuple(PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands) for s in plan.stages)
     return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
+
+
+def bands_in_words(bands: Bands) -> str:
+    """Bands as the text of a pin says them."""
+    words = [f"bands {bands.rows}"]
+    words += [f"until {json.dumps(bands.until, ensure_ascii=False)}"] if bands.until is not None else []
+    words += ["keep " + ", ".join(json.dumps(k, ensure_ascii=False) for k in bands.keep)] if bands.keep else []
+    return " ".join(words)
 
 
 def in_words(plan: NetworkPlan) -> str:
@@ -121,25 +151,73 @@ def in_words(plan: NetworkPlan) -> str:
         words += [f"until {json.dumps(s.until, ensure_ascii=False)}"] if s.until is not None else []
         words += [f"streams {s.streams}"] if s.streams > 1 else []
         words += [f"threads {s.threads}"] if s.threads > 1 else []
+        words += [bands_in_words(b) for b in s.bands]
         stages.append(" ".join(words))
     rest = [f"{word} {n}" for word, n in (("buffers", plan.buffers), ("pre", plan.pre), ("post", plan.post)) if n]
     rest = [word for word in rest if word not in ("pre 1", "post 1")]
     return " ".join([" | ".join(stages), *rest, *(["adapt"] if plan.adapt else [])])
 
 
+def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[NetworkPlan]) -> str:
+    """A mapping as a text says it, to be copied there."""
+    lines = [f"{plan.task} -> {in_words(plan)}" for plan in networks]
+    for p in placements:
+        words = [", ".join(p.processors)]
+        words += [f"streams {p.streams}"] if p.streams > 1 else []
+        words += [f"threads {p.threads}"] if p.threads > 1 else []
+        words += ["process"] if p.process else []
+        words += ["graph"] if p.graph else []
+        words += ["fallback gpu"] if p.fallback else []
+        words += [f"buffers {p.buffers}"] if p.buffers else []
+        lines.append(f"{p.task} -> {' '.join(words)}")
+    return "\n".join([f"mapping on {platform} {{", *(f"    {line}" for line in lines), "}"])
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured."""
+    """A configuration that a search looked at: the time between frames, predicted and (if it was run) measured.
+
+    `pins` is what a text says to have it.
+    """
 
     name: str
     configuration: str
     predicted_ns: _Ns
     measured_ns: _Ns | None = None
+    pins: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How far a search had come after so many `seconds` and `evaluations`.
+
+    `value` is the best so far (ns, nJ, or with deadlines the maximum utilization; None: nothing that keeps all
+    deadlines), `bound` what none can be below.
+    """
+
+    seconds: Annotated[float, Between(0, 10**9)]
+    evaluations: _WholeNs
+    value: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """An assignment that no other one was better than in both: the maximum utilization, and the share of its deadline
+    that the tightest app or path needs in the worst case. `pins` is what a text says to have it.
+    """
+
+    utilization: float
+    tightest: float
+    pins: str
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it."""
+    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer reaches it.
+
+    `history` is how it got there, `front` what it saw with deadlines.
+    """
 
     objective: str = "throughput"
     seed: int = 0
@@ -148,6 +226,8 @@ class Effort:
     seconds: float = 0.0
     lower_bound_ns: float | None = None
     optimal: bool = False
+    history: Annotated[tuple[Point, ...], Between(0, MOST_POINTS)] = ()
+    front: Annotated[tuple[FrontPoint, ...], Between(0, MOST_POINTS)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +269,33 @@ class GroupBound:
 
 
 @dataclass(frozen=True, slots=True)
+class StateBound:
+    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors."""
+
+    state: str
+    groups: tuple[GroupBound, ...]
+    utilization: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBound:
+    """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
+    frame, beside what the controller itself takes (None = no bound is known)."""
+
+    source: str
+    target: str
+    delay_ns: _WholeNs | None
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
 
     A network that is cut has a plan among `networks` and no placement; cutting it gives each stage one.
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
-    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below.
+    `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
+    scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
+    it was searched for.
     """
 
     platform: str
@@ -208,6 +309,9 @@ class Mapping:
     groups: tuple[GroupBound, ...] = ()
     utilization: tuple[tuple[str, float], ...] = ()
     bound: float | None = None
+    memory: PlannedMemory | None = None
+    states: tuple[StateBound, ...] = ()
+    transitions: tuple[ChangeBound, ...] = ()
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -219,6 +323,8 @@ class Mapping:
     def to_json(self, identity: dict[str, str]) -> str:
         """The file's text. `identity` says for what it was searched: a hash per task, and one over the pins."""
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
+        if not self.states:
+            del document["states"], document["transitions"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 

@@ -25,13 +25,19 @@ PINS = "pins of the text"
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """What a mapping is for: its tasks as they are, and the pins of the text."""
     pins = [
-        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback) for s in p.stages],
+        (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
+                  for s in p.stages],
          p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
-        for p in system.pins if p.platform == platform.name
+        for p in (*system.pins, *system.other_pins) if p.platform == platform.name
     ]  # fmt: skip
     shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
-    digest = hashlib.sha256(repr((pins, shape, platform.processors)).encode()).hexdigest()[:16]
-    return {PINS: digest, **task_hashes(system)}
+    others: list[System] = []
+    about: tuple[object, ...] = (pins, shape, platform.processors)
+    if system.scenario is not None:
+        others = [replace(system, apps=apps) for apps in system.others]
+        about += tuple((s.name, [(a.name, a.period_ns, a.variants) for a in s.apps]) for s in system.scenario.states)
+    digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
+    return {PINS: digest, **{n: d for part in (*others, system) for n, d in task_hashes(part).items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +48,18 @@ class StoredMapping:
     identity: dict[str, str]
     file: str
 
-    def __call__(self, staged: Staged) -> Staged:
-        system, platform = staged.system, staged.platform
+    def stale(self, system: System, platform: Platform) -> Diagnostic | None:
+        """Why it does not speak for a system."""
         now = identity(system, platform)
         changed = [name for name in {**now, **self.identity} if now.get(name) != self.identity.get(name)]
-        if changed:
-            what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
-            return _with(staged, not_used(f"`{self.file}` is stale: {what} changed since"))
+        what = " and ".join(f"`{n}`" if n != PINS else "the graph or its pins" for n in changed[:3])
+        return not_used(f"`{self.file}` is stale: {what} changed since") if changed else None
+
+    def __call__(self, staged: Staged) -> Staged:
+        system, platform = staged.system, staged.platform
+        stale = self.stale(system, platform)
+        if stale is not None:
+            return _with(staged, stale)
         found, faults = carried_out(system, platform, self.mapping)
         if faults:
             faults = tuple(
@@ -77,7 +88,7 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     for p in mapping.placements:
         if p.task in tasks and p.task not in planned:
             span = tasks[p.task].span
-            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback)
+            stage = PinStage(p.processors, None, p.streams, span, p.threads, p.process, p.graph, p.fallback, p.bands)
             pins.append(Pin(platform.name, p.task, (stage,), None, p.buffers, span))
     pins = [p for p in pins if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
@@ -90,3 +101,8 @@ def not_used(message: str) -> Diagnostic:
     """The warning that a stored mapping does not count."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
     return Diagnostic("F609", message, None, help=help_text, severity="warning")
+
+
+def _bands(stage: PinStage) -> tuple[object, ...]:
+    """What bands add to an identity: nothing where there are none, as before there were any."""
+    return (stage.bands,) if stage.bands else ()

@@ -207,12 +207,13 @@ class MemoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class ContestantRow:
-    """A configuration that a search looked at, in the unit of its objective."""
+    """A configuration that a search looked at, in the unit of its objective; `pins` is what a text says to have it."""
 
     name: str
     configuration: str
     predicted: float | None
     measured: float | None
+    pins: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,12 @@ class DlaRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """What a search did, and its `contestants`."""
+    """What a search did, and its `contestants`.
+
+    `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two got better. `front` are,
+    with deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) that nothing was better
+    than in both.
+    """
 
     name: str
     objective: str
@@ -239,6 +245,8 @@ class SearchRow:
     seconds: float
     optimal: bool
     contestants: tuple[ContestantRow, ...]
+    history: tuple[tuple[float, int, float | None, float | None], ...]
+    front: tuple[tuple[float, float, str], ...]
     why: tuple[str, ...]
 
 

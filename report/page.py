@@ -25,6 +25,11 @@ def page(document: Document) -> str:
     return render(document.to_json(), document.name)
 
 
+def live_page(document: Document) -> str:
+    """The page for a server (`serve`), which tells it how the program is doing."""
+    return render(document.to_json(), document.name, _asset("live.js"))
+
+
 def render(data: str, name: str, live: str = "") -> str:
     """The page for a document as JSON; with `live`, more of its own script, that gets what happens from its server."""
     style, script = _asset("page.css"), "\n".join(_asset(file) for file in SCRIPTS)

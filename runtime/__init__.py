@@ -10,6 +10,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from .adapt import Back, Cut, Front, Variant
+from .bands import Bands
 from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
@@ -27,6 +28,7 @@ from .tokens import Port, TaskError
 __all__ = [
     "App",
     "Back",
+    "Bands",
     "C",
     "Channel",
     "Code",

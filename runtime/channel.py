@@ -74,6 +74,10 @@ class Turnstile(Place):
             while self._next != firing:
                 self._wait(waiter, "its turn")
 
+    def clear(self) -> None:
+        """Begin with the first firing again."""
+        self._next = 0
+
     def leave(self, firings: int) -> None:
         """Let the next ones in."""
         with self._changed:
@@ -114,6 +118,34 @@ class Channel(Place):
         """Room that nobody has claimed."""
         return self.capacity - (self._claimed - self._released)
 
+    # -- between two states ------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Raises AssertionError if anything lies on it between two frames but the tokens of its delay."""
+        if self.filled != self.delay:
+            raise AssertionError("%s holds %d tokens between two frames, not %d" % (self.name, self.filled, self.delay))
+
+    def left(self) -> Tuple[List[Any], Optional[List[Any]]]:
+        """What lies on it between two frames, and what its reader has kept."""
+        pieces = [block[None] if start < 0 else block[start:] for block, start in self._segments]
+        if len(pieces) > 1 and all(isinstance(p, np.ndarray) for p in pieces):
+            joined = np.concatenate(pieces)
+            joined.setflags(write=False)
+            pieces = [joined]
+        return pieces, None if self.window is None else self.window.kept
+
+    def clear(self) -> None:
+        """Nothing lies on it any more, but room for the tokens of its delay is taken."""
+        self._segments.clear()
+        self._put = self._claimed = self.delay
+        self._taken = self._released = 0
+
+    def restore(self, left: Tuple[List[Any], Optional[List[Any]]]) -> None:
+        """Put on it, after `clear`, what lay on a channel like it."""
+        pieces, kept = left
+        self._segments.extend([piece, 0] for piece in pieces)
+        if self.window is not None and kept is not None:
+            self.window.kept = kept
+
     # -- consumer --------------------------------------------------------------------------------------------------
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         """Wait for `count` tokens and take them; their space stays occupied until `release`."""
@@ -121,6 +153,11 @@ class Channel(Place):
             self._until(lambda: self.filled >= count, waiter, "data")
         self._taken += count
         return self._take(count, stacked)
+
+    def ready(self, count: int, waiter: Waiter) -> None:
+        """Wait for `count` tokens, and leave them there."""
+        if self._put - self._taken < count:
+            self._until(lambda: self.filled >= count, waiter, "data")
 
     def release(self, count: int) -> None:
         """The firing that read `count` tokens is over."""
@@ -214,6 +251,16 @@ class SharedChannel(Channel):
         self._turn = 0
         self._early: Dict[int, Tuple[int, Any, int, bool]] = {}
 
+    def clear(self) -> None:
+        Channel.clear(self)
+        self._turn = 0
+        self._early.clear()
+
+    def ready(self, count: int, waiter: Waiter) -> None:
+        with self._changed:
+            while self.filled < count:
+                self._wait(waiter, "data")
+
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         with self._changed:
             while self.filled < count:
@@ -254,6 +301,9 @@ class LocalChannel(Channel):
             raise AssertionError("order of %s: %d tokens wanted, %d there" % (self.name, count, self.filled))
         self._taken += count
         return self._take(count, stacked)
+
+    def ready(self, count: int, waiter: Waiter) -> None:
+        pass
 
     def claim(self, count: int, waiter: Waiter) -> None:
         if self.free < count:

@@ -293,8 +293,11 @@ class Network(Code):
         feeds = {}
         for name, port in zip(self._names, self._inputs):
             feeds[name] = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:], port.dtype
-        whole = Outputs(self._wanted, ()) if self.batch > 1 else self._made
-        return [Rehearsal(self._session, self.batch * self.block, feeds, whole)]
+        ports = [
+            Port(p.name, p.dtype.name, tuple(self.batch * n for n in p.shape[:1]) + p.shape[1:]) for p in self._outputs
+        ]
+        made = Outputs(self._wanted, ports, own=True)
+        return [Rehearsal(self._session, self.batch * self.block, feeds, made)]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         return tuple(self._made.of(self._session, self._names, inputs))

@@ -11,15 +11,17 @@ import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .adapt import Front
+from .bands import Bands
 from .board import STARTING
 from .code import Network
 from .ends import refusal
 from .graph import Failure
 from .keeper import END, keep
+from .outside import Mistake, prepare
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import build_of, report, table
-from .status import LogStatus, TerminalStatus
+from .status import LiveStatus, LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer, frames_of
 
@@ -39,9 +41,13 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         parser.error("--trace-frames is about --trace FILE")
     program = build()
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
-    reason = refusal(program)
+    reason, outside = refusal(program), None
     if reason:
         mistakes = [*mistakes, reason]
+    try:
+        outside = None if mistakes else prepare(program, options)
+    except Mistake as refused:
+        mistakes = [str(refused)]
     if mistakes:
         for mistake in mistakes:
             _say(mistake)
@@ -56,15 +62,23 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             return 1
     received: List[int] = []
     if arguments is None:
-        if any(isinstance(t.code, (Network, Front)) for t in program.tasks):
+        if any(isinstance(t.code, (Network, Bands, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
         keep(program, options.watchdog, _report_in_place(program, options.report))
     try:
+        if outside is not None:
+            outside.start()
         status = _run(program, options, received)
+    except Mistake as refused:
+        _say(str(refused))
+        status = 2
     except BaseException:
         program.board.leave(1)
         raise
+    finally:
+        if outside is not None:
+            outside.close()
     program.board.leave(status)
     if any(w.is_alive() for w in program.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
@@ -105,13 +119,27 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         return 1
     if trace is not None:
         program.tracer = Tracer(program, *(options.trace_frames or ()))
-    show = None if options.quiet else TerminalStatus() if sys.stderr.isatty() else LogStatus(_say)
+    shows: List[Any] = []
+    if not options.quiet:
+        shows.append(TerminalStatus() if sys.stderr.isatty() else LogStatus(_say))
+    if options.live is not None:
+        try:
+            shows.append(LiveStatus(options.live))
+        except OSError as error:
+            _say("cannot write to descriptor %d: %s" % (options.live, error.strerror))
+            return 1
+
+    def show(program: Program) -> None:
+        for status in shows:
+            status(program)
+
     try:
-        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=show)
+        progress = show if shows else None
+        good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=progress)
     except Interrupted:
         good = False
-    if show is not None:
-        show.clear()
+    for status in shows:
+        status.clear()
     document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
@@ -199,6 +227,15 @@ def _parser() -> argparse.ArgumentParser:
         "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
     )
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument(
+        "--live", type=_count, metavar="FD", help="write a line of JSON to this file descriptor every half second"
+    )
+    parser.add_argument("--start", metavar="STATE", help="begin in that state")
+    parser.add_argument(
+        "--events", metavar="FILE", help="raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`"
+    )
+    parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
+    parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(
         "--watchdog", type=_seconds, default=60.0, metavar="S",

@@ -66,6 +66,10 @@ class Running:
         for each in self._ends.values():
             each.begin()
 
+    def raise_event(self, name: str) -> None:
+        """Of a program with states, from any thread. Raises ValueError for an event that is unknown."""
+        self._program.raise_event(name)
+
     # -- the ends ----------------------------------------------------------------------------------------------------
     def app(self, name: str) -> Ends:
         """The open ends of that app."""

@@ -97,6 +97,11 @@ class Task:
         self.feeders: List[Optional[Channel]] = [None for _ in inputs]
         self.per_iteration = 1
         self.starts_frame = self.ends_frame = False
+        #: It can be the first to fire in an iteration, for it begins with initial tokens; some of its inputs have such,
+        #: which it must not take before everything is there.
+        self.opens = self.hesitates = False
+        #: Firings in earlier stays in states, of whatever app object.
+        self.before = 0
         #: Some input comes from a task on a device.
         self.from_device = False
         self.turnstile: Optional[Turnstile] = None
@@ -117,6 +122,15 @@ class Task:
             method = getattr(type(self.code), name, None)
             if method is not None:
                 setattr(self.code, name, MethodType(signed(method, self.name), self.code))
+
+    def add(self, other: "Task") -> None:
+        """Count what another task of that name has done as done by this one, too."""
+        self.firings += other.firings
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.busy += other.busy
+        self.squares += other.squares
+        self.longest = max(self.longest, other.longest)
 
     def arrival(self, end: int) -> int:
         """When the data came that a firing of a live source has just delivered, at `end`."""
@@ -175,6 +189,14 @@ class Path:
             if tracer is not None and self.deadline is not None and latency > int(self.deadline):
                 tracer.late(self, firing, latency, time_ns)
 
+    def add(self, other: "Path") -> None:
+        """Count what another path between tasks of these names has shown as shown by this one, too."""
+        self.count += other.count
+        self.total += other.total
+        self.longest = max(self.longest, other.longest)
+        self.misses += other.misses
+        self.latencies.extend(other.latencies)
+
     def tell(self, latencies: Sequence[int]) -> None:
         """So long took the next firings."""
         self.count += len(latencies)
@@ -197,6 +219,14 @@ class App:
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0
+        #: In a program with states: frames finished before, by this object and by any of that name; when its state was
+        #: entered, and when its first frame ended there, in ns; whether its stream has ended by itself.
+        self.earlier = self.base = 0
+        self.since = self.stay_end = 0
+        self.exhausted = False
+        self.channels: List[Channel] = []
+        #: Channels with something on them between two frames, by a name that is the same in all states.
+        self.kept: Dict[str, Channel] = {}
         self.misses = 0
         self.overruns = 0
         self.total_latency = 0
@@ -237,6 +267,11 @@ class App:
     @property
     def frames(self) -> int:
         """Finished frames; what ran ahead of the end of the stream has finished none."""
+        return self.earlier + self.done
+
+    @property
+    def done(self) -> int:
+        """Those since it began, or since its state was entered."""
         return min(self._ended, self.limit)
 
     def prepare(self) -> None:
@@ -252,6 +287,10 @@ class App:
                 for c in channels
             )
         for task in self.tasks:
+            fed = [(p, c) for p, c in zip(task.inputs, task.feeders) if c is not None]
+            task.opens = bool(fed) and all(c.delay >= p.rate(0) for p, c in fed)
+            task.hesitates = len(fed) > 1 and any(c.delay for _, c in fed)
+            task.opens |= task.live and self.program.control is not None
             task.starts_frame |= not any(t.is_source for t in self.tasks)
             task.ends_frame |= not any(t.ends_frame for t in self.tasks)
         self._enders = sum(t.ends_frame for t in self.tasks)
@@ -280,8 +319,60 @@ class App:
         with self._lock:
             if iterations >= self.limit:
                 return
-            self.limit = iterations
+            self.limit, self.exhausted = iterations, True
         self.program.stir()
+
+    def begin(self, iteration: int) -> None:
+        """Something fires in that frame before any source does. Raises EndOfStream when the app ends before it."""
+        with self._lock:
+            if iteration >= self.limit:
+                raise EndOfStream
+            self.begun = max(self.begun, iteration)
+
+    def enter(self, before: Optional["App"], base: int, limit: int, now: int) -> None:
+        """Begin anew with a state; `before` is what the app of that name was in the state where it last ran."""
+        for channel in () if before is None else before.channels:
+            channel.check()
+        kept = {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
+        self.earlier += self.done
+        self.base, self.limit, self.since, self.stay_end = base, limit, now, 0
+        self.begun, self._ended = -1, 0
+        self._starts.clear()
+        self._missing.clear()
+        self._holes.clear()
+        for channel in self.channels if before is not None else ():
+            channel.clear()
+        for key, left in kept.items():
+            self.kept[key].restore(left)
+        for task in self.tasks:
+            if task.turnstile is not None:
+                task.turnstile.clear()
+
+    def add(self, other: "App") -> None:
+        """Count what another app of that name has done as done by this one, too."""
+        self.earlier, self._ended = self.frames + other.frames, 0
+        self.misses += other.misses
+        self.overruns += other.overruns
+        self.skipped += other.skipped
+        self.latencies.extend(other.latencies)
+        self.total_latency += other.total_latency
+        self.longest_latency = max(self.longest_latency, other.longest_latency)
+        starts = [t for t in (self.first_start, other.first_start) if t is not None]
+        self.first_start = min(starts) if starts else None
+        self.first_end = min(filter(None, (self.first_end, other.first_end)), default=0)
+        self.last_end = max(self.last_end, other.last_end)
+        mine = {t.name: t for t in self.tasks}
+        for task in other.tasks:
+            if task.name in mine:
+                mine[task.name].add(task)
+            else:
+                self.tasks.append(task)
+        paths = {(p.source.name, p.sink.name): p for p in self.paths}
+        for path in other.paths:
+            if (path.source.name, path.sink.name) in paths:
+                paths[path.source.name, path.sink.name].add(path)
+            else:
+                self.paths.append(path)
 
     def started(self, iteration: int, time_ns: int) -> None:
         """A source begins that frame. Raises EndOfStream when the app has ended meanwhile."""
@@ -332,6 +423,7 @@ class App:
                 self._finished(time_ns, (latency,))
 
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
+        self.stay_end = self.stay_end or time_ns
         self.first_end = self.first_end or time_ns
         self.last_end = time_ns
         self.latencies.extend(latencies)

@@ -76,7 +76,7 @@ class Link:
     def ended(self) -> bool:
         """Nobody will write any more."""
         app = self.writer
-        return app is not None and app.limit < FOREVER and app.frames >= app.limit
+        return app is not None and app.limit < FOREVER and app.done >= app.limit
 
 
 class _End(Code):

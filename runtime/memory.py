@@ -55,16 +55,16 @@ def share(options: Any, path: str) -> None:
 class Outputs:
     """The outputs of a session as new arrays: large ones in memory that is used again once nobody looks at it.
 
-    Small ones come from the arena. Where several sessions share it they are copied, lest they lie where a large block
-    has to fit.
+    Small ones come from the arena, unless all are to be our `own`; where several sessions share it they are copied,
+    lest they lie where a large block has to fit.
     """
 
-    def __init__(self, names: Sequence[str], ports: Sequence[Port]) -> None:
+    def __init__(self, names: Sequence[str], ports: Sequence[Port], own: bool = False) -> None:
         self._names = list(names)
         self._ports = [(name, p.dtype, p.shape, _bytes(p)) for name, p in zip(names, ports)]
         fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
         #: Are they written into memory of our own?
-        self.large = bool(ports) and fixed and sum(size for *_, size in self._ports) >= LARGE
+        self.large = bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)
         self._free: Dict[str, List[bytearray]] = {name: [] for name in names}
         self._lent: Dict[int, Tuple[Any, str, bytearray]] = {}
 
@@ -77,13 +77,18 @@ class Outputs:
         arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]  # it makes scalars arrays
         for name, array in zip(names, arrays):
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        made = []
-        for name, dtype, shape, size in self._ports:
-            array = self._array(name, dtype, size)
+        made = self.arrays()
+        for (name, dtype, shape, _), array in zip(self._ports, made):
             binding.bind_output(name, "cpu", 0, dtype, shape, array.ctypes.data)
-            made.append(array.reshape(shape))
         session.run_with_iobinding(binding, options)
         return made
+
+    def arrays(self) -> List[np.ndarray]:
+        """An array for each output, with anything in it."""
+        return [
+            (self._array(name, dtype, size) if size >= LARGE else np.empty(size, np.uint8).view(dtype)).reshape(shape)
+            for name, dtype, shape, size in self._ports
+        ]
 
     def _array(self, name: str, dtype: np.dtype, size: int) -> np.ndarray:
         """An array of memory that comes back when the last view of it is gone."""
@@ -117,7 +122,8 @@ Feeds = Dict[str, Tuple[Tuple[int, ...], np.dtype]]
 class Rehearsal:
     """A run of a session on data of ones, before the program starts. `block`: bytes between its layers, as planned.
 
-    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input.
+    Ones, not zeros: whole numbers may be divided by them. `feeds` are shapes and types by input. `outputs` should be
+    memory of our own: one that lies in a region of the arena keeps it from being given back.
     """
 
     def __init__(self, session: Any, block: int, feeds: Feeds, outputs: Outputs) -> None:
@@ -159,11 +165,12 @@ def ports_of(tensors: Iterable[Any]) -> Optional[List[Port]]:
 class Loaded:
     """A session that knows the shapes of its border, with its outputs as `Outputs` has them."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, own: bool = False) -> None:
         self._session = session
         self._inputs = ports_of(session.get_inputs())
         names = [t.name for t in session.get_outputs()]
-        self._outputs = Outputs(names, ports_of(session.get_outputs()) or [])
+        self._ports = ports_of(session.get_outputs()) or []
+        self._outputs = Outputs(names, self._ports, own)
         self._names = names
 
     def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:
@@ -175,24 +182,68 @@ class Loaded:
         if self._inputs is None:
             return []
         feeds = {p.name: (p.shape, p.dtype) for p in self._inputs}
-        return [Rehearsal(self._session, block, feeds, self._outputs)]
+        return [Rehearsal(self._session, block, feeds, Outputs(self._names, self._ports, own=True))]
 
 
 def rehearsed(runs: Iterable[Tuple[Any, Rehearsal]]) -> List[Tuple[Any, Callable[[], None]]]:
     """The steps of a rehearsal, each with whose it is: all learn, then all run, the largest block first."""
-    if not has_arena():
-        return []
     once: Dict[int, Tuple[Any, Rehearsal]] = {}
     for owner, run in runs:
         once.setdefault(id(run.session), (owner, run))
+    if not once or not has_arena():  # a program without networks needs no ONNX Runtime
+        return []
     steps: List[Tuple[Any, Callable[[], None]]] = []
     for owner, run in once.values():
         steps.append((owner, lambda run=run: run.run(True)))  # type: ignore[misc]
     if steps:
         steps.append((steps[-1][0], trim))
+    grown: List[Rehearsal] = []
     for owner, run in sorted(once.values(), key=lambda pair: -pair[1].block):
-        steps.append((owner, lambda run=run: run.run(False)))  # type: ignore[misc]
+        steps.append((owner, lambda run=run: _hold(run, grown)))  # type: ignore[misc]
+    if steps:
+        steps.append((steps[-1][0], lambda: _settle([r for _, r in once.values()], grown)))
     return steps
+
+
+def _hold(run: Rehearsal, grown: List[Rehearsal]) -> None:
+    """Run once, and note whether the arena had to grow."""
+    before = _heap()
+    run.run(False)
+    if _heap() - before > LARGE >> 4:
+        grown.append(run)
+
+
+def _settle(runs: Sequence[Rehearsal], grown: Sequence[Rehearsal]) -> None:
+    """Plans are not exact: who comes later and has no room is larger than all before it, and should have come first."""
+    if len(grown) > 1:
+        grown[-1].run(True)
+        grown[-1].run(False)
+        for run in runs:
+            run.run(False)
+
+
+class _Heap(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "a b c d mapped f g used i j".split()]
+
+
+@lru_cache(maxsize=None)
+def _counter() -> Any:
+    """malloc's own count, where it is glibc's of 2021 or later; else None."""
+    try:
+        count = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):
+        return None
+    count.restype = _Heap
+    return count
+
+
+def _heap() -> int:
+    """Bytes that malloc has given out; 0 where nobody counts."""
+    count = _counter()
+    if count is None:
+        return 0
+    found = count()
+    return int(found.used + found.mapped)
 
 
 def trim() -> None:

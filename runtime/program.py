@@ -17,6 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .control import Control, Event, State
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
 from .graph import App, Failure, Fire, Task, describe, details_of
@@ -62,6 +63,11 @@ class Program:
         self.ending = False
         #: The process that looks after this one, if there is any.
         self.keeper = 0
+        #: Who changes states, where there are any, and what all of them did together, once it is over.
+        self.control: Optional[Control] = None
+        self.told: List[App] = []
+        self._making: Optional[State] = None
+        self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
@@ -76,7 +82,60 @@ class Program:
         """Add an app; times are exact fractions of ns as text, such as "20000000" or "100000000/3"."""
         made = App(self, name, Fraction(period) if period else None, Fraction(deadline) if deadline else None)
         self.apps.append(made)
+        if self._making is not None:
+            self._making.apps.append(made)
         return made
+
+    def event(self, name: str) -> Event:
+        """What a task calls to raise that event."""
+        return Event(self, name)
+
+    def state(self, name: str, initial: bool = False) -> None:
+        """A state: the apps and processors that follow are its own."""
+        if self.control is None:
+            self.control = Control(self)
+        self._making = self.control.states[name] = State(name)
+        if initial:
+            self.control.initial = name
+
+    def events(self, names: Sequence[str]) -> None:
+        """All events that there are."""
+        assert self.control is not None
+        self.control.events = list(names)
+
+    def transition(
+        self,
+        source: str,
+        target: str,
+        events: Sequence[str] = (),
+        after: Optional[str] = None,
+        bound: Optional[int] = None,
+    ) -> None:
+        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known."""
+        assert self.control is not None
+        state = self.control.states[source]
+        state.leads.update((event, target) for event in events)
+        if after is not None:
+            state.after = int(Fraction(after)), target
+        if bound is not None:
+            state.bounds[target] = bound
+
+    def raise_event(self, name: str) -> None:
+        """From whatever thread. Raises ValueError for an event that is unknown."""
+        if self.control is None:
+            raise ValueError("the program has no states")
+        self.control.raise_event(name)
+
+    @property
+    def running(self) -> List[App]:
+        """The apps that run now: those of the state that it is in."""
+        now = None if self.control is None else self.control.now
+        return self.apps if now is None else now.apps
+
+    @property
+    def state_name(self) -> Optional[str]:
+        """The state that it is in."""
+        return None if self.control is None or self.control.now is None else self.control.now.name
 
     def file(self, path: str) -> str:
         """A data file of the build, as a parameter of a task."""
@@ -88,10 +147,10 @@ class Program:
 
     def channel(
         self, source: Task, output: str, destination: Task, input: str, capacity: int,
-        delay: int = 0, values: Sequence[float] = (),
+        delay: int = 0, values: Sequence[float] = (), key: Optional[str] = None,
     ) -> None:  # fmt: skip
-        """Connect an output to an input. `capacity` is in tokens."""
-        self._wiring.append((source, output, destination, input, capacity, delay, values))
+        """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one in all states."""
+        self._wiring.append((source, output, destination, input, capacity, delay, values, key))
 
     def processor(self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None) -> None:
         """A worker that runs this order, again and again.
@@ -100,6 +159,7 @@ class Program:
         """
         self.orders.append((name, list(order)))
         self.priorities.append(fixed_priority)
+        self._of_state.append(self._making)
 
     @property
     def tasks(self) -> List[Task]:
@@ -132,7 +192,7 @@ class Program:
                 task.code.link.reader, task.code.link.looked_at = task.app, isinstance(task.code, Latest)
             if isinstance(task.code, OnDevice):
                 task.code.name, task.code.strict = task.name, self.strict
-                task.code.mirrored = [False] * len(task.outputs)
+                task.code.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
         where: Dict[int, List[int]] = {}
         for number, (_, order) in enumerate(self.orders):
             for entry in order:
@@ -150,7 +210,7 @@ class Program:
                     counts[id(entry.task)] = counts.get(id(entry.task), 0) + entry.times
             for entry in order:
                 entry.task.per_iteration = counts[id(entry.task)]
-        for source, output, destination, input, capacity, delay, values in self._wiring:
+        for source, output, destination, input, capacity, delay, values, key in self._wiring:
             out = [p.name for p in source.outputs].index(output)
             inn = [p.name for p in destination.inputs].index(input)
             name = "%s.%s->%s.%s" % (source.name, output, destination.name, input)
@@ -167,6 +227,9 @@ class Program:
             source.readers[out].append(made)
             destination.feeders[inn] = made
             self.channels.append(made)
+            source.app.channels.append(made)
+            if key is not None:
+                source.app.kept[key] = made
             destination.from_device |= isinstance(source.code, OnDevice)
             if isinstance(source.code, OnDevice):
                 source.code.mirrored[out] |= not isinstance(destination.code, OnDevice)
@@ -200,14 +263,19 @@ class Program:
                     path.deadline = None
             if frames is not None:
                 app.limit = frames
+            if self.control is not None:
+                self.control.frames, app.limit = frames, 0  # until its state is entered
         if not self._open():
             return False
         lanes: Dict[str, int] = {}
-        for (name, order), fixed, line in zip(self.orders, self.priorities, self.board.lines[1:]):
+        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state)
+        for (name, order), fixed, line, state in orders:
             if order:  # a processor may have several workers: each has a lane of its own in a trace
                 lanes[name] = lanes.get(name, 0) + 1
                 lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
                 self.workers.append(Worker(self, name, lane, order, line, fixed))
+                if state is not None:
+                    state.workers.append(self.workers[-1])
         with short_interval():
             for worker in self.workers:
                 worker.start()
@@ -216,17 +284,23 @@ class Program:
                     self.board.beat()
             self.begin = time.perf_counter_ns()
             self.go.set()
+            if self.control is not None:
+                self.control.start()
             Watch(self, watchdog, drain, progress).until_done()
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
+        if self.control is not None:
+            self.control.join(GRACE)
         self._end()
+        if self.control is not None:
+            self.told = self.control.told()
         return self.failure is None
 
     def _open(self) -> bool:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
-        begun = [t for t in self.tasks if isinstance(t.code, Process)]
+        begun = [t for t in self._with_code if isinstance(t.code, Process)]
         steps: List[Tuple[Task, Callable[[], None]]] = [(t, t.code.start) for t in begun]  # type: ignore[attr-defined]
-        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in self.tasks]
+        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in self._with_code]
         good = False
         try:
             for task, step in steps:
@@ -240,8 +314,16 @@ class Program:
             good = True
         finally:
             if not good:
-                self._close([t for t in self.tasks if t in begun])
+                self._close([t for t in self._with_code if t in begun])
         return True
+
+    @property
+    def _with_code(self) -> List[Task]:
+        """A task for each code: states share it."""
+        found: Dict[int, Task] = {}
+        for task in self.tasks:
+            found.setdefault(id(task.code), task)
+        return list(found.values())
 
     def _step(self, phase: int, task: Task, step: Callable[[], None]) -> bool:
         """Start or close a task. Whatever it raises is its failure, SystemExit too."""
@@ -258,14 +340,15 @@ class Program:
 
     def _end(self) -> None:
         """Close all tasks after the run, unless a stuck firing still uses one."""
-        if [t for t in self.tasks if isinstance(t.code, Process) and t.code.kill()]:
+        if [t for t in self._with_code if isinstance(t.code, Process) and t.code.kill()]:
             deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
         self.ending = True
-        stuck = [inside[0] for w in self.workers if w.is_alive() for inside in [w.firing] if inside is not None]
+        stuck = [inside[0].code for w in self.workers if w.is_alive() for inside in [w.firing] if inside is not None]
         # A source that waits for data is closed all the same, by this thread: nobody can tell when it will return.
-        self._close([t for t in self.tasks if t not in stuck or (t.is_source and t.code.closes_inside)])
+        tasks = self._with_code
+        self._close([t for t in tasks if t.code not in stuck or (t.is_source and t.code.closes_inside)])
         if any(w.is_alive() for w in self.workers):
             return
         try:
@@ -284,7 +367,7 @@ class Program:
         if app.period is None or self.full_speed:
             return None
         step = app.period / task.per_iteration
-        release = self.begin + int(firing * step)
+        release = (app.since or self.begin) + int(firing * step)
         while True:
             worker.check()
             left = release - time.perf_counter_ns()
@@ -314,6 +397,14 @@ class Program:
         for task in self.tasks:
             if task.turnstile is not None:
                 task.turnstile.wake()
+        if self.control is not None:
+            self.control.wake()
+
+    def calm(self) -> None:
+        """A state is about to begin: its sources wait for their releases again, unless everything is to end."""
+        self._stirred.clear()
+        if self.ending or self.stopping:
+            self._stirred.set()
 
     def fail(self, failure: Failure) -> None:
         """Stop everything; the first failure is the one that is reported."""

@@ -32,6 +32,10 @@ def load_deployment(home: str) -> Dict[str, Any]:
         return json.load(stream)  # type: ignore[no-any-return]
 
 
+def _unheard() -> None:
+    """Stands for an event: the reference follows what the program has done."""
+
+
 class _Border(Code):
     """What another app gives or gets: a source or a sink, which the reference does not run."""
 
@@ -57,6 +61,7 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         return (Repeat if kind == "repeat" else Last)(document["count"], document["block"])
     if kind == "python":
         parameters = {k: value_of(v, home) for k, v in document["parameters"]}
+        parameters.update((event, _unheard) for event in document.get("events", ()))
         return Python(document["file"], document["name"], **parameters)
     if kind == "c":
         values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
@@ -66,6 +71,7 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
         cut = Cut(document["network"], variants, document["start"])
         return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
+    # Of a network in bands the file is the whole: what it makes is what bands have to make.
     return Network(document["file"], document["inputs"], document["outputs"], 1)
 
 
@@ -91,6 +97,14 @@ def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
     ]
 
 
+def merged(versions: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    """An app with all tasks and channels that it has in some state."""
+    first = versions[0]
+    tasks = {t["name"]: t for a in versions for t in a["tasks"]}
+    channels = {c["name"]: c for a in versions for c in a["channels"]}
+    return {**first, "tasks": list(tasks.values()), "channels": list(channels.values())}
+
+
 class Reference:
     """One app, executed sequentially. `expected[task]` lists the inputs of each firing, None where it was left out."""
 
@@ -105,6 +119,8 @@ class Reference:
         #: Tasks that begin anew after a failure.
         self._anew = {t["name"] for t in app["tasks"] if t["on_error"] == "restart"}
         self._readers: Dict[Key, List[Key]] = {}
+        #: Where the channels lead in whose delays and windows something lies between two frames.
+        self._kept: List[Key] = []
         self._seen: Dict[Key, List[Optional[np.ndarray]]] = {}
         self._libraries = tempfile.TemporaryDirectory(prefix="flowc-reference-")
         for task in app["tasks"]:
@@ -114,19 +130,18 @@ class Reference:
             for port in (p for p in ports[0] if p.window):
                 self._seen[task["name"], port.name] = [np.zeros(port.shape, port.dtype)] * port.window
         for c in app["channels"]:
-            source, destination = (c["source"], c["source_port"]), (c["destination"], c["destination_port"])
+            destination = (c["destination"], c["destination_port"])
             port = next(p for p in self._tasks[c["source"]][1] if p.name == c["source_port"])
             first = initial_tokens(port, c["delay"], c["values"])
             self._tokens[destination] = [] if first is None else list(first)
-            self._readers.setdefault(source, []).append(destination)
 
     def run(
         self,
-        firings: Dict[str, int],
+        stays: Sequence[Tuple[Dict[str, Any], int]],
         produced: Dict[str, Dict[int, List[np.ndarray]]],
         skipped: Dict[str, Set[int]],
     ) -> None:
-        """Fire every task `firings[task]` times; `produced` holds the outputs of sources, firing by firing.
+        """Execute the app as it is in each stay, for so many frames; `produced` has the outputs of sources by firing.
 
         `skipped` holds what the program has not done, because it failed or because something was missing: who has
         failed there is told from that, and fails here as well.
@@ -136,15 +151,35 @@ class Reference:
             if inputs and outputs:
                 code.open(self._home, inputs, outputs)
         done = dict.fromkeys(self._tasks, 0)
-        progress = True
-        while progress:
-            progress = False
-            for name in self._tasks:
-                while done[name] < firings[name] and self._fire(name, done[name], produced):
-                    done[name] += 1
-                    progress = True
+        for app, frames in stays:
+            self._join(app)
+            last = {t["name"]: done[t["name"]] + t["firings"] * frames for t in app["tasks"]}
+            progress = True
+            while progress:
+                progress = False
+                for name, most in last.items():
+                    while done[name] < most and self._fire(name, done[name], produced):
+                        done[name] += 1
+                        progress = True
         for _, _, code in self._tasks.values():
             code.close()
+
+    def _join(self, app: Dict[str, Any]) -> None:
+        """The channels of a state; what lay in delays and windows of the one before goes on to the same ones there."""
+        self._readers = {}
+        kept: List[Key] = []
+        for c in app["channels"]:
+            destination = (c["destination"], c["destination_port"])
+            self._readers.setdefault((c["source"], c["source_port"]), []).append(destination)
+            if c["delay"] or destination in self._seen:
+                kept.append(destination)
+        if self._kept:
+            lay = [(self._tokens[k], self._seen.get(k)) for k in self._kept]
+            for key, (tokens, seen) in zip(kept, lay):
+                self._tokens[key] = tokens
+                if seen is not None:
+                    self._seen[key] = seen
+        self._kept = kept
 
     def _fire(self, name: str, firing: int, produced: Dict[str, Dict[int, List[np.ndarray]]]) -> bool:
         inputs, outputs, _ = self._tasks[name]

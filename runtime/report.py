@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from .control import document, table_rows
 from .graph import App, Failure, Path, Task
 from .link import Dropping
 from .memory import taken
@@ -30,7 +31,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             places = where.setdefault(entry.task.name, [])
             if processor not in places:
                 places.append(processor)
-    for app in program.apps:
+    apps = program.told or program.apps
+    for app in apps:
         for task in app.tasks:
             tasks[task.name] = {
                 "processor": ", ".join(where[task.name]),
@@ -50,11 +52,11 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "status": status,
         "failure": _failure(program.failure),
         "build": build_of(program.home),
-        "apps": {app.name: _app(app) for app in program.apps},
+        "apps": {app.name: _app(app) for app in apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
-        "memory": _memory(program),
         "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
+        "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
             **{
@@ -63,14 +65,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
                 if isinstance(task.code, Dropping)
             },
         },
+        **(document(program.control) if program.control is not None else {}),
     }
-
-
-def _memory(program: Program) -> Dict[str, Any]:
-    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
-    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
-    found = taken() if program.workers else None
-    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
 
 
 def build_of(home: str) -> Optional[str]:
@@ -80,6 +76,13 @@ def build_of(home: str) -> Optional[str]:
             return str(json.load(stream)["identity"]["digest"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _memory(program: Program) -> Dict[str, Any]:
+    """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
+    planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
+    found = taken() if program.workers else None
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -172,7 +175,11 @@ def table(document: Dict[str, Any]) -> str:
     processors = [["processor", "busy"]]
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
-    return "\n\n".join(columns(rows) for rows in (apps, *_others(document), tasks, processors))
+    states = table_rows(document) if "states" in document else []
+    tables = [columns(rows, left=2 if rows[0][1] == "to" else 1) for rows in states]
+    return "\n\n".join(
+        [*(columns(rows) for rows in (apps, *_others(document))), *tables, columns(tasks), columns(processors)]
+    )
 
 
 def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:

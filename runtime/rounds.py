@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Statistics are kept in variables, and handed over after so many ns.
 TELL = 20_000_000
+#: The same where somebody wants to know when the first frames of a state end.
+TELL_OFTEN = 1_000_000
 #: Firings of a round up to which it is written out.
 MOST_FIRINGS = 1500
 
@@ -38,9 +40,11 @@ class Rounds:
         self._worker, self._plan = worker, plan
         tasks = plan.tasks
         names: Dict[str, Any] = {
-            "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line, "TELL": TELL,
+            "worker": worker, "program": worker.program, "app": tasks[0].app, "line": worker.line,
+            "TELL": TELL if worker.program.control is None else TELL_OFTEN,
             "clock": time.perf_counter_ns, "cpu": time.thread_time_ns, "ndarray": np.ndarray, "freeze": freeze,
-            "Stopped": Stopped, "leave": self._leave, "join": _join, "again": _again, "DONE": plan.done(),
+            "Stopped": Stopped, "EndOfStream": EndOfStream, "leave": self._leave,
+            "join": _join, "again": _again, "DONE": plan.done(),
         }  # fmt: skip
         for k, task in enumerate(tasks):
             names["task%d" % k] = task
@@ -52,6 +56,7 @@ class Rounds:
                 names["dtype%d_%d" % (k, i)] = port.dtype
         for k, channel in enumerate(plan.remote):
             names["acquire%d" % k], names["release%d" % k] = channel.acquire, channel.release
+            names["ready%d" % k] = channel.ready
             names["claim%d" % k], names["commit%d" % k] = channel.claim, channel.commit
         for k, channel in enumerate(plan.local):
             names["empty%d" % k] = channel.empty
@@ -143,6 +148,9 @@ class _Source:
         self._alone &= not any(t.live for t in plan.tasks)
         self._recorded = plan.worker.program.recorder is not None
         self._last = self._last_uses()
+        first = plan.firings[0].task
+        #: Does it wait for the release of its first firing, so that no frame has begun before?
+        self._begins_late = self._alone and self._paced and first.is_source and not first.live
         #: Does the code before the next firing know when that begins?
         self._timed = False
         self.sums = Sums(len(plan.tasks))
@@ -155,7 +163,8 @@ class _Source:
         found: List[List[Firing]] = [[]]
         for firing in self._plan.firings:
             task, position = firing.task, firing.position
-            begins = position in (self._starters[:1] if self._alone else self._starters) or task.releases
+            starts = position in (self._starters[:1] if self._alone else self._starters)
+            begins = starts or task.releases or (task.opens and not self._alone)
             ends = position in (self._enders[-1:] if self._alone else self._enders) or task.paths
             fits = can_follow(task) and not self._waits(firing)
             if begins or not fits:
@@ -203,7 +212,7 @@ class _Source:
         text += ["        worker.round = n", "        since = t = clock()"]
         text += ["    worker.rest = tell", "    error = None", "    try:", "        while True:"]
         # First what a stop reads, then what it writes: either it sees this iteration, or this iteration sees it.
-        text += ["            app.begun = n"] if self._alone else []
+        text += ["            app.begun = n"] if self._alone and not self._begins_late else []
         text += ["            if n >= app.limit and app.over(n): break"]
         for stage in self._stages:
             for j in sorted({self._number[f.task] for f in self._plan.sequence if f.entry.stage == stage}):
@@ -266,6 +275,10 @@ class _Source:
     def _begun(self, firing: Firing, waits: List[str]) -> List[str]:
         """What it waits for, when it begins, and what begins with it."""
         task, position, lines = firing.task, firing.position, list(waits)
+        if self._begins_late and not position:
+            lines += ["app.begun = n", "if n >= app.limit and app.over(n): raise EndOfStream"]
+        if task.opens and not firing.offset and not self._alone:
+            lines = ["line[0] = 0", "app.begin(n - %d)" % firing.entry.stage, *lines]
         if waits or not self._timed:
             lines += ["t = clock()"]
         release = "release" if self._paced and task.is_source else "t"
@@ -345,6 +358,9 @@ class _Source:
         if task.is_source and self._paced and not task.live:
             number = self._number[task]
             lines += ["release = program.wait_for_release(worker, task%d, f%d + %d)" % (number, number, firing.offset)]
+        for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
+            if channel in self._remote:
+                lines += ["ready%d(%d, worker)" % (self._remote[channel], port.rate(firing.offset))]
         for i, (port, channel) in enumerate(zip(task.inputs, task.feeders)):
             if channel in self._remote:
                 asked = (i, self._remote[channel], port.rate(firing.offset), port.stacked)

@@ -1,15 +1,20 @@
-"""How a running program is doing, while it runs: a line on a terminal, or one a minute in a log."""
+"""How a running program is doing, while it runs: a line on a terminal, one a minute in a log, or data for others."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import time
-from typing import Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
+from .channel import LocalChannel
 from .program import Program
 
 #: Seconds between two lines on a terminal, which replace each other, and between two in a log.
 ON_TERMINAL, IN_LOG = 0.2, 60.0
+#: And between two for somebody who shows them.
+LIVE = 0.5
 
 
 class TerminalStatus:
@@ -24,8 +29,9 @@ class TerminalStatus:
             return
         self._next = now + ON_TERMINAL
         seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
-        apps = ["%s %d frames, %.1f fps" % (a.name, a.frames, a.frames / seconds) for a in program.apps]
-        sys.stderr.write("\r\033[K" + "; ".join(apps)[:110])
+        apps = ["%s %d frames, %.1f fps" % (a.name, n, n / seconds) for a in program.running for n in [a.base + a.done]]
+        state = "" if program.state_name is None else program.state_name + ": "
+        sys.stderr.write("\r\033[K" + (state + "; ".join(apps))[:110])
         sys.stderr.flush()
 
     def clear(self) -> None:
@@ -47,14 +53,83 @@ class LogStatus:
         if seconds - self._before < IN_LOG:
             return
         apps = []
-        for app in program.apps:
-            frames = app.frames
+        for app in program.running:
+            frames = app.base + app.done
             rate = (frames - self._frames.get(app.name, 0)) / (seconds - self._before)
             missed = ", %d missed" % app.misses if app.deadline is not None else ""
             apps.append("%s %d frames, %.1f fps%s" % (app.name, frames, rate, missed))
             self._frames[app.name] = frames
         self._before = seconds
-        self._say("%.0f s: %s" % (seconds, "; ".join(apps)))
+        state = "" if program.state_name is None else "in %s, " % program.state_name
+        self._say("%.0f s: %s%s" % (seconds, state, "; ".join(apps)))
 
     def clear(self) -> None:
         """What stands in a log stays there."""
+
+
+class LiveStatus:
+    """A line of JSON every half second, for another process: what it gets is all that it can have.
+
+    Nothing waits for who reads: a line that does not fit into the pipe is left out, and without a reader none
+    is written.
+    """
+
+    def __init__(self, descriptor: int, clock: Callable[[], float] = time.perf_counter_ns) -> None:
+        self._descriptor: Optional[int] = descriptor
+        self._clock = clock
+        self._before = 0.0
+        self._frames: Dict[str, int] = {}
+        self._busy: Dict[str, int] = {}
+        self._rest = b""
+        os.set_blocking(descriptor, False)
+
+    def __call__(self, program: Program) -> None:
+        seconds = (self._clock() - program.begin) / 1e9
+        if self._descriptor is not None and seconds - self._before >= LIVE:
+            document = self._document(program, seconds)
+            self._before = seconds
+            self._write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+
+    def clear(self) -> None:
+        """Whoever reads sees that there is no more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _document(self, program: Program, seconds: float) -> Dict[str, Any]:
+        passed = seconds - self._before
+        apps: Dict[str, Any] = {}
+        busy: Dict[str, int] = {}
+        for app in program.apps:
+            frames = app.frames
+            latest = app.latencies[-1] if app.latencies else None
+            apps[app.name] = {
+                "frames": frames,
+                "fps": round((frames - self._frames.get(app.name, 0)) / passed, 2),
+                "latency_ms": None if latest is None else round(latest / 1e6, 3),
+                "deadline_misses": app.late(),
+                "skipped": app.skipped,
+            }
+            self._frames[app.name] = frames
+        for worker in program.workers:
+            busy[worker.processor] = busy.get(worker.processor, 0) + worker.busy
+        shares = {name: round((ns - self._busy.get(name, 0)) / 1e9 / passed, 4) for name, ns in busy.items()}
+        self._busy = busy
+        # Tokens inside of a worker are in its variables.
+        between = [c for c in program.channels if not isinstance(c, LocalChannel)]
+        return {
+            "seconds": round(seconds, 3),
+            "apps": apps,
+            "processors": shares,
+            "channels": {c.name: [c.filled, c.capacity] for c in between},
+        }
+
+    def _write(self, line: bytes) -> None:
+        assert self._descriptor is not None
+        line = self._rest or line  # half a line has to be finished first: this one is left out
+        try:
+            self._rest = line[os.write(self._descriptor, line) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.clear()

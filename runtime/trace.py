@@ -35,7 +35,6 @@ class Tracer:
 
     def __init__(self, program: Program, first: int = 0, end: Optional[int] = None) -> None:
         self._program, self._first, self._end = program, first, end
-        self._tasks: Dict[str, Task] = {t.name: t for t in program.tasks}
         self._firings: List[Tuple[str, Task, int, int, int, int]] = []
         self._fills: List[Tuple[str, int, int]] = []
         self._releases: List[Tuple[str, Task, int, int]] = []
@@ -45,18 +44,16 @@ class Tracer:
     def _keeps(self, frame: int) -> bool:
         return frame >= self._first and (self._end is None or frame < self._end)
 
-    def firing(self, lane: str, name: str, firing: int, group: int, start: int, end: int) -> None:
+    def firing(self, lane: str, task: Task, firing: int, group: int, start: int, end: int) -> None:
         """One run of a task: `group` firings, the first of which is `firing`. And how full its channels are then."""
-        task = self._tasks[name]
         if not self._keeps(firing // task.per_iteration):
             return
         self._firings.append((lane, task, firing, group, start, end))
         for channel in task.feeders + [c for readers in task.readers for c in readers]:
             self._fills.append((channel.name, channel.filled, end))  # type: ignore[union-attr]
 
-    def release(self, lane: str, name: str, firing: int, time: int) -> None:
+    def release(self, lane: str, task: Task, firing: int, time: int) -> None:
         """A firing of a source was due at that time."""
-        task = self._tasks[name]
         if self._keeps(firing // task.per_iteration):
             self._releases.append((lane, task, firing, time))
 
@@ -78,7 +75,8 @@ class Tracer:
             lanes.setdefault(lane, len(lanes) + 1)
         events = [_named("process_name", RUNNING, 0, program.name)]
         events += [_named("thread_name", RUNNING, number, lane) for lane, number in lanes.items()]
-        events += [_named("process_name", APPS + k, 0, "%s: frames" % app.name) for k, app in enumerate(program.apps)]
+        apps = self._apps()
+        events += [_named("process_name", process, 0, "%s: frames" % name) for name, process in apps.items()]
         for lane, task, firing, group, start, end in self._firings:
             said = {"frame": firing // task.per_iteration, "firing": firing, "firings": group}
             slice_ = {"ph": "X", "name": task.name, "pid": RUNNING, "tid": lanes[lane], "ts": (start - begin) / 1000}
@@ -94,33 +92,38 @@ class Tracer:
             events.append(
                 {"ph": "C", "name": channel, "pid": RUNNING, "ts": (time - begin) / 1000, "args": {"tokens": tokens}}
             )
-        events += self._of_frames()
+        events += self._of_frames(apps)
         events += self._arrows(lanes)
         kept = {"first_frame": self._first, "end_frame": self._end}
         return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"build": build, **kept}}
 
-    def _of_frames(self) -> Iterator[Dict[str, Any]]:
+    def _apps(self) -> Dict[str, int]:
+        """The process of each app, whatever state it is in."""
+        names = [a.name for a in self._program.apps] + [frame[0].name for frame in self._frames]
+        return {name: APPS + k for k, name in enumerate(dict.fromkeys(names))}
+
+    def _of_frames(self, apps: Dict[str, int]) -> Iterator[Dict[str, Any]]:
         """Frames overlap, so they are asynchronous; what is late has a mark at its end."""
-        begin, number = self._program.begin, {id(app): APPS + k for k, app in enumerate(self._program.apps)}
-        for app, frame, start, end in self._frames:
-            one = {"cat": "frame", "name": "frame", "pid": number[id(app)], "tid": 0, "id": "%s %d" % (app.name, frame)}
+        begin = self._program.begin
+        for k, (app, frame, start, end) in enumerate(self._frames):
+            one = {"cat": "frame", "name": "frame", "pid": apps[app.name], "tid": 0, "id": "%s %d" % (app.name, k)}
             yield {**one, "ph": "b", "ts": (start - begin) / 1000, "args": {"app": app.name, "frame": frame}}
             yield {**one, "ph": "e", "ts": (end - begin) / 1000}
             if app.deadline is not None and end - start > int(app.deadline):
                 said = {"app": app.name, "frame": frame, "late_us": (end - start - int(app.deadline)) / 1000}
-                yield _missed(number[id(app)], (end - begin) / 1000, said)
+                yield _missed(apps[app.name], (end - begin) / 1000, said)
         for path, firing, latency, end in self._late:
             sink = path.sink
             place = {"app": sink.app.name, "source": path.source.name, "task": sink.name, "firing": firing}
             said = {**place, "frame": firing // sink.per_iteration, "latency_us": latency / 1000}
-            yield _missed(number[id(sink.app)], (end - begin) / 1000, said)
+            yield _missed(apps[sink.app.name], (end - begin) / 1000, said)
 
     def _arrows(self, lanes: Dict[str, int]) -> Iterator[Dict[str, Any]]:
         """From the firing that made the last token that a firing takes, to that one."""
         begin = self._program.begin
         makers = {
             id(channel): (task, port)
-            for task in self._tasks.values()
+            for task in dict.fromkeys(firing[1] for firing in self._firings)
             for port, readers in zip(task.outputs, task.readers)
             for channel in readers
         }
@@ -132,6 +135,8 @@ class Tracer:
         for lane, task, firing, group, start, _ in self._firings:
             for port, feeder in zip(task.inputs, task.feeders):
                 if feeder is None or all(port.rate(firing + k) == 0 for k in range(group)):
+                    continue
+                if id(feeder) not in makers:
                     continue
                 source, out = makers[id(feeder)]
                 last = _tokens(port, firing + group) - 1 - feeder.delay

@@ -42,7 +42,7 @@ class Watch:
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
         #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was looked at.
-        self._pace: Dict[str, Tuple[int, int, bool, float]] = {}
+        self._pace: Dict[int, Tuple[int, int, bool, float]] = {}
 
     def until_done(self) -> None:
         """Return when all workers are done, or the program had to be stopped."""
@@ -75,7 +75,7 @@ class Watch:
                 program.say("frames in flight did not end; %s" % program.who_waits())
                 return self._abandon()
             self._check_pace()
-            self._check_deadlock(alive)
+            self._check_deadlock([w for w in alive if not w.parked])
             self._check_stuck(alive)
             if self._progress is not None:
                 self._progress(program)
@@ -83,6 +83,7 @@ class Watch:
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
         """Is nobody left but sources that wait for their data? What they wait for begins no frame any more."""
         left = 0
+        alive = [w for w in alive if not w.parked]
         for worker in alive:
             inside = worker.firing
             if inside is not None and inside[0].is_source:
@@ -91,14 +92,14 @@ class Watch:
                     task.app.end_at(firing // task.per_iteration)
                     continue
             left += 1
-        if left:
+        if left or not alive:
             return False
         for worker in alive:
             if worker.rest is not None:
                 worker.rest()
         for app in self._program.apps:
-            if app.frames < app.limit:
-                lost = "%d frames of %s" % (app.limit - app.frames, app.name)
+            if app.done < app.limit:
+                lost = "%d frames of %s" % (app.limit - app.done, app.name)
                 self._program.say("%s did not end; %s" % (lost, self._program.who_waits()))
         self._program.stopping = True
         return True
@@ -131,7 +132,7 @@ class Watch:
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
         progress = sum(w.progress for w in self._program.workers)
-        if progress != self._seen or not all(w.waiting for w in alive):
+        if progress != self._seen or not alive or not all(w.waiting for w in alive):
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
             self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))
@@ -139,8 +140,8 @@ class Watch:
     def _check_pace(self) -> None:
         """Tell when an app with a period is no longer in time, and when it is again; looks once a second."""
         now = time.monotonic()
-        for app in self._program.apps:
-            late, frames, behind, since = self._pace.setdefault(app.name, (0, 0, False, now))
+        for app in self._program.running:
+            late, frames, behind, since = self._pace.setdefault(id(app), (0, 0, False, now))
             if now - since < PACE or app.period is None or self._program.full_speed:
                 continue
             missed, done = app.late() - late, app.frames - frames
@@ -152,7 +153,7 @@ class Watch:
                 self._program.speak("%s is in time again" % app.name)
                 behind = False
             if done:
-                self._pace[app.name] = (app.late(), app.frames, behind, now)
+                self._pace[id(app)] = (app.late(), app.frames, behind, now)
 
     def _check_stuck(self, alive: List[Worker]) -> None:
         now = time.perf_counter_ns()

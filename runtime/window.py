@@ -21,19 +21,20 @@ class Window:
         self._least = min(port.rates)
         zeros = np.zeros((port.window - self._least,) + port.shape, port.dtype)
         zeros.setflags(write=False)
-        self._kept: List[Any] = [zeros]
+        #: Older tokens, in pieces.
+        self.kept: List[Any] = [zeros]
 
     def over(self, pieces: List[Any], count: int) -> Any:
         """All that a firing sees that takes these pieces, `count` tokens together. Read-only."""
-        seen = _behind(self._kept + pieces, count - self._least)
+        seen = _behind(self.kept + pieces, count - self._least)
         if any(isinstance(p, Hole) for p in seen):
-            self._kept = _behind(seen, self._least)
+            self.kept = _behind(seen, self._least)
             return Hole(sum(map(len, seen)))
         if len(seen) > 1 and all(isinstance(p, np.ndarray) for p in seen):
             joined = np.concatenate(seen)
             joined.setflags(write=False)
             seen = [joined]
-        self._kept = _behind(seen, self._least)
+        self.kept = _behind(seen, self._least)
         return seen[0] if len(seen) == 1 else Pieces(seen)
 
 

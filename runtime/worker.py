@@ -48,6 +48,8 @@ class Worker(threading.Thread, Waiter):
         self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since when.
         self.line = line
+        #: In a program with states: has it nothing to do until its state is entered?
+        self.parked = False
         self._app: App = order[0].task.app
         self._iteration = 0
 
@@ -69,11 +71,14 @@ class Worker(threading.Thread, Waiter):
         begin_lane(self.processor, [e.task.code for e in self.order])
         try:
             rounds = self._prepare()
-            first: Optional[int] = 0
-            while self._one_round(first or 0):
-                self.round += 1
-                first = rounds.enter() if rounds is not None else 0
-            self._flush()
+            control = self.program.control
+            for _ in (None,) if control is None else control.stays_of(self):
+                self.round = 0
+                first: Optional[int] = 0
+                while self._one_round(first or 0):
+                    self.round += 1
+                    first = rounds.enter() if rounds is not None else 0
+                self._flush()
         except Stopped:
             settle()
         except BaseException as error:  # our own mistake: report it rather than hang
@@ -175,10 +180,15 @@ class Worker(threading.Thread, Waiter):
         live = task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
         if release is not None and program.tracer is not None:
-            program.tracer.release(self.name, task.name, firing, release)
+            program.tracer.release(self.name, task, firing, release)
         batched = task.code.batch > 1
+        first = firing == iteration * task.per_iteration
+        if task.opens and first:
+            app.begin(iteration)
         if task.turnstile is not None:
             task.turnstile.enter(firing, self)
+        for port, channel in zip(task.inputs, task.feeders) if task.hesitates else ():
+            channel.ready(port.rate(firing) * group, self)  # type: ignore[union-attr]
         arrays = [
             channel.acquire(port.rate(firing) * group, port.stacked or batched, self)  # type: ignore[union-attr]
             for port, channel in zip(task.inputs, task.feeders)
@@ -188,7 +198,7 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if task.turnstile is not None:
             task.turnstile.leave(group)
-        first = task.starts_frame and firing == iteration * task.per_iteration
+        first &= task.starts_frame
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
         traced = program.tracer is not None and task.is_source
@@ -289,7 +299,7 @@ class Worker(threading.Thread, Waiter):
         else:
             self._spend(task, end - start)
         if self.program.tracer is not None:
-            self.program.tracer.firing(self.name, task.name, firing, group, start, end)
+            self.program.tracer.firing(self.name, task, firing, group, start, end)
 
     def _spend(self, task: Task, spent: int) -> None:
         self.busy += spent

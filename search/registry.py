@@ -8,10 +8,12 @@ assignment, its verdict and a bound; `deadline.answer` makes it a mapping.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..model.extras import require
+from ..model.mapping import Mapping
+from .events import Event, Teller
 
 Kind = Literal["throughput", "deadlines"]
 
@@ -20,9 +22,10 @@ Kind = Literal["throughput", "deadlines"]
 class Search:
     """A search by name. `about` says in a line what it does; `load` imports what it needs, and gives the function.
 
-    The function is called as `run(problem, seed=, budget=, progress=)`, for throughput with `measure=` (a way to run
-    mappings, or None) and `objective=` as well; `budget` is in seconds, and the answer is the best so far when it is
-    used up or somebody presses Ctrl-C.
+    `run` takes a problem, `seed`, `budget` in seconds and `progress`, which gets an `Event` whenever there is something
+    to tell; for throughput also `measure` (a way to run mappings, or None) and `objective`. The answer is the best so
+    far when the budget is used up or somebody presses Ctrl-C. The function that `load` gives is called with the same,
+    and a `Teller` as `progress`.
     """
 
     name: str
@@ -36,9 +39,13 @@ class Search:
         if self.needs:
             require(self.needs, "search", f"the search `{self.name}` for {self.kind}")
 
-    def run(self, problem: Any, **options: Any) -> Any:
-        """Search. Raises Errors where a search cannot do what is asked."""
-        return self.load()(problem, **options)
+    def run(self, problem: Any, *, progress: Callable[[Event], None] | None = None, **options: Any) -> Any:
+        """Search, and keep how it went. Raises Errors where a search cannot do what is asked."""
+        teller = Teller(progress)
+        found = self.load()(problem, progress=teller, **options)
+        if isinstance(found, Mapping):
+            return replace(found, effort=replace(found.effort, history=teller.history()))
+        return replace(found, history=teller.history())
 
 
 def _throughput(module: str) -> Callable[[], Callable[..., Any]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flowc.cli._common import progress
 from hypothesis import HealthCheck, settings
 
 from builds import ROOT, Write
@@ -19,6 +21,9 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("any machine")
+progress.between = float("inf")
+#: What Chromium is called.
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture
@@ -43,7 +48,12 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ROOT / "examples", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json", "build", "*.svg")
     )
-    for network, script in (("twins/mobilenet.onnx", "make_networks.py"), ("detect/ssd.onnx", "make_network.py")):
+    scripts = {
+        "twins/mobilenet.onnx": "make_networks.py",
+        "detect/ssd.onnx": "make_network.py",
+        "superres/superres.onnx": "make_network.py",
+    }
+    for network, script in scripts.items():
         if not (folder / network).is_file():
             command = [sys.executable, str((folder / network).with_name(script))]
             subprocess.run(command, check=True, capture_output=True)
@@ -62,3 +72,20 @@ def tensorrt_stubs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
         return made[dialect]
 
     return of
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, driven by playwright.
+
+    One for each file that asks for it, and gone behind it: while it is there, this thread has an event loop that runs,
+    and no test could use asyncio.
+    """
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'flowc[browser]'")
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        pytest.skip("there is no Chromium: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()

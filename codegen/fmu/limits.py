@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...model.application import Application, FilePath, Port, Task
 from ...model.diagnostic import Diagnostic, Note
+from ..emit import is_cpp
 
 #: Element types of ports in FMI 3.0.
 FMI3 = {
@@ -120,6 +121,9 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
             yield _no(
                 f"`{short}` fires at a pace of its own, and a unit has the time of its simulation", task, help_text
             )
+        code = task.implementation_on("cpu")
+        if code is not None and code.language == "c" and is_cpp(code.path):
+            yield _no(f"`{short}` is C++, and a unit is C", task, "write it in C")
         for port in task.open_ports:
             help_text = "leave out what follows the last tensor of fixed size, or build a program"
             message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"

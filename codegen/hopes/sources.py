@@ -15,6 +15,7 @@ from ...dsl.includes import c_includes
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Note
 from ...model.system import System
+from ..emit import is_cpp
 from .names import hopes_names
 
 #: What every task includes.
@@ -85,6 +86,8 @@ def refusals(made: Mapping[str, Unit], written: Iterable[str]) -> Iterator[Diagn
             elif first.setdefault(path.name.lower(), path) != path or path.name.lower() in taken:
                 other = taken.get(path.name.lower(), f"`{first[path.name.lower()]}`")
                 yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
+        if is_cpp(unit.file):
+            yield _no(f"`{unit.file}` is C++, and what goes into a project of HOPES is C", task, "write it in C")
         if set('"\\\n\r') & set(unit.file):
             yield _no(f"no C file can include `{unit.file}`", task, "rename it: without quotes and backslashes")
         for other_task in unit.tasks:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from ...networks.onnx.memory import Needs, needs
+from ...networks.onnx.memory import needs
 from ..names import literal
 from .kind import Identifiers, Kind, Site, names, tensors
 
@@ -16,7 +16,7 @@ class OnnxCode:
     """A network with the tensors behind its ports, in port order.
 
     `threads` of the inference library share an inference; they `spin` between layers where nobody else needs the cores.
-    `weights` and `block` are bytes: of its weights, and of what lies between its layers in one firing (0: not known).
+    `weights` and `block` are bytes: its weights, and what lies between its layers in one firing (None: not known).
     """
 
     file: str
@@ -25,8 +25,8 @@ class OnnxCode:
     batch: int
     threads: int = 1
     spin: bool = False
-    weights: int = 0
-    block: int = 0
+    weights: int | None = None
+    block: int | None = None
     kind: str = "onnx"
 
     on_device = False
@@ -52,9 +52,11 @@ def _serves(task: Task, site: Site) -> bool:
 
 def _make(task: Task, site: Site) -> OnnxCode:
     assert task.network is not None
-    known = needs(task.network) or Needs(0, 0)
+    known = needs(task.network)
     file = site.network(task.network)
-    code = OnnxCode(file, *tensors(task.network), site.batch, weights=known.weights, block=known.block)
+    code = OnnxCode(file, *tensors(task.network), site.batch)
+    if known is not None:
+        code = replace(code, weights=known.weights, block=known.block)
     return replace(code, threads=site.place.threads, spin=site.alone) if site.place.threads > 1 else code
 
 

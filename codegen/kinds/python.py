@@ -44,6 +44,20 @@ class PythonCode:
         return f"Process({text})" if self.process else text
 
 
+@dataclass(frozen=True, slots=True)
+class RaisingCode(PythonCode):
+    """The same with `events` of its `task` that it may raise: functions that it gets as keyword arguments."""
+
+    task: str = ""
+    events: tuple[str, ...] = ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        plain = PythonCode.text(self, ids)
+        given = [f"{literal(e)}: p.event({literal(f'{self.task}.{e}')})" for e in self.events]
+        return f"{plain[:-1]}, **{{{', '.join(given)}}})"
+
+
 def python_code(task: Task, code: Implementation, site: Site) -> PythonCode:
     """The code of an implementation, or of a reference, in this process."""
     file = site.sources.place("tasks", code.path)
@@ -61,7 +75,10 @@ def _serves(task: Task, site: Site) -> bool:
 def _make(task: Task, site: Site) -> PythonCode:
     code = task.implementation_on("cpu") or task.reference
     assert code is not None
-    return replace(python_code(task, code, site), process=site.place.process)
+    made = replace(python_code(task, code, site), process=site.place.process)
+    if not task.events:
+        return made
+    return RaisingCode(made.file, made.name, made.parameters, made.process, task=task.name, events=task.events)
 
 
 KIND = Kind("python", frozenset({"Python", "Process"}), _serves, _make)

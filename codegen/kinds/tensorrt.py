@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def stages(deployment: Deployment) -> list[str]:
     """What build_engines.py builds: each model once for each kind of processor."""
     found: dict[str, None] = {}
-    for task in (t for a in deployment.apps for t in a.tasks):
+    for task in deployment.tasks:
         code = task.code
         if not isinstance(code, EngineCode) or code.engine != "tensorrt":
             continue
@@ -46,7 +46,7 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     built = stages(deployment)
     if not built:
         return {}
-    codes = (t.code for a in deployment.apps for t in a.tasks)
+    codes = (t.code for t in deployment.tasks)
     words = {
         "name": deployment.name,
         "version": str(TensorRTVersion(deployment.tensorrt)),

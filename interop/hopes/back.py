@@ -1,13 +1,14 @@
 """A mapping that flowc found, as files of the HOPES project that the application came from.
 
 In: an application with its mapping and times, and the project. Out: `NAME_mapping.xml` and `NAME_profile.xml`; the
-project stays what it is otherwise. Tasks are found by importing the project again: what they are called in the text
-follows from it, so nothing has to be kept beside a text. Of the sets of a mapping, `Default` is written and the one
-that an import takes (that of a state); all others stay as they are.
+project stays what it is otherwise. What tasks are called in the text is in the baggage beside it; without that, it
+follows from importing the project again. Of the sets of a mapping, `Default` is written and the one that an import
+takes (that of a state); all others stay as they are.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,27 +20,64 @@ from ...model.diagnostic import Diagnostic, Errors, did_you_mean
 from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
 from ..names import listed, shown
-from ..registry import Source
-from ..xml_tree import Element
+from ..registry import Changes, Source
+from ..xml_tree import Element, as_text, attributes_as_text
+from .baggage import WRONG, Baggage, beside, read_baggage
 from .files import Collector, read_xml
 from .importer import Understood, understand
-from .mapping import PLACEHOLDER, states_of
-from .networks import HopesNetwork
+from .mapping import PLACEHOLDER, machines_of, states_of
+from .networks import HopesNetwork, meant
 from .platform import Board
 from .tasks import Way
+from .text import Part
 
 #: What cannot be said in HOPES, or not of this project.
 CANNOT_SAY = "F724"
 
 
-def back(source: Source, folder: Path) -> dict[Path, str]:
+def back(source: Source, folder: Path) -> Changes:
     """The files that carry the mapping of an application into its project. Raises Errors with everything at once."""
     say = Collector()
-    found = understand(folder, source.whole.stem, say)
+    path = beside(Path(source.whole.path))
+    kept = read_baggage(path) if os.path.exists(path) else None
+    found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
+    names, warnings = _names(path, kept, found)
     if found.board is None:
         message = f"the project `{found.project.name}` has no architecture that a mapping could name"
         raise Errors([Diagnostic(CANNOT_SAY, message, None, help="give it a device with processors in HOPES")])
-    return _Back(source, found, found.board).files()
+    return Changes(_Back(source, found, found.board, names).files(), warnings)
+
+
+def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
+    """The tasks of the text as parts of the project: by the baggage, which has to be that of the project."""
+    there = found.texts.names
+    if kept is None:
+        return {text: part for part, text in there.items()}, ()
+    wrong = _wrong(kept, found)
+    if wrong:
+        raise Errors([Diagnostic(WRONG, f"`{path.name}` {wrong}", None, help="import the project again")])
+    parts: dict[tuple[Way, str], Part] = {part: part for part in there}
+    names = {t.task: parts[t.hopes, t.role] for t in kept.tasks}
+    changed = kept.changed(found.project)
+    if not changed:
+        return names, ()
+    message = f"{listed(changed)} of the project changed after the import: rates and sizes may be others now"
+    return names, (Diagnostic(WRONG, message, None, help="import the project again", severity="warning"),)
+
+
+def _wrong(kept: Baggage, found: Understood) -> str:
+    """Why a baggage is not that of a project; nothing where it is."""
+    if kept.project != found.project.name:
+        return f"is that of the project {shown(kept.project)}, and this is {shown(found.project.name)}"
+    said = [(t.hopes, t.role) for t in kept.tasks]
+    if len({*said}) < len(said):
+        twice = next(part for part in said if said.count(part) > 1)
+        return f"has two names for {shown('_'.join(twice[0]))}"
+    gone = ["_".join(way) for way, role in said if (way, role) not in found.texts.names]
+    come = ["_".join(way) for way, role in found.texts.names if (way, role) not in {*said}]
+    if gone:
+        return f"names {listed(gone, 4)}, which the project does not have"
+    return f"does not name {listed(come, 4)} of the project" if come else ""
 
 
 @dataclass(slots=True)
@@ -47,13 +85,15 @@ class _Back:
     source: Source
     project: Understood
     board: Board
+    names: Mapping[str, Part]
     faults: list[Diagnostic] = field(default_factory=list)
     #: The states that run something, the first of which decides what an import takes.
     states: tuple[str, ...] = ()
 
     def files(self) -> dict[Path, str]:
-        self.states = states_of(self.project.project, self.project.graph, Collector())
-        names = {text: part for part, text in self.project.texts.names.items()}
+        choice = self.project.choice
+        self.states = states_of(machines_of(self.project.project, self.project.graph, choice, Collector()), choice)
+        names = self.names
         self._compare(names.keys())
         places, plans = self._places(), self._plans()
         by_way: dict[Way, tuple[str, ...]] = {}
@@ -142,6 +182,7 @@ class _Back:
             if task.graph is None:
                 # Control tasks, and the threads of networks, are where they were, or on the first core.
                 lines += self._entry("task", "_".join(way), tasks.get(way, ()), old, first)
+        lines += self._others("task")
         for way, places in layers.items():
             name = "_".join(way)
             network = self.project.networks[way]
@@ -151,9 +192,7 @@ class _Back:
                     "    " + line for line in self._entry("childTask", f"{name}_{layer}", places[layer], old, first)
                 ]
             lines += ["    </externalTask>"]
-        for node in old.values():
-            if node.tag in ("library", "multicast"):
-                lines += _as_text(node, 1)
+        lines += self._others("externalTask", "library", "multicast")
         return _document("CIC_Mapping", lines)
 
     def _old_mapping(self) -> dict[str, Element]:
@@ -162,9 +201,18 @@ class _Back:
         for path in self.project.project.beside("mapping")[:1]:
             root = read_xml(path, Collector(), "CIC_Mapping")
             for node in root.below() if root is not None else ():
-                if node.tag in ("task", "childTask", "library", "multicast"):
-                    found[node.attributes.get("name") or node.attributes.get("groupName", "")] = node
+                if node.tag in ("task", "childTask"):
+                    found[node.attributes.get("name", "")] = node
         return found
+
+    def _others(self, *tags: str) -> Iterator[str]:
+        """What the mapping says beyond the text: of libraries and groups, and of tasks that were not imported."""
+        there = {"_".join(way) for way, task in self.project.tasks.items() if task.graph is None}
+        for path in self.project.project.beside("mapping")[:1]:
+            root = read_xml(path, Collector(), "CIC_Mapping")
+            for node in root.all(*tags) if root is not None else ():
+                if node.tag not in ("task", "externalTask") or meant(node.attributes.get("name", ""), there) is None:
+                    yield from as_text(node, 1)
 
     def _entry(
         self, tag: str, name: str, places: tuple[str, ...], old: Mapping[str, Element], first: str
@@ -172,11 +220,12 @@ class _Back:
         """The lines of a task or a layer: its new sets, and the old ones of other states."""
         before = list(_sets(old[name])) if name in old else []
         if not places and before:
-            yield from _as_text(old[name], 1)
+            yield from as_text(old[name], 1)
             return
         written = {PLACEHOLDER, *self._taken([s for _, s, _ in before])}
         sets = [(device, s, node) for device, s, node in before if s not in written]
-        yield f"    <{tag}{_attributes(old.get(name, None), name)}>"
+        said = old[name].attributes if name in old else {"name": name}
+        yield f"    <{tag}{attributes_as_text(said)}>"
         new = [(self._device(p), p) for p in places or (first,)]
         for device in dict.fromkeys([*(d for d, _ in new), *(d for d, _, _ in sets)]):
             yield f"        <device name={quoteattr(device)}>"
@@ -187,7 +236,7 @@ class _Back:
                 yield "            </mappingSet>"
             for d, _, node in sets:
                 if d == device:
-                    yield from _as_text(node, 3)
+                    yield from as_text(node, 3)
             yield "        </device>"
         yield f"    </{tag}>"
 
@@ -205,7 +254,7 @@ class _Back:
         return f'<processor pool={quoteattr(pool.element)} localId="{number}"/>'
 
     # -- times -------------------------------------------------------------------------------------------------------
-    def _profile(self, names: Mapping[str, tuple[Way, str]]) -> str | None:
+    def _profile(self, names: Mapping[str, Part]) -> str | None:
         """The times of tasks (layers have files of their own), in us and rounded up; None where nothing is known."""
         lines: list[str] = []
         for text, (way, _) in names.items():
@@ -249,25 +298,6 @@ def _sets(node: Element) -> Iterator[tuple[str, str, Element]]:
     for holder in list(node.all("device")) or [node]:
         for s in holder.all("mappingSet"):
             yield holder.attributes.get("name", "") if holder is not node else "", s.attributes.get("name", ""), s
-
-
-def _as_text(node: Element, depth: int) -> Iterator[str]:
-    """An element as it was."""
-    space = "    " * depth
-    said = _attributes(node)
-    if not node.children:
-        yield f"{space}<{node.tag}{said}/>"
-        return
-    yield f"{space}<{node.tag}{said}>"
-    for child in node.children:
-        yield from _as_text(child, depth + 1)
-    yield f"{space}</{node.tag}>"
-
-
-def _attributes(node: Element | None, name: str = "") -> str:
-    """Those of an element, or the name of one that was not there."""
-    said = {"name": name} if node is None else node.attributes
-    return "".join(f" {key}={quoteattr(value)}" for key, value in said.items())
 
 
 def _document(root: str, lines: Iterable[str]) -> str:

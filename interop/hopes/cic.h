@@ -1,9 +1,9 @@
 /* What the code of a HOPES task (`.cic`) calls, on top of a task in C of flowc. HOPES itself is not needed.
 
    A file that includes this one has said before: TASK_NAME, CIC_TURNS (turns of the loop around the task; 1: none),
-   CIC_PORTS and CIC_PARAMETERS (lists of what is defined below, each item with its comma). A firing has all of its data
-   when it begins, so nothing waits; when it ends, the bytes that it moved have to be those that rate and sample_size
-   say. */
+   CIC_MODE (the name of a mode), CIC_PORTS and CIC_PARAMETERS (lists of what is defined below, each item with its
+   comma). A firing has all of its data when it begins, so nothing waits; when it ends, the bytes that it moved have to
+   be those that rate and sample_size say. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,13 @@
 #undef I
 #undef complex
 #undef _COMPLEX_H
+#ifndef __cplusplus
 #undef bool
 #undef true
 #undef false
 #undef _STDBOOL_H
 #undef __STDBOOL_H
+#endif
 
 #define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0 }
 #define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0 }
@@ -31,10 +33,10 @@
 #define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0 }
 #define CIC_VALUE(task, name) { task, name, 0 }
 
+enum { CIC_READ = 1, CIC_WRITTEN, CIC_NOWHERE };
 typedef struct {
     const char *name;
-    enum { CIC_READ = 1, CIC_WRITTEN, CIC_NOWHERE } way;
-    int optional;
+    int way, optional;
     long long bytes, done;
     unsigned char *data, *last;
 } cic_port;
@@ -99,6 +101,30 @@ static inline int MQ_SEND(int port, const void *from, int bytes)
 {
     return cic_moved(port, CIC_WRITTEN, "writes", (void *)from, bytes);
 }
+/* Buffers: each reading is of the newest token, the last writing counts, and a part of a token may do. */
+static inline int cic_whole(int port, int moved)
+{
+    cic_port *p = cic_at(port);
+    if (p && p->done > 0 && p->done <= p->bytes)
+        p->done = p->bytes;
+    return moved;
+}
+static inline void cic_again(int port)
+{
+    cic_port *p = cic_at(port);
+    if (p)
+        p->done = 0;
+    if (p && p->last && p->data)
+        memcpy(p->data, p->last, (size_t)p->bytes);
+}
+static inline int BUF_RECEIVE(int port, void *to, int bytes)
+{
+    return cic_again(port), cic_whole(port, MQ_RECEIVE(port, to, bytes));
+}
+static inline int BUF_SEND(int port, const void *from, int bytes)
+{
+    return cic_again(port), cic_whole(port, MQ_SEND(port, from, bytes));
+}
 static inline int MQ_AVAILABLE(int port) { return cic_available(port); }
 /* Chunks of arrays are the tokens of turns, in their order: an index says nothing that is not known. */
 static inline int AC_RECEIVE(int port, void *to, int bytes, int index)
@@ -145,6 +171,14 @@ static inline uem_result UFPort_WriteToQueue(int port, const void *from, int byt
 {
     return (*done = AC_SEND(port, from, bytes, index)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
 }
+static inline uem_result UFPort_ReadFromBuffer(int port, void *to, int bytes, int index, int *done)
+{
+    return (void)index, (*done = BUF_RECEIVE(port, to, bytes)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
+}
+static inline uem_result UFPort_WriteToBuffer(int port, const void *from, int bytes, int index, int *done)
+{
+    return (void)index, (*done = BUF_SEND(port, from, bytes)) == bytes ? ERR_UEM_NOERROR : ERR_UEM_NO_DATA;
+}
 static inline uem_result UFPort_GetNumOfAvailableData(int port, int index, int *bytes)
 {
     return (void)index, *bytes = MQ_AVAILABLE(port), ERR_UEM_NOERROR;
@@ -176,6 +210,8 @@ static inline double cic_parameter_of(const char *task, const char *name)
 #define SYS_REQ(request, ...) SYS_REQ_##request(__VA_ARGS__)
 #define SYS_REQ_GET_PARAM_INT(task, name) ((long)cic_parameter_of(task, name))
 #define SYS_REQ_GET_PARAM_FLOAT(task, name) cic_parameter_of(task, name)
+/* The mode that was imported, of the task or of what is around it. */
+#define SYS_REQ_GET_CURRENT_MODE_NAME(...) ((char *)CIC_MODE)
 
 /* -- libraries ----------------------------------------------------------------------------------------------------- */
 #define LIBCALL(port, ...) LIBCALL_##port(__VA_ARGS__)
@@ -195,7 +231,7 @@ static inline void *cic_start(void)
     *cic_said = 0;
     cic_firing = 0;
     for (cic_port *p = cic_ports; p->name; p++)
-        if (p->optional == 2 && !p->last && !(p->last = calloc(1, (size_t)p->bytes)))
+        if (p->optional == 2 && !p->last && !(p->last = (unsigned char *)calloc(1, (size_t)p->bytes)))
             return NULL;
     cic_init(0);
     fflush(stdout);
@@ -234,6 +270,8 @@ static inline void cic_end(void)
 }
 
 /* HOPES compiles its code without these errors, and it is not ours to mend. */
+#ifndef __cplusplus
 #pragma GCC diagnostic ignored "-Wincompatible-pointer-types"
 #pragma GCC diagnostic ignored "-Wint-conversion"
 #pragma GCC diagnostic ignored "-Wimplicit-function-declaration"
+#endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ stddef stdint stdio stdlib stdnoreturn string tgmath time uchar wchar wctype dir
 poll pthread sched semaphore strings sys/file sys/ioctl sys/ipc sys/mman sys/resource sys/select sys/shm sys/stat
 sys/time sys/types sys/wait termios unistd
 """
+#: Those of C++.
+_CPP_STANDARD = """
+algorithm any array atomic bitset charconv chrono complex condition_variable deque exception filesystem forward_list
+fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator limits list locale map memory
+mutex new numeric optional ostream queue random ratio regex set shared_mutex sstream stack stdexcept streambuf string
+string_view system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray
+variant vector cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef
+cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype
+"""
 _COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\r\n]*)", re.MULTILINE)
 _PLAIN_INCLUDE = re.compile(r"""(["<])([^">]+)[">]\s*""")
@@ -39,7 +49,14 @@ _OFFERED = re.compile(
 _CUDA = re.compile(r"\b(?:__global__|__device__|KERNEL_CALL)\b|<<<")
 _CALL = re.compile(r"\bLIBCALL\s*\(\s*(\w+)", re.ASCII)
 _CPP = re.compile(r"\b(?:class|template|namespace|using|new|delete|try|catch|std|bool|true|false|\w+_cast)\b|::")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE | re.ASCII)
+#: A part of code that a name switches on or off; names of compilers and systems begin with `_`, but for two.
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
+_OF_SYSTEM = frozenset({"linux", "unix"})
+#: What a build compiles C++ with, behind its `cc`.
+_COMPILERS = ("g++", "c++")
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
+_SOURCES = (".cic", ".cicl", ".h", ".hpp", *_COMPILED)
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
 
@@ -57,6 +74,7 @@ class Source:
     """Code of a task. Files are paths below the project; `files` has all that `file` needs, and `file` itself.
 
     `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` what stands in quotes in it.
+    `headers` come in front of it. `cpp`: it is C++.
     """
 
     file: str
@@ -64,6 +82,8 @@ class Source:
     links: tuple[Link, ...]
     lacks: tuple[str, ...]
     words: frozenset[str]
+    headers: tuple[str, ...] = ()
+    cpp: bool = False
 
 
 class _Unusable(Exception):
@@ -100,6 +120,8 @@ class _Sources:
     def __init__(self, project: Project, graph: Graph, tasks: Mapping[Way, Task], say: Collector) -> None:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
+        self._names: dict[Path, frozenset[str]] = {}
+        self._flags = {name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)}
         #: Files that others are linked with.
         self._sources = {name for task in tasks.values() for name in task.sources}
         #: By name and place of a library: how many ports lead to it.
@@ -138,18 +160,33 @@ class _Sources:
             raise _Unusable("its file is not in the project")
         if task.sources:
             raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
-        closed = self._closure(file, task.language)
+        headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
+        missing = [name for name, header in headers.items() if header is None]
+        if missing:
+            raise _Unusable(f"its header {shown(missing[0])} is not in the project")
+        closed: dict[Path, None] = {}
+        for path in (*filter(None, headers.values()), file):
+            closed |= self._closure(path, task.language)
         code = " ".join(self._read[path].code for path in closed)
+        # Without a compiler for C++, what is C as well will do.
+        cpp = task.language not in ("", "C") and any(map(shutil.which, _COMPILERS))
+        if not cpp and task.language not in ("", "C") and _CPP.search(code):
+            raise _Unusable(f"it is {task.language}, and there is no g++ here")
         if re.search(r"\bTASK_GO\b", code) is None:
             raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
         links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
         for link in links:
-            for path in link.files:
-                closed |= self._closure(self._project.files / path, link.library.language)
+            for name in link.files:
+                closed |= self._closure(self._project.files / name, link.library.language)
+                called = self._content(self._project.files / name).code
+                if not cpp and link.library.language not in ("", "C") and _CPP.search(called):
+                    raise _Unusable(f"library {shown(link.library.name)} is {link.library.language}")
         lacks = tuple(word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None)
         words = frozenset(w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text))
         files = {self._named(path): self._read[path].data for path in closed}
-        return Source(self._named(file), files, links, lacks, words)
+        return Source(
+            self._named(file), files, links, lacks, words, tuple(self._named(h) for h in headers.values() if h), cpp
+        )
 
     def _link(self, way: Way, port: str) -> Link:
         """The library behind a port, looked for outwards."""
@@ -192,8 +229,8 @@ class _Sources:
             if path not in found:
                 found[path] = None
                 read = self._content(path)
-                self._usable(path, read.code, language)
-                waiting += self._includes(path, read.text)
+                self._usable(path, read.code)
+                waiting += self._includes(path, read.text, language not in ("", "C"))
         return found
 
     def _content(self, path: Path) -> _Read:
@@ -204,23 +241,34 @@ class _Sources:
                 raise _Unusable(f"{shown(path.name)} cannot be read: {error.strerror}") from error
             # Comments may be in any encoding: what has a meaning is ASCII.
             text = _COMMENT_OR_TEXT.sub(_without_comment, data.decode("latin-1"))
+            text = "".join(_compiled(text, self._defined(path.parent)))
             self._read[path] = _Read(data, text, _COMMENT_OR_TEXT.sub('""', text))
         return self._read[path]
 
-    def _usable(self, path: Path, code: str, language: str) -> None:
+    def _defined(self, folder: Path) -> frozenset[str]:
+        """The names that files beside each other define, and flags of the project's compiler."""
+        if folder not in self._names:
+            texts = []
+            for path in sorted(p for p in folder.iterdir() if p.suffix in _SOURCES and os.path.isfile(p)):
+                try:
+                    texts.append(read_bytes(path).decode("latin-1"))
+                except OSError:
+                    continue  # where it is needed, that is told
+            self._names[folder] = frozenset({name for text in texts for name in _DEFINE.findall(text)} | self._flags)
+        return self._names[folder]
+
+    def _usable(self, path: Path, code: str) -> None:
         name = shown(path.name)
         if "\0" in code:
             raise _Unusable(f"{name} is not a text")
         if _CUDA.search(code):
             raise _Unusable("it is CUDA")
-        if language not in ("", "C") and _CPP.search(code):
-            raise _Unusable(f"it is {language}")
         for call in _OFFERED.findall(code):
             request = re.sub(r"\s*\(\s*", "_", call)
             if request not in _known() and request != "SYS_REQ":
                 raise _Unusable(f"it calls `{request.replace('SYS_REQ_', 'SYS_REQ(')}{')' if '(' in call else ''}`")
 
-    def _includes(self, path: Path, text: str) -> Iterator[Path]:
+    def _includes(self, path: Path, text: str, cpp: bool) -> Iterator[Path]:
         """The local files that a file includes."""
         for said in _INCLUDE.findall(text):
             plain = _PLAIN_INCLUDE.fullmatch(said)
@@ -233,7 +281,7 @@ class _Sources:
                 if behind is not None:
                     raise _Unusable(f"it needs further sources, such as {shown(behind)}")
                 yield local
-            elif name.removesuffix(".h") not in _STANDARD.split():
+            elif name.removesuffix(".h") not in _STANDARD.split() and not (cpp and name in _CPP_STANDARD.split()):
                 raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")
 
     def _local(self, path: Path, name: str) -> Path | None:
@@ -250,6 +298,22 @@ class _Sources:
         if _SIMPLE_PATH.fullmatch(name) is None:
             raise _Unusable(f"{shown(name)} cannot be named in C")
         return name
+
+
+def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
+    """The lines of code; empty ones stand for those that only a name switches on which nobody defines."""
+    said: list[bool] = []
+    for line in text.splitlines(keepends=True):
+        found = _CONDITION.match(line)
+        word, name = (found[1], found[2].strip()) if found is not None else ("", "")
+        unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {*defined, *_OF_SYSTEM}
+        if word in ("if", "ifdef", "ifndef"):
+            said.append(not (name == "0" if word == "if" else word == "ifdef" and unknown))
+        elif word in ("elif", "else") and said:
+            said[-1] = True
+        elif word == "endif" and said:
+            said.pop()
+        yield line if all(said) else "\n"
 
 
 def _without_comment(found: re.Match[str]) -> str:

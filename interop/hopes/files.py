@@ -8,6 +8,7 @@ to the other modules.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -87,6 +88,14 @@ class Project:
         """The file at that place below the project, or below `near`."""
         parts = _parts(said)
         return self._first([self.files.joinpath(*parts), near.joinpath(*parts)]) if parts else None
+
+    def anywhere(self, said: str) -> Path | None:
+        """The only file of that name in the project: HOPES puts all code into one folder."""
+        parts = _parts(said)
+        if not parts or self.files.suffix != ".files":  # what is around a CICTask on its own may be large
+            return None
+        found = [p for p in self.files.rglob(glob.escape(parts[-1])) if os.path.isfile(p)]
+        return self._first(found) if len(found) == 1 else None
 
     def _first(self, candidates: Iterable[Path]) -> Path | None:
         root = self.files.resolve()

@@ -57,7 +57,8 @@ class Flow:
 
     `turns` has the ports that are borders of loops where all turns read the same tokens, or the last ones go on, `back`
     those of tasks at both ends of arrows from one turn to the next one.
-    `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens.
+    `channels` are those between tasks that are no control tasks, by the level they stand on, with their initial tokens,
+    `newest` those between two apps of which the reader sees the newest token, `buffers` the ports at both their ends.
     """
 
     tasks: dict[Way, Task]
@@ -66,6 +67,8 @@ class Flow:
     turns: dict[Place, Turns]
     back: frozenset[Place]
     channels: dict[Way, tuple[tuple[Channel, int], ...]]
+    newest: tuple[Channel, ...] = ()
+    buffers: frozenset[Place] = frozenset()
 
     def leaves(self) -> Iterator[tuple[Way, Task]]:
         """Tasks that are neither composites nor control tasks."""
@@ -110,10 +113,15 @@ class _Flattening:
     released: dict[Way, list[tuple[Task, Fraction]]] = field(default_factory=lambda: defaultdict(list))
     tokens: dict[Place, Token] = field(default_factory=dict)
     turns: dict[Place, Turns] = field(default_factory=dict)
+    #: Channels that keep the newest token, with the levels they stand on and all ports that they pass.
+    keeping: list[tuple[Way, Channel, list[Place], list[Place]]] = field(default_factory=list)
 
     def flow(self) -> Flow:
         self._levels((), self.graph)
         self._tokens()
+        parts = self._components()
+        newest = tuple(self._newest(parts))
+        buffers = frozenset(place for channel in newest for place in self._both(channel))
         self._unconnected()
         closing = self._closing()
         channels: dict[Way, list[tuple[Channel, int]]] = defaultdict(list)
@@ -123,9 +131,9 @@ class _Flattening:
             channels[link.level].append((link.channel, delay))
             if id(link) in closing or (delay and loops_around((*link.level, ""), self.tasks)):
                 back |= {link.up[-1], link.down[-1]}
-        groups = tuple(self._group(names) for names in self._components())
+        groups = tuple(self._group(names) for names in parts)
         found = {level: tuple(of_level) for level, of_level in channels.items()}
-        return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found)
+        return Flow(self.tasks, groups, self.tokens, self.turns, frozenset(back), found, newest, buffers)
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _levels(self, level: Way, graph: Graph) -> None:
@@ -145,9 +153,7 @@ class _Flattening:
                 self.released[down[-1][0]].append((first, ratio))
             return
         if any(self._port(place).keeps_newest for place in (*up, *down)):
-            help_text = "between two apps, write `APP.TASK -> latest -> TASK`"
-            what = "a channel that keeps the newest value is left out"
-            self.say.warn_together(f"{source}.{out}", what, channel.span, help_text)
+            self.keeping.append((level, channel, up, down))
             return
         self.links.append(_Link(level, channel, up, down, self._passing(up, "last"), self._passing(down, "repeat")))
 
@@ -251,6 +257,31 @@ class _Flattening:
             what = f"ports and channel say tokens of {', '.join(map(str, sorted(said)))} bytes: {size} are taken"
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
         return size
+
+    def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[Channel]:
+        """The channels between two apps that keep the newest token; others of that kind are told."""
+        of = {name: n for n, names in enumerate(parts) for name in names}
+        fed: set[Place] = set()
+        for level, channel, up, down in self.keeping:
+            first, last = up[-1], down[-1]
+            if level or of[first[0][0]] == of[last[0][0]] or last in {*fed, *self.tokens}:
+                help_text = "what `latest` joins are two apps, and a reader has one writer"
+                what = "a channel that keeps the newest value is left out"
+                self.say.warn_together(f"{channel.source[0]}.{channel.source[1]}", what, channel.span, help_text)
+                continue
+            fed.add(last)
+            known = self.tokens.get(first)
+            sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
+            size = max(sizes) if known is None else known.bytes
+            if known is None:
+                self.tokens |= dict.fromkeys(up, Token(size, 1))
+            self.tokens |= dict.fromkeys(down, Token(size, 1))
+            yield channel
+
+    def _both(self, channel: Channel) -> tuple[Place, Place]:
+        """The ports at the ends of a channel of the top level, of tasks that fire."""
+        (source, out), (destination, into) = channel.source, channel.destination
+        return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[-1]
 
     def _closing(self) -> set[int]:
         """Arrows that close a cycle without initial tokens: those that lead back in the order of the file."""

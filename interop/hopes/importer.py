@@ -13,17 +13,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...model.diagnostic import Diagnostic
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping as Placements
 from ...model.profile import Profile
 from .. import registry
 from ..content import content
 from ..names import shown
 from ..registry import Request
-from .code import sources_of
+from .baggage import ENDING, Baggage, baggage_of
+from .choice import UNKNOWN, Choice, check_modes, in_state, on_device, told
+from .code import Source, sources_of
 from .files import Collector, Project, locate, start_of
 from .groups import flow_of
-from .mapping import Places, places_of, states_of
+from .mapping import Places, machines_of, places_of, states_of
 from .networks import Costs, HopesNetwork, network_of, task_times
 from .pins import mapping_text, pins_of
 from .platform import Board, board_of
@@ -41,7 +43,7 @@ class Imported:
 
     `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
     soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
-    the project has none; `mapping` is what its authors decided.
+    the project has none; `mapping` is what its authors decided. `baggage` is what no text says.
     """
 
     text: str
@@ -53,6 +55,7 @@ class Imported:
     mapping: Placements | None
     times: tuple[TaskTimes, ...]
     host: str
+    baggage: Baggage
 
     @property
     def platform_file(self) -> str:
@@ -84,24 +87,53 @@ class Understood:
     places: Places
     texts: Texts
     code: Wrapped
+    sources: Mapping[Way, Source]
+    choice: Choice
+
+    def baggage(self) -> Baggage:
+        """What the texts do not say."""
+        code = (path for source in self.sources.values() for path in source.files)
+        return baggage_of(self.project, self.graph, self.tasks, self.board, self.texts, code, self.choice)
 
 
-def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
-    """Read the project in a folder. Raises Errors with everything that is wrong."""
+def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | None = None) -> Understood:
+    """Read the project in a folder, or what is chosen of it. Raises Errors with everything that is wrong."""
+    choice = choice or Choice()
     project = locate(folder)
-    graph = graph_of(project, say)
+    graph = graph_of(project, say, choice.modes)
     tasks = every(graph) if graph is not None else {}
-    sources = sources_of(project, graph, tasks, say) if graph is not None else {}
     networks = dict(_networks(project, tasks, say))
-    board = board_of(project, (n.architecture for n in networks.values() if n.architecture is not None), say)
+    others = (n.architecture for n in networks.values() if n.architecture is not None)
+    board = board_of(project, others, say, choice.device)
     own: dict[str, Costs] = {}
     places = Places("", {}, {})
-    if graph is not None and board is not None:
-        check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
-        own = _own_times(project, tasks, board, say)
-        # Code in C keeps its state in static variables, whatever HOPES says of it.
-        kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
-        places = _places(project, graph, kept, networks, board, say)
+    if graph is not None:
+        check_modes(graph, choice, say)
+        part = Collector()
+        machines = machines_of(project, graph, choice, part)
+        if choice.state is not None:
+            say.faults += part.faults
+        known = say.forgive(part, "the mapping of the project")
+        whole = choice.state is None and choice.device is None
+        sources = sources_of(project, graph, tasks, say if whole else Collector())
+        if board is not None:
+            check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
+            own = _own_times(project, tasks, board, say)
+            # Code in C keeps its state in static variables, whatever HOPES says of it.
+            kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
+            if known:
+                places = _places(project, states_of(machines, choice), kept, networks, board, say)
+        say.stop()
+        if choice.state is not None:
+            graph = in_state(graph, machines, choice.state, say)
+        if choice.device is not None:
+            graph = on_device(graph, _devices(board, places), choice.device, say)
+            board = board.only(choice.device) if board is not None else None
+        if not whole:
+            tasks = every(graph)
+            sources = sources_of(project, graph, tasks, say)
+            networks = {way: network for way, network in networks.items() if way in tasks}
+            places = places.only(tasks.keys())
     for path in project.beside("gpusetup"):
         say.warn(
             "grids, blocks and streams of GPU tasks are not imported",
@@ -116,41 +148,48 @@ def understand(folder: Path, stem: str | None, say: Collector) -> Understood:
     say.stop()
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
-    texts = texts_of(graph.name, flow, networks, code, _about(project, board), f"{name}_tasks.py")
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code)
+    texts = texts_of(graph.name, flow, networks, code, _about(project, board, choice), f"{name}_tasks.py")
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice)
 
 
-def read(folder: Path, stem: str | None = None) -> Imported:
-    """Import the project in a folder; `stem` is that of the file that the text will be in.
+def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
+    """Import the project in a folder, or what is chosen of it; `stem` is that of the file that the text will be in.
 
     Raises Errors with everything that is wrong.
     """
     say = Collector()
-    found = understand(folder, stem, say)
+    found = understand(folder, stem, say, choice)
     texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
     if board is None:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
         )
-        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "")
+        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "", found.baggage())
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text()}
     mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
-    return Imported(texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host)
+    return Imported(
+        texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host, found.baggage()
+    )
 
 
 def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
-    found = read(request.path, request.target.stem)
+    found = read(request.path, request.target.stem, _choice(request))
     given = None if request.times is None else found.given(str(request.times), content(request.times, "F721"))
     name, stubs = found.stubs
     others = f"; stubs of others are in {name}" if stubs else ""
     return registry.Imported(
-        {request.target.name: found.text, **found.files, **found.code.files},
+        {
+            request.target.name: found.text,
+            **found.files,
+            **found.code.files,
+            f"{request.target.stem}{ENDING}": found.baggage.to_json(),
+        },
         found.warnings,
         {name: stubs} if stubs else {},
         found.platform_file,
@@ -159,6 +198,28 @@ def imported(request: Request) -> registry.Imported:
         if found.code.called
         else "",
     )
+
+
+def _choice(request: Request) -> Choice:
+    """What of the project is wanted. Raises Errors."""
+    modes = dict[str, str]()
+    for text in request.modes or ():
+        task, sign, mode = text.partition("=")
+        if not (task and sign and mode) or task in modes:
+            message = f"`--mode {text}` " + ("is the second one of its task" if task in modes else "is no TASK=MODE")
+            raise Errors([Diagnostic(UNKNOWN, message, None, help="write `--mode TASK=MODE` once for each task")])
+        modes[task] = mode
+    return Choice(modes, request.state, request.device)
+
+
+def _devices(board: Board | None, places: Places) -> dict[Way, str]:
+    """The device that each task runs on, by the mapping."""
+    if board is None:
+        return {}
+    found = {way: board.pool_of(processors[0]).device for way, processors in places.tasks.items()}
+    for way, layers in ((way, layers) for way, layers in places.layers.items() if layers):
+        found[way] = board.pool_of(next(iter(layers.values()))).device
+    return found
 
 
 def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> Iterator[tuple[Way, HopesNetwork]]:
@@ -185,7 +246,7 @@ def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: C
 
 def _places(
     project: Project,
-    graph: Graph,
+    states: tuple[str, ...],
     tasks: Mapping[Way, Task],
     networks: Mapping[Way, HopesNetwork],
     board: Board,
@@ -193,12 +254,14 @@ def _places(
 ) -> Places:
     """The mapping of the authors; none if it is faulty."""
     part = Collector()
-    found = places_of(project, tasks, networks, board, states_of(project, graph, part), part)
+    found = places_of(project, tasks, networks, board, states, part)
     return found if say.forgive(part, "the mapping of the project") else Places("", {}, {})
 
 
-def _about(project: Project, board: Board | None) -> Iterator[str]:
+def _about(project: Project, board: Board | None, choice: Choice) -> Iterator[str]:
     yield f"Imported from the HOPES project {shown(project.name)}."
+    if told(choice):
+        yield told(choice)
     if board is not None:
         yield f"Its platform is in {board.name}.flow: `--platform {board.name}.flow`."
 

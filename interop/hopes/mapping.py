@@ -7,7 +7,7 @@ processors of each task and each layer in the names of the platform. The set of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
+from .choice import Choice, Machine
 from .files import Collector, Project, read_xml
 from .networks import HopesNetwork, meant
 from .platform import Board
@@ -32,27 +33,41 @@ class Places:
     tasks: Mapping[Way, tuple[str, ...]]
     layers: Mapping[Way, Mapping[str, str]]
 
+    def only(self, ways: Collection[Way]) -> Places:
+        """Those of some tasks."""
+        tasks = {way: places for way, places in self.tasks.items() if way in ways}
+        return Places(self.file, tasks, {way: layers for way, layers in self.layers.items() if way in ways})
 
-def states_of(project: Project, graph: Graph, say: Collector) -> tuple[str, ...]:
-    """The states of control tasks that run something; what they switch is not imported."""
-    active: list[str] = []
+
+def machines_of(project: Project, graph: Graph, choice: Choice, say: Collector) -> tuple[Machine, ...]:
+    """The machines of control tasks; what they switch is not imported."""
+    found = []
     for control in (t for t in graph.tasks.values() if t.kind == "control"):
         path = project.named(control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent)
         root = read_xml(path, say, "fsms") if path is not None else None
-        states = [s for s in root.below() if s.tag == "state"] if root is not None else []
-        for state in states:
+        states: dict[str, tuple[str, ...]] = {}
+        for state in (s for s in root.below() if s.tag == "state") if root is not None else ():
             applications = [a for a in state.below() if a.tag == "application"]
             for a in applications:
                 name = a.attributes.get("name", "")
                 if name not in graph.tasks:
                     say.fault(f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks))
-            if applications:
-                active.append(state.attributes.get("name", ""))
+            states[state.attributes.get("name", "")] = tuple(a.attributes.get("name", "") for a in applications)
         if root is not None and states:
-            names = listed(s.attributes.get("name", "") for s in states)
-            message = f"the scenarios of {shown(control.name)} are not imported: {names}"
-            say.warn(message, root.span, "all apps run all the time")
-    return tuple(dict.fromkeys(active))
+            found.append(Machine(control.name, states))
+            message = f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
+            help_text = "all apps run all the time" + ("; `--state` takes those of one" if any(states.values()) else "")
+            if choice.state in states:
+                message, help_text = f"of the states of {shown(control.name)}, {shown(choice.state)} is imported", ""
+            say.warn(message, root.span, help_text)
+    return tuple(found)
+
+
+def states_of(machines: Iterable[Machine], choice: Choice) -> tuple[str, ...]:
+    """The states whose mapping counts: the chosen one, else those that run something."""
+    if choice.state is not None:
+        return (choice.state,)
+    return tuple(dict.fromkeys(state for m in machines for state, tasks in m.states.items() if tasks))
 
 
 def places_of(
@@ -175,11 +190,13 @@ class _Places:
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
         """The processors of the set that counts; one, where firings cannot be shared."""
         holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
-        sets = [(device, s) for device, holder in holders for s in holder.all("mappingSet")]
-        chosen = self._chosen(node, [s.attributes.get("name", "") for _, s in sets])
+        sets = [(d, s.attributes.get("name", ""), s) for d, holder in holders for s in holder.all("mappingSet")]
+        # Older versions of HOPES have no sets.
+        sets = sets or [(d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))]
+        chosen = self._chosen(node, [name for _, name, _ in sets])
         found: list[str] = []
-        for device, s in sets:
-            if s.attributes.get("name", "") == chosen:
+        for device, name, s in sets:
+            if name == chosen:
                 found += filter(None, (self._processor(device, p) for p in s.all("processor")))
         if len(found) > 1 and single:
             what = "several processors for a task that keeps state: the first is taken"

@@ -63,6 +63,11 @@ class Board:
         found = next(iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None)
         return None if found is None else found.kind
 
+    def only(self, device: str) -> Board:
+        """The part of one device."""
+        name = identifiers([device.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
+        return Board(name, tuple(p for p in self.pools if p.device == device), device, self.file)
+
     def pool_of(self, processor: str) -> HopesPool:
         """The pool of a processor of the text. Raises StopIteration."""
         return next(p for p in self.pools if p.name == processor.partition("[")[0])
@@ -88,21 +93,22 @@ def _bare(name: str) -> str:
     return found.group(1) if found else name
 
 
-def board_of(project: Project, others: Iterable[Path], say: Collector) -> Board | None:
+def board_of(project: Project, others: Iterable[Path], say: Collector, device: str | None = None) -> Board | None:
     """The board of a project; `others` are the architectures that external tasks name. None where there is none.
 
     The file of the tool comes first: it has the frequencies, and is what the authors see. All have to agree on pools.
+    `device` is the only one that counts, where there is one.
     """
     beside = [project.graph.parent / "architecture.xml"] if not project.translated else []
     files = dict.fromkeys([*filter(os.path.isfile, beside), *project.beside("architecture"), *others])
     boards = []
     root = embedded(project.gui, say) if project.gui is not None else None
     if root is not None and project.gui is not None:
-        boards.append(_board(root, str(project.gui), say))
+        boards.append(_board(root, str(project.gui), say, alone=device))
     for path in files:
         root = read_xml(path, say, "CIC_Architecture")
         if root is not None:
-            boards.append(_board(root, str(path), say, quiet=bool(boards)))
+            boards.append(_board(root, str(path), say, quiet=bool(boards), alone=device))
     if not boards:
         return None
     first = boards[0]
@@ -116,7 +122,7 @@ def board_of(project: Project, others: Iterable[Path], say: Collector) -> Board 
     return first
 
 
-def _board(root: Element, file: str, say: Collector, quiet: bool = False) -> Board:
+def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone: str | None = None) -> Board:
     """A board; `quiet` leaves warnings to the file that counts."""
     types = {t.attributes.get("name", ""): t for group in root.all("elementTypes") for t in group.all("elementType")}
     devices = [d for group in root.all("devices") for d in group.all("device")]
@@ -140,7 +146,7 @@ def _board(root: Element, file: str, say: Collector, quiet: bool = False) -> Boa
     pools = [p for made in zip(names, found, strict=True) if (p := _pool(made[0], *made[1], say)) is not None]
     first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
     if not quiet:
-        _beyond(devices, pools, say)
+        _beyond(devices, pools, say, alone)
     name = identifiers([first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
     return Board(name, tuple(pools), first, file)
 
@@ -165,7 +171,7 @@ def _kind(kind: Element, element: str) -> str:
     return next((k for k, words in _KINDS if any(w in names for w in words)), "")
 
 
-def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector) -> None:
+def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector, alone: str | None) -> None:
     """What flowc has no word for."""
     for pool in (p for p in pools if not p.kind):
         help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
@@ -181,6 +187,6 @@ def _beyond(devices: list[Element], pools: list[HopesPool], say: Collector) -> N
         for part in device.below():
             if part.attributes.get("encryption", "NO") not in ("NO", ""):
                 say.warn(f"encryption ({part.attributes['encryption']}) of a link is not imported", part.span)
-    if len(devices) > 1:
+    if len(devices) > 1 and alone is None:
         message = "several devices become one platform: what their connection costs is not known"
         say.warn(message, devices[1].span, "give transfers in the profile")

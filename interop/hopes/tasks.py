@@ -8,8 +8,8 @@ sizes, what is an app and what everything is called is left to `groups` and `tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -20,6 +20,7 @@ from ..names import listed, shown
 from ..xml_tree import Element
 from .files import MOST_LEVELS, Collector, Project, read_xml
 from .libraries import Library, libraries_of, library_ports
+from .multicast import ends_of, pairs_of, sizes_of
 from .translated import levels_of
 from .vocabulary import PARAMETERS, tell_unknown
 
@@ -66,8 +67,10 @@ class Task:
     """`network` names further files of a task by their attributes, `graph` is what a composite holds.
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). `sources` have to be compiled with the code; `libraries` leads from a library port
-    of a composite to (task, port) in it. Times are None where they are placeholders.
+    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
+    it, `flags` are those of the compiler; `libraries` leads from a library port of a composite to (task, port) in it.
+    `mode` is that of its `modes` which counts, `link` the far end of a channel that a source or a sink stands for.
+    Times are None where they are placeholders.
     """
 
     name: str
@@ -87,8 +90,13 @@ class Task:
     loop: Loop | None = None
     maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
+    flags: str = ""
+    modes: tuple[str, ...] = ()
+    mode: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,41 +136,58 @@ def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
     return found
 
 
-def graph_of(project: Project, say: Collector) -> Graph | None:
-    """The top level with everything below it; None after a fault that leaves nothing to read."""
+def graph_of(project: Project, say: Collector, modes: Mapping[str, str] | None = None) -> Graph | None:
+    """The top level with everything below it; None after a fault that leaves nothing to read.
+
+    `modes` are those of tasks by their full names; the first one counts where none is given.
+    """
+    around = _Around(modes or {})
     if not project.translated:
-        return _level(project, project.graph, say, ())
+        return _level(project, project.graph, say, around)
     root = read_xml(project.graph, say, "CIC_Algorithm")
     if root is None:
         return None
-    return _Level(project, project.graph, say, ()).read(levels_of(root, project.name, say))
+    return _Level(project, project.graph, say, around).read(levels_of(root, project.name, say))
 
 
-def _level(project: Project, path: Path, say: Collector, above: tuple[Path, ...]) -> Graph | None:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is around a level: the files that are open, the composites by their full name, and the mode of theirs."""
+
+    modes: Mapping[str, str]
+    files: tuple[Path, ...] = ()
+    name: str = ""
+    mode: str = ""
+
+
+def _level(project: Project, path: Path, say: Collector, around: _Around) -> Graph | None:
     root = read_xml(path, say, "cic_manual")
-    return None if root is None else _Level(project, path, say, above).read(root)
+    return None if root is None else _Level(project, path, say, around).read(root)
 
 
 class _Level:
     """Reads one file; collects faults and goes on."""
 
-    def __init__(self, project: Project, path: Path, say: Collector, above: tuple[Path, ...]) -> None:
-        self._project, self._path, self._say, self._above = project, path, say, above
+    def __init__(self, project: Project, path: Path, say: Collector, around: _Around) -> None:
+        self._project, self._path, self._say, self._around = project, path, say, around
         self._tasks: dict[str, Task] = {}
         #: Tasks with a fault of their own, so that channels to them are not reported too.
         self._broken: set[str] = set()
+        #: The bytes of a message of each multicast group, and who sends to it and reads from it.
+        self._sizes: dict[str, int] = {}
+        self._ends: dict[tuple[str, Direction, str], tuple[str, Span]] = {}
 
     def read(self, root: Element) -> Graph:
         if not self._project.translated:  # there the whole file was looked at
             tell_unknown(root, self._say)
+        self._sizes = sizes_of(root, self._say)
         for group in root.all("task_list"):
             for node in group.all("task"):
                 self._task(node)
         if not self._tasks and not self._broken:
             self._say.fault("this graph has no tasks", root.span)
         channels = [self._channel(node) for group in root.all("channel_list") for node in group.all("channel")]
-        for node in (n for group in root.all("multicast_group_list") for n in group.children):
-            self._say.warn("multicast groups are not imported", node.span, "connect the tasks with arrows")
+        channels += [Channel(source, destination, 0, 1, span) for source, destination, span in pairs_of(self._ends)]
         for node in (n for group in root.all("taskGroupList") for n in group.children):
             self._say.warn("groups of tasks are not imported", node.span, "an app is what is connected")
         name = root.attributes.get("name") or self._project.name
@@ -172,8 +197,28 @@ class _Level:
             what = "a process network is read as dataflow: its rates make an iteration, and what is connected an app"
             self._say.warn_together(name, what, root.span)
         libraries, calls = libraries_of(root)
-        found = tuple(c for c in channels if c is not None)
+        found = self._open([c for c in channels if c is not None])
         return Graph(name, self._tasks, found, root.span, network, libraries, calls)
+
+    def _open(self, channels: list[Channel]) -> tuple[Channel, ...]:
+        """The channels that move something in the modes that count; tasks that do nothing in them are left out."""
+        found = []
+        for channel in channels:
+            (source, out), (destination, into) = channel.source, channel.destination
+            ends = self._tasks[source].ports["out", out], self._tasks[destination].ports["in", into]
+            if all(port.rate for port in ends):
+                found.append(channel)
+            elif any(port.rate for port in ends):
+                what = "only one end of this channel moves anything in this mode: it is left out"
+                self._say.warn_together(f"{source}.{out}", what, channel.span)
+        for name, task in [*self._tasks.items()]:
+            if task.ports and not any(port.rate for port in task.ports.values()):
+                self._say.warn_together(name, "it moves nothing in this mode: it is left out", task.span)
+                del self._tasks[name]
+            elif not all(port.rate for port in task.ports.values()):
+                ports = {end: port for end, port in task.ports.items() if port.rate}
+                self._tasks[name] = replace(task, ports=ports)
+        return tuple(found)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
@@ -198,8 +243,12 @@ class _Level:
         kind: Literal["task", "network", "graph", "control"] = "task"
         if control or external or composite:
             kind = "control" if control else "network" if external else "graph"
-        ports = dict(self._ports(node, name))
-        graph = self._inside(name, said, node) if kind == "graph" else None
+        full = f"{self._around.name}{name}"
+        modes = _modes(node) if values.get("HasMTM") == "Yes" else ()
+        mode = self._around.modes.get(full, modes[0]) if modes else ""
+        ports = dict(self._ports(node, name, mode or self._around.mode))
+        inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
+        graph = self._inside(name, said, node, inner) if kind == "graph" else None
         task = Task(
             name, kind, ports, node.span,
             code=values.get("CICFile", ""),
@@ -215,8 +264,12 @@ class _Level:
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
+            headers=tuple(n for kind, n in _extra(node) if kind == "Extra Header"),
             sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
             libraries=library_ports(node),
+            flags=values.get("CompileFlags", ""),
+            modes=modes,
+            mode=mode,
         )  # fmt: skip
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
@@ -269,11 +322,11 @@ class _Level:
             if way is not None:
                 yield (way, m.attributes.get("macroNodePort", "")), m.attributes.get("portMapType", "")
 
-    def _ports(self, node: Element, task: str) -> list[tuple[tuple[Direction, str], Port]]:
+    def _ports(self, node: Element, task: str, mode: str) -> list[tuple[tuple[Direction, str], Port]]:
         found: dict[tuple[Direction, str], Port] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
         for tag, way in lists:
-            for port in (p for group in node.all(tag) for p in group.all("port")):
+            for port in (p for ports in node.all(tag) for p in ports.all("port")):
                 name = self._say.attribute(port, "name")
                 if name is None:
                     continue
@@ -284,28 +337,34 @@ class _Level:
                 of = f"port {shown(f'{task}.{name}')}"
                 text = self._say.attribute(port, "sample_size")
                 size = None if text is None else self._say.whole(text, f"the sample size of {of}", port.span, 1)
-                rate = self._rate(port, of, task)
+                rate = self._rate(port, of, task, mode)
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
                 # A fault is enough; the port stays, so that channels find it.
-                found[way, name] = Port(name, way, rate or 1, size or 1, port.span, newest)
-        for group in node.all("multicast_port_list"):
-            for port in group.children:
-                self._say.warn_together(task, "multicast ports are not imported", port.span, "connect with arrows")
+                found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest)
+        for way, name, group, span in ends_of(node):
+            if group not in self._sizes:
+                what = "a multicast port is left out: its group is not on this level"
+                self._say.warn_together(f"{task}.{name}", what, span)
+            elif (way, name) not in found:
+                found[way, name] = Port(name, way, 1, self._sizes[group], span, keeps_newest=True)
+                self._ends[task, way, name] = group, span
         return list(found.items())
 
-    def _rate(self, port: Element, of: str, task: str) -> int | None:
+    def _rate(self, port: Element, of: str, task: str, mode: str) -> int | None:
         rates = list(port.all("rate"))
         if not rates:
             return 1
-        chosen = next((r for r in rates if r.attributes.get("mode") == "Default"), rates[0])
-        if len({r.attributes.get("rate") for r in rates}) > 1:
-            mode = shown(chosen.attributes.get("mode", ""))
+        by_mode = {r.attributes.get("mode", ""): r for r in reversed(rates)}
+        chosen = by_mode.get(mode) or by_mode.get("Default") or rates[0]
+        several = len({r.attributes.get("rate") for r in rates}) > 1
+        if several:
+            taken = shown(chosen.attributes.get("mode", ""))
             help_text = "flowc has one set of rates; a task that changes its rates needs one app for each mode"
-            what = f"rates of other modes are left out: those of {mode} are taken"
+            what = f"rates of other modes are left out: those of {taken} are taken"
             self._say.warn_together(task, what, port.span, help_text)
         text = self._say.attribute(chosen, "rate")
-        return None if text is None else self._say.whole(text, f"the rate of {of}", chosen.span, 1)
+        return None if text is None else self._say.whole(text, f"the rate of {of}", chosen.span, 0 if several else 1)
 
     def _unusual(self, port: Element, of: str, task: str) -> None:
         if port.attributes.get("sample_rate", "Fixed") != "Fixed":
@@ -320,8 +379,10 @@ class _Level:
         say, name, span = self._say, task.name, task.span
         if task.kind == "network" and task.language:
             say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
-        if values.get("HasMTM") == "Yes":
-            say.warn_together(name, "modes of a task (MTM) are not imported", span, "import one mode, or make apps")
+        if len(task.modes) > 1:
+            what = f"modes of a task (MTM) are not imported: it stays in {shown(task.mode)}"
+            help_text = f"`--mode TASK=MODE` takes another one: {listed(m for m in task.modes if m != task.mode)}"
+            say.warn_together(name, what, span, help_text)
         if values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes":
             help_text = "the profile says where a task can run"
             say.warn_together(name, "hardware dependencies are not imported", span, help_text)
@@ -340,22 +401,21 @@ class _Level:
             say.warn_together(name, "fault tolerance is not imported", span)
 
     # -- composites --------------------------------------------------------------------------------------------------
-    def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element) -> Graph | None:
+    def _inside(self, name: str, said: dict[str, tuple[str, Span]], node: Element, around: _Around) -> Graph | None:
         if self._project.translated:
-            return next(
-                (_Level(self._project, self._path, self._say, ()).read(n) for n in node.all("cic_manual")), None
-            )
+            level = _Level(self._project, self._path, self._say, around)
+            return next((level.read(n) for n in node.all("cic_manual")), None)
         text, span = said.get("CICFile", ("", node.span))
         path = self._project.below(text, self._path.parent.parent)
         if path is None:
             help_text = "the path is relative to the folder of the project"
             self._say.fault(f"the graph of {shown(name)} is missing: there is no {shown(text)}", span, help_text)
             return None
-        opened = (*self._above, self._path.resolve())
+        opened = (*self._around.files, self._path.resolve())
         if path.resolve() in opened or len(opened) > MOST_LEVELS:
             self._say.fault(f"the graph of {shown(name)} contains itself", span)
             return None
-        return _level(self._project, path, self._say, opened)
+        return _level(self._project, path, self._say, replace(around, files=opened))
 
     def _maps(
         self, node: Element, name: str, ports: dict[tuple[Direction, str], Port], graph: Graph
@@ -374,6 +434,8 @@ class _Level:
                 if way_text != "LibraryPort":  # those of libraries are no dataflow
                     help_text = "there is In, Out and LibraryPort"
                     self._say.fault(f"a port map has the direction {shown(way_text)}", m.span, help_text)
+            elif (way, outer) in ports and not ports[way, outer].rate:
+                wrong.add((way, outer))  # what it leads to may be left out in this mode
             elif (way, outer) not in ports:
                 self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
             elif self._end(graph.tasks, task, port, way, m.span):
@@ -431,6 +493,15 @@ def _number(text: str, kind: str) -> int | Fraction | None:
         return int(text)
     number = re.fullmatch(r"[+-]?(\d{1,15}\.?\d{0,15}|\.\d{1,15})([eE][+-]?\d{1,2})?", text, re.ASCII)
     return Fraction(text) if number is not None and kind in ("float", "double") else None
+
+
+def _modes(node: Element) -> tuple[str, ...]:
+    """The modes of a task, the one at the start first."""
+    found = [
+        m.attributes.get("name", "") for mtm in node.all("mtm") for g in mtm.all("mode_list") for m in g.all("mode")
+    ]
+    start = [mtm.attributes.get("initial_state", "") for mtm in node.all("mtm")]
+    return tuple(dict.fromkeys([*(s for s in start if s in found), *found]))
 
 
 def _meant(time_ns: Fraction | None) -> Fraction | None:

@@ -47,11 +47,15 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """`names` has the full name of each task of the text by its part. `stubs` is empty where all tasks have code."""
+    """`names` has the full name of each task of the text by its part, `ports` what its ports are called in HOPES.
+
+    `stubs` is empty where all tasks have code.
+    """
 
     application: str
     stubs: str
     names: Mapping[Part, str]
+    ports: Mapping[Part, Mapping[str, str]]
 
 
 def texts_of(
@@ -88,7 +92,15 @@ class _Texts:
         for app, group in zip(self.apps, self.flow.groups, strict=True):
             lines += self._app(app, group)
         full = {part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)}
-        return Texts("\n".join(lines).rstrip() + "\n", self._stubs(), full)
+        return Texts("\n".join(lines).rstrip() + "\n", self._stubs(), full, {p: dict(self._theirs(p)) for p in full})
+
+    def _theirs(self, part: Part) -> Iterator[tuple[str, str]]:
+        """The ports of a task with their names in HOPES; those of a network are at its first and its last part."""
+        way, _ = part
+        parts = self._parts(way)
+        for direction, port in self._used(way):
+            if part == (parts[0] if direction == "in" else parts[-1]):
+                yield self.ports[(way, ""), direction, port], port
 
     # -- names -------------------------------------------------------------------------------------------------------
     def _parts(self, way: Way) -> list[Part]:
@@ -246,6 +258,8 @@ class _Texts:
         first = tasks[0]
         rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
         role = {"pre": "What comes before the layers of ", "post": "What follows the layers of ", "": ""}[parts[0][1]]
+        if first.link:
+            return f"Stands for {shown(first.link)} of another device."
         called = self.code.called.get(parts[0][0])
         language, file = (first.language or "code", first.code) if called is None else ("C", called.file)
         return f"{role}{shown(first.name)}{rest}: {language} in {shown(file)}."
@@ -279,11 +293,20 @@ class _Texts:
         lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
         lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
         arrows = [a for n in group.tasks for a in self._arrows((), n)]
-        return [*lines, *self._body([(n,) for n in group.tasks], arrows), "}", ""]
+        return [*lines, *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]), "}", ""]
 
-    def _body(self, ways: list[Way], arrows: Iterable[str]) -> list[str]:
+    def _newest(self, group: Group) -> Iterator[str]:
+        """What the tasks of an app see of others."""
+        for channel in self.flow.newest:
+            (source, out), (destination, into) = channel.source, channel.destination
+            if destination in group.tasks:
+                app = next(a for a, g in zip(self.apps, self.flow.groups, strict=True) if source in g.tasks)
+                start, end = self._end((source,), "post", "out", out), self._end((destination,), "pre", "in", into)
+                yield f"{app}.{start} -> latest -> {end}"
+
+    def _body(self, ways: list[Way], arrows: Iterable[str], looks: Iterable[str] = ()) -> list[str]:
         parts = [p for way in ways for p in self._parts(way)]
-        lines = _chains(arrows)
+        lines = [*_chains(arrows), *looks]
         instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
         return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ...model.diagnostic import did_you_mean
+from ...model.diagnostic import Note, did_you_mean
 from ..names import shown
 from ..xml_tree import Element
 from .files import MOST_LEVELS, Collector
@@ -50,19 +50,18 @@ def _values(said: dict[str, str], names: dict[str, str]) -> dict[str, str]:
 class _Algorithm:
     def __init__(self, root: Element, name: str, say: Collector) -> None:
         self._root, self._name, self._say = root, name, say
-        self._tasks = {n.attributes.get("name", ""): n for n in _inside(root, "tasks", "task")}
+        #: The first one of each name.
+        self._tasks = {n.attributes.get("name", ""): n for n in reversed([*_inside(root, "tasks", "task")])}
         #: By the full name of a composite, "" for the top: the tasks in it, in the order of the file.
         self._members: dict[str, list[Element]] = defaultdict(list)
         #: The composites around a task, from outside to inside.
         self._around: dict[str, tuple[str, ...]] = {}
         self._times: dict[str, Element] = {}
         self._parents: dict[str, str] = {}
-        nodes = [*_inside(root, "tasks", "task")]
-        for node in nodes:
+        for node in _inside(root, "tasks", "task"):
             self._parent_of(node)
-        for node in nodes:
-            if node.attributes.get("name") in self._parents:
-                self._place(node.attributes["name"], node)
+        for task in self._parents:
+            self._place(task)
         self._modes()
         self._maps: dict[str, list[Element]] = defaultdict(list)
         #: The ports of composites that stand for a port inside.
@@ -92,16 +91,19 @@ class _Algorithm:
         ]
         if not name:
             groups += [
-                ("multicast_group_list", [_made("multicast_group", n, {"name": n.attributes.get("groupName", "")})
-                                          for n in _inside(node, "multicastGroups", "multicastGroup")]),
+                ("multicast_group_list", [*map(_group, _inside(node, "multicastGroups", "multicastGroup"))]),
                 ("taskGroupList", [*_inside(node, "taskGroups", "taskGroup")]),
-            ]  # fmt: skip
+            ]
         return _made("cic_manual", node, {"name": name or self._name}, (_made(tag, node, {}, c) for tag, c in groups))
 
     # -- where tasks stand -------------------------------------------------------------------------------------------
     def _parent_of(self, node: Element) -> None:
         name = self._say.attribute(node, "name")
         if name is None:
+            return
+        if node is not self._tasks[name]:
+            notes = [Note("the first one", self._tasks[name].span)]
+            self._say.fault(f"two tasks are called {shown(name)}", node.span, "", notes)
             return
         parent = node.attributes.get("ParentTask", "")
         if parent in ("", name):
@@ -118,7 +120,7 @@ class _Algorithm:
         else:
             self._parents[name] = parent
 
-    def _place(self, name: str, node: Element) -> None:
+    def _place(self, name: str) -> None:
         """Tasks inside one whose place is a fault are left out with it."""
         around: list[str] = []
         outside = self._parents[name]
@@ -126,10 +128,11 @@ class _Algorithm:
             around.insert(0, outside)
             outside = self._parents[outside]
         if len(around) > MOST_LEVELS:
-            self._say.fault(f"{shown(name)} is inside more than {MOST_LEVELS} composites", node.span)
+            span = self._tasks[name].span
+            self._say.fault(f"{shown(name)} is inside more than {MOST_LEVELS} composites", span)
         elif not outside:
             self._around[name] = tuple(around)
-            self._members[around[-1] if around else ""].append(node)
+            self._members[around[-1] if around else ""].append(self._tasks[name])
 
     def _local(self, name: str) -> str:
         """The name of a task in its composite."""
@@ -139,7 +142,7 @@ class _Algorithm:
     # -- tasks -------------------------------------------------------------------------------------------------------
     def _task(self, node: Element) -> Element:
         name = node.attributes["name"]
-        ports = {"input": [], "output": []}  # type: dict[str, list[Element]]
+        ports: dict[str, list[Element]] = {"input": [], "output": []}
         for port in node.all("port"):
             self._port(port, name, ports)
         parts = [
@@ -147,7 +150,7 @@ class _Algorithm:
             ("inport_list", ports["input"]),
             ("outport_list", ports["output"]),
             ("portMap_list", [self._port_map(m) for m in self._maps[name]]),
-            ("multicast_port_list", [*node.all("multicastPort")]),
+            ("multicast_port_list", [_multicast_port(p) for p in node.all("multicastPort")]),
             ("extraSetting_list", list(_extra(node))),
         ]
         groups = [_made(tag, node, {}, children) for tag, children in parts]
@@ -321,6 +324,18 @@ class _Algorithm:
 def _library(node: Element) -> Element:
     config = [_parameter(node, key, value) for key, value in _values(node.attributes, _LIBRARY).items()]
     return _made("library", node, {"name": node.attributes.get("name", "")}, [_made("config", node, {}, config)])
+
+
+def _multicast_port(node: Element) -> Element:
+    said = node.attributes
+    way = {"input": "IN", "output": "OUT"}.get(said.get("direction", ""), "")
+    made = {"name": said.get("name", ""), "groupName": said.get("group", ""), "direction": way}
+    return _made("multicast_port", node, made)
+
+
+def _group(node: Element) -> Element:
+    made = {"name": node.attributes.get("groupName", ""), "size": node.attributes.get("size", "")}
+    return _made("multicast_group", node, made)
 
 
 def _parameter(at: Element, name: str, value: str) -> Element:

@@ -23,7 +23,11 @@ from .tasks import Parameter, Port, Way
 _C_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main
+bool catch class const_cast delete explicit export false friend mutable namespace new operator private protected public
+template this throw true try typeid typename using virtual wchar_t
 """
+#: Names that flags of the compiler define.
+_DEFINED = re.compile(r"(?:^|\s)-D\s*([A-Za-z_]\w*)(?:=([\w.+-]+))?(?=\s|$)", re.ASCII)
 _COMPLETED = {"TASK_INIT": "TASK_INIT { (void)TASK_ID; }", "TASK_WRAPUP": "TASK_WRAPUP { }"}
 
 
@@ -62,8 +66,9 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
     called: dict[Way, Called] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
-        called[way] = Called(f"{folder}/{name}.c:{name}_go", source.file, _parameters(way, source, flow))
-        files[f"{folder}/{name}.c"] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
+        path = f"{folder}/{name}.{'cpp' if source.cpp else 'c'}"
+        called[way] = Called(f"{path}:{name}_go", source.file, _parameters(way, source, flow))
+        files[path] = "\n".join(_file(project, way, source, flow, called[way])) + "\n"
     for source in sources.values():
         files |= {f"{folder}/{path}": data for path, data in source.files.items()}
     return Wrapped(called, files, folder)
@@ -94,8 +99,12 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
     data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
     yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
+    for name, value in _DEFINED.findall(flow.tasks[way].flags):
+        yield f"#define {name} {value or 1}"
     yield f"#define TASK_NAME {_text(full)}"
     yield f"#define CIC_TURNS {turns}"
+    mode = next((m for n in range(len(way), 0, -1) if (m := flow.tasks[way[:n]].mode)), "Default")
+    yield f"#define CIC_MODE {_text(mode)}"
     yield from _list("CIC_PORTS", [entry for entry, _ in ports])
     yield from _list("CIC_PARAMETERS", [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters])
     yield '#include "cic.h"'
@@ -114,7 +123,8 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield f"int {function}({arguments})"
     yield "{"
     yield "    (void)state, (void)given;"
-    yield f"    return cic_fire((const void *const[]) {{ {data} }});"
+    yield f"    const void *const data[] = {{ {data} }};"
+    yield "    return cic_fire(data);"
     yield "}"
     yield ""
     yield f"void {function}_exit(void *state)"
@@ -128,7 +138,7 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield ""
     for link in source.links:
         yield from _library(link, link in _once(source.links))
-    yield f'#include "{source.file}"'
+    yield from (f'#include "{path}"' for path in (*source.headers, source.file))
     yield from (_COMPLETED[word] for word in source.lacks)
 
 
@@ -177,7 +187,7 @@ def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
         kind = "CIC_OUT" if direction == "out" else "CIC_IN"
         if place in flow.back:
             kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
-        elif _in_turns(place, flow):
+        elif _in_turns(place, flow) or place in flow.buffers:
             kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
         yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
 

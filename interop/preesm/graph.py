@@ -211,18 +211,20 @@ class _Reader:
 
     def ports(self, node: Element) -> Iterator[PiPort]:
         names: set[str] = set()
+        config: set[str] = set()
         for port in node.all("port"):
             kind, name = port.attributes.get("kind", ""), self.say.attribute(port, "name")
             if name is None:
                 continue
+            taken = config if kind == "cfg_input" else names
+            if name in taken:
+                self.say.fault(f"there are two ports {shown(name)}", port.span)
+                continue
+            taken.add(name)
             if kind == "cfg_output":
                 message = f"{shown(name)} sets a parameter while the program runs"
                 self.say.refuse(message, port.span, "parameters are fixed in flowc; give the parameter a value instead")
             elif kind in ("input", "output"):
-                if name in names:
-                    self.say.fault(f"there are two ports {shown(name)}", port.span)
-                    continue
-                names.add(name)
                 only = port.attributes.get("annotation") == "READ_ONLY"
                 rate = self.say.attribute(port, "expr")
                 yield PiPort(name, "in" if kind == "input" else "out", rate or "1", only, port.span)

@@ -6,6 +6,7 @@ tensors are placed as ONNX Runtime places them: in the order of the layers, each
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -81,15 +82,22 @@ def block_of(chain: Chain) -> int:
             continue
         until = max((last_of[group[k]] for k, x in enumerate(chain.layers) if tensor in x.reads), default=reader)
         made.setdefault(last_of[group[maker]], []).append((tensor, until))
+    return in_turn(
+        [(size(chain.tensors[tensor]), until) for tensor, until in made.get(k, ())] for k in range(len(chain.layers))
+    )
+
+
+def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
+    """The end of memory where each step takes (bytes, last step that needs them), each into the smallest gap."""
     there: list[tuple[int, int, int]] = []
     most = 0
-    for k in range(len(chain.layers)):
-        for tensor, until in made.get(k, ()):
-            wanted = -(-size(chain.tensors[tensor]) // ALIGNED) * ALIGNED
+    for now, made in enumerate(steps):
+        for count, until in made:
+            wanted = -(-count // ALIGNED) * ALIGNED
             at = _gap(there, wanted)
             there.append((at, wanted, until))
             most = max(most, at + wanted)
-        there = [x for x in there if x[2] > k]
+        there = [x for x in there if x[2] > now]
     return most
 
 

@@ -25,7 +25,7 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
     Raises NetworkError: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
     contradicts itself or has nothing to compute.
     """
-    graph = _Graph(path, fixed, batch)
+    graph = Graph(path, fixed, batch)
     layers: list[Layer] = []
     source: dict[str, str] = {}
     for name in (t for t in graph.inputs if not graph.empty(t)):
@@ -59,7 +59,7 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
 
 
 def _layer(
-    name: str, node: _Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: _Graph
+    name: str, node: Node, taken: list[int], outputs: list[str], source: Mapping[str, str], graph: Graph
 ) -> Layer:
     shape = layout(graph.shape(outputs[0]))
     rule = RULES.get(node.op)
@@ -90,7 +90,7 @@ def _reaching_an_output(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     return tuple(reversed(kept))
 
 
-class _Graph:
+class Graph:
     """An ONNX graph with fixed inputs and inferred shapes."""
 
     def __init__(self, path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> None:
@@ -111,7 +111,7 @@ class _Graph:
             self._types[weight.name] = weight.data_type, tuple(weight.dims)
             self.constants[weight.name] = weight
         opset = interface.opset
-        self.nodes = [_Node(node, opset, self) for node in model.graph.node]
+        self.nodes = [Node(node, opset, self) for node in model.graph.node]
         self.constants |= {n.node.output[0]: n.constant() for n in self.nodes if n.op == "Constant"}
         self.read = {t for n in self.nodes for t in n.inputs if t} | set(self.outputs)
         made = {*self.inputs, *self.constants, *(t.values.name for t in model.graph.sparse_initializer), ""}
@@ -148,10 +148,10 @@ class _Graph:
         return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
 
 
-class _Node:
+class Node:
     """What the rules ask of an ONNX node. `op` is empty for operators that are not in the standard."""
 
-    def __init__(self, node: Any, opset: int, graph: _Graph) -> None:
+    def __init__(self, node: Any, opset: int, graph: Graph) -> None:
         import onnx
 
         self.node, self.opset, self._graph = node, opset, graph
@@ -200,21 +200,21 @@ class _Node:
         return [value] if isinstance(value, int | float) else value
 
 
-Rule = Callable[[_Node, int], Rows | None]
+Rule = Callable[[Node, int], Rows | None]
 """Rows of input `index` that an output row needs; None when the operator cannot be done row by row."""
 
 
-def _elementwise(n: _Node, index: int) -> Rows | None:
+def _elementwise(n: Node, index: int) -> Rows | None:
     data = n.dims(index)
     # What is broadcast over the rows is needed as a whole by the first one.
     return SAME if len(data) == len(n.result) and data[2] == n.result[2] else WHOLE
 
 
-def _normalized(n: _Node, index: int) -> Rows | None:
+def _normalized(n: Node, index: int) -> Rows | None:
     return None if n.attributes.get("training_mode") else _elementwise(n, index)
 
 
-def _window(n: _Node, index: int) -> Rows | None:
+def _window(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     height = n.dims(0)[2]
@@ -231,18 +231,18 @@ def _window(n: _Node, index: int) -> Rows | None:
     return Window(kernel, stride, dilation, top, bottom)
 
 
-def _kernel(n: _Node) -> tuple[int, int, int]:
+def _kernel(n: Node) -> tuple[int, int, int]:
     """Kernel, stride and dilation along the height."""
     kernel = n.attributes["kernel_shape"][0] if "kernel_shape" in n.attributes else n.dims(1)[2]
     return int(kernel), int(n.attributes.get("strides", [1])[0]), int(n.attributes.get("dilations", [1])[0])
 
 
-def _declared(n: _Node) -> tuple[int, int]:
+def _declared(n: Node) -> tuple[int, int]:
     pads = n.attributes.get("pads", [0, 0])
     return int(pads[0]), int(pads[len(pads) // 2])
 
 
-def _transposed(n: _Node, index: int) -> Rows | None:
+def _transposed(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     kernel, stride, dilation = _kernel(n)
@@ -254,16 +254,16 @@ def _transposed(n: _Node, index: int) -> Rows | None:
     return Transposed(kernel, stride, dilation, total // 2, max(total - total // 2, 0) - total // 2)
 
 
-def _concat(n: _Node, index: int) -> Rows | None:
+def _concat(n: Node, index: int) -> Rows | None:
     return Window(top=sum(n.dims(i)[2] for i in range(index))) if n.axis(1) == 2 else SAME
 
 
-def _split(n: _Node, index: int) -> Rows | None:
+def _split(n: Node, index: int) -> Rows | None:
     rank = len(n.dims(0))
     return WHOLE if index else None if int(n.attributes.get("axis", 0)) % rank == 2 else SAME
 
 
-def _pad(n: _Node, index: int) -> Rows | None:
+def _pad(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     rank = len(n.result)
@@ -280,7 +280,7 @@ def _pad(n: _Node, index: int) -> Rows | None:
     return SAME if top == bottom == 0 else None
 
 
-def _slice(n: _Node, index: int) -> Rows | None:
+def _slice(n: Node, index: int) -> Rows | None:
     if index:
         return WHOLE
     starts = n.numbers(1, "starts")
@@ -296,26 +296,26 @@ def _slice(n: _Node, index: int) -> Rows | None:
     return SAME
 
 
-def _transpose(n: _Node, index: int) -> Rows | None:
+def _transpose(n: Node, index: int) -> Rows | None:
     order = n.attributes.get("perm") or list(range(len(n.result)))[::-1]
     return SAME if order[2] == 2 else None
 
 
-def _softmax(n: _Node, index: int) -> Rows | None:
+def _softmax(n: Node, index: int) -> Rows | None:
     # Before operator set 13 everything from the axis on was one vector.
     axis = n.axis(-1 if n.opset >= 13 else 1)
     return SAME if axis > 2 or (n.opset >= 13 and axis != 2) else None
 
 
-def _depth_to_space(n: _Node, index: int) -> Rows | None:
+def _depth_to_space(n: Node, index: int) -> Rows | None:
     return Scaled(Fraction(1, n.attributes["blocksize"]), Fraction(0), Fraction(0))
 
 
-def _space_to_depth(n: _Node, index: int) -> Rows | None:
+def _space_to_depth(n: Node, index: int) -> Rows | None:
     return Window(n.attributes["blocksize"], n.attributes["blocksize"])
 
 
-def _resize(n: _Node, index: int) -> Rows | None:
+def _resize(n: Node, index: int) -> Rows | None:
     """Where an output row falls between input rows, by the coordinate modes of the standard (Resize 19)."""
     if index:
         return WHOLE

@@ -36,11 +36,11 @@ class _Times:
         self.samples: dict[str, list[int]] = {}
         self.holding: Holding | None = None
 
-    def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
+    def firing(self, processor: str, task: Any, firing: int, group: int, start: int, end: int) -> None:
         if self.holding is not None:  # contended for on purpose: no sample
-            self.holding.fired(task)
+            self.holding.fired(task.name)
             return
-        self.samples.setdefault(task, []).append((end - start) // group)
+        self.samples.setdefault(task.name, []).append((end - start) // group)
 
     def release(self, *told: Any) -> None:
         """When a source was due is known from its period."""
@@ -59,8 +59,8 @@ class _Paced(_Times):
         super().__init__()
         self.events: list[tuple[int, int, str, int, int, int]] = []
 
-    def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
-        self.events.append((end, start, task, firing, group, threading.get_ident()))
+    def firing(self, processor: str, task: Any, firing: int, group: int, start: int, end: int) -> None:
+        self.events.append((end, start, task.name, firing, group, threading.get_ident()))
 
     def summed_up(self, program: Any) -> None:
         """Fill `samples`.

@@ -25,7 +25,12 @@ function fill(made, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
 const name = (text) => h("bdi", { title: text }, text);
-const color = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+const colors = new Map();
+/** A color of the style; they change with the scheme. */
+function color(variable) {
+  if (!colors.has(variable)) colors.set(variable, getComputedStyle(document.documentElement).getPropertyValue(variable).trim());
+  return colors.get(variable);
+}
 const short = (full) => full.slice(full.indexOf(".") + 1);
 const several = D.apps.length > 1;
 const channelName = (c) => `${shown(c.source)}.${c.source_port} \u2192 ${short(c.target)}.${c.target_port}`;
@@ -62,13 +67,18 @@ function number(value, text, attributes) {
   return h("td", { "data-v": known ? value : null, ...attributes }, known ? text(value) : "\u2013");
 }
 
+//: Rows of a table that are there at first: more are a matter of a click.
+const MOST_ROWS = 200;
+
 /**
  * A table that sorts by its heads. A column has a `head`, a `cell` (row -> td), and `by` (row -> what to sort by).
  */
 function table(id, caption, columns, rows, options = {}) {
   const body = h("tbody");
   let order = [...rows];
-  const draw = () => body.replaceChildren(...order.map((row) => {
+  let most = MOST_ROWS;
+  const rest = h("p", {}, rows.length > most ? button(`Show all ${rows.length.toLocaleString("en")}`, () => { most = Infinity; rest.remove(); draw(); }) : null);
+  const draw = () => body.replaceChildren(...order.slice(0, most).map((row) => {
     const made = h("tr", {}, columns.map((c) => c.cell(row)));
     if (options.row) options.row(made, row);
     return made;
@@ -91,7 +101,8 @@ function table(id, caption, columns, rows, options = {}) {
   });
   draw();
   const made = h("table", { id }, h("caption", { class: "sr" }, caption), h("thead", {}, h("tr", {}, heads)), body);
-  return h("div", { class: columns.length > 5 ? "scroll" : "scroll compact", tabindex: "0", role: "region", "aria-label": caption }, made);
+  const end = rows.length > most ? rest : null;
+  return h("div", { class: columns.length > 5 ? "scroll" : "scroll compact", tabindex: "0", role: "region", "aria-label": caption }, made, end);
 }
 
 /** What stands where nothing is known: which command finds it out. */
@@ -104,6 +115,23 @@ const button = (label, action, attributes) => h("button", { type: "button", clas
 function section(id, title, lead, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, title), lead ? h("p", { class: "lead" }, lead) : null, children);
+}
+
+async function copy(text, from) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch (error) { // pages of files may not be allowed to
+    const area = h("textarea", { class: "sr" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    from.focus();
+  }
+  const before = from.textContent;
+  from.textContent = "Copied";
+  setTimeout(() => { from.textContent = before; }, 1500);
 }
 
 function save(text, file, type) {

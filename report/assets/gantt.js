@@ -1,6 +1,9 @@
 // Firings over time: predicted above measured, from the same frame on. At most one bar per pixel and lane is painted.
 const LEFT = 118;
-const LANE = 30;
+//: Heights of a lane, of few and of many; so many lanes are shown of each chart.
+const TALL = 30;
+const LOW = 17;
+const MOST_LANES = 120;
 const HEAD = 24;
 
 class Gantt {
@@ -10,7 +13,7 @@ class Gantt {
     this.lanes = [];
     this.panels = charts.map(({ title, chart }) => {
       const panel = { title, chart, lanes: [] };
-      for (const lane of chart.lanes) {
+      for (const lane of chart.lanes.slice(0, MOST_LANES)) {
         const bars = lane.bars;
         const n = bars.length / 4;
         const made = { name: lane.name, panel, n, task: new Int32Array(n), firing: new Int32Array(n), start: new Float64Array(n), end: new Float64Array(n), frame: new Int32Array(n) };
@@ -28,15 +31,19 @@ class Gantt {
       }
       return panel;
     });
+    this.lane = this.lanes.length > 24 ? LOW : TALL;
+    this.thick = this.lane === LOW ? LOW - 3 : TALL - 7;
     const present = new Set(this.lanes.flatMap((l) => [...new Set(l.task)]));
     this.fills = new Map([...present].sort((a, b) => a - b).map((t, k) => [t, FILLS[k % FILLS.length]]));
+    this.colors = new Map([...this.fills].map(([t, look]) => [t, [1, 3, 5].map((k) => parseInt(look.slice(k, k + 2), 16))]));
+    this.row = h("canvas", { height: "1" });
     const ends = this.panels.map((p) => Math.max(...p.lanes.map((l) => (l.n ? l.end[l.n - 1] : 0))));
     const starts = this.panels.map((p) => Math.min(...p.lanes.map((l) => (l.n ? l.start[0] : 0))));
     this.all = [Math.min(...starts), Math.max(...ends)];
     this.chosen = null;
     this.at = null;
     this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Firings over time. Arrow keys move, plus and minus zoom, comma and period step through firings." });
-    this.height = this.panels.reduce((sum, p) => sum + HEAD + p.lanes.length * LANE + 12, 26);
+    this.height = this.panels.reduce((sum, p) => sum + HEAD + p.lanes.length * this.lane + 12, 26);
     this.canvas.style.height = `${this.height}px`;
     this.listen();
   }
@@ -87,9 +94,9 @@ class Gantt {
         lane.y = y;
         g.fillStyle = ink.soft;
         g.font = `12px ${family}`;
-        g.fillText(this.fitText(g, clean(lane.name), this.left - 8), 0, y + 18);
+        g.fillText(this.fitText(g, clean(lane.name), this.left - 8), 0, y + this.thick / 2 + 5);
         this.bars(g, lane, width, ink);
-        y += LANE;
+        y += this.lane;
       }
       this.marks(g, panel, y, width, ink);
       y += 12;
@@ -119,9 +126,9 @@ class Gantt {
     return `${kept}\u2026`;
   }
 
-  /** The first bar that ends after a time. */
-  first(lane, t) {
-    let [low, high] = [0, lane.n];
+  /** The first bar that ends after a time, at or behind another one. */
+  first(lane, t, from = 0) {
+    let [low, high] = [from, lane.n];
     while (low < high) {
       const middle = (low + high) >> 1;
       if (lane.end[middle] < t) low = middle + 1; else high = middle;
@@ -134,31 +141,48 @@ class Gantt {
     const k = (width - this.left) / (b - a);
     let last = -1; // the pixel that was painted last
     const labels = [];
+    let thin = null;
     for (let i = this.first(lane, a); i < lane.n && lane.start[i] <= b; i += 1) {
       const from = Math.max(this.left, this.left + (lane.start[i] - a) * k);
       const to = this.left + (lane.end[i] - a) * k;
-      if (to < last + 1 && to - from < 1) continue;
+      if (to < last + 1 && to - from < 1) { // that pixel is full: on to the first bar behind it
+        i = Math.max(i, this.first(lane, a + (last + 1 - this.left) / k, i) - 1);
+        continue;
+      }
       const wide = Math.max(1, Math.min(to, width) - from);
-      last = Math.floor(from + wide);
+      last = to - from < 1 ? Math.floor(from) : Math.ceil(from + wide) - 1;
       const other = this.chosen !== null && !(D.tasks[lane.task[i]].app === this.chosen.app && lane.frame[i] === this.chosen.frame);
-      g.globalAlpha = other ? 0.22 : lane.frame[i] % 2 ? 0.68 : 1;
+      const alpha = other ? 0.22 : lane.frame[i] % 2 ? 0.68 : 1;
+      if (to - from < 1) { // thousands of these: a row of pixels, drawn at once
+        thin = thin || new ImageData(width, 1);
+        const [red, green, blue] = this.colors.get(lane.task[i]);
+        thin.data.set([red, green, blue, 255 * alpha], 4 * Math.floor(from));
+        continue;
+      }
+      g.globalAlpha = alpha;
       g.fillStyle = this.fills.get(lane.task[i]);
-      g.fillRect(from, lane.y, wide > 3 ? wide - 0.7 : wide, LANE - 7);
-      if (wide > 34) labels.push([i, from, wide]);
+      g.fillRect(from, lane.y, wide > 3 ? wide - 0.7 : wide, this.thick);
+      if (wide > 34 && this.lane === TALL && !other) labels.push([i, from, wide]);
     }
     g.globalAlpha = 1;
+    if (thin) {
+      this.row.width = width;
+      this.row.getContext("2d").putImageData(thin, 0, 0);
+      g.imageSmoothingEnabled = false;
+      g.drawImage(this.row, 0, lane.y, width, this.thick);
+    }
     g.fillStyle = ink.text;
     for (const [i, from, wide] of labels) {
       const task = D.tasks[lane.task[i]];
       const full = `${task.label} ${lane.frame[i]}`;
       const text = g.measureText(full).width + 8 <= wide ? full : this.fitText(g, task.label, wide - 8);
-      if (text.length > 2) g.fillText(text, from + 4, lane.y + 16);
+      if (text.length > 2) g.fillText(text, from + 4, lane.y + this.thick / 2 + 4.5);
     }
     if (this.at && this.at.lane === lane) {
       g.strokeStyle = ink.mark;
       g.lineWidth = 2;
       const from = this.x(lane.start[this.at.bar]);
-      g.strokeRect(Math.max(this.left, from), lane.y, Math.max(2, this.x(lane.end[this.at.bar]) - Math.max(this.left, from)), LANE - 7);
+      g.strokeRect(Math.max(this.left, from), lane.y, Math.max(2, this.x(lane.end[this.at.bar]) - Math.max(this.left, from)), this.thick);
     }
   }
 
@@ -201,7 +225,7 @@ class Gantt {
   hit(event) {
     const r = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - r.x, event.clientY - r.y];
-    const lane = this.lanes.find((l) => y >= l.y && y < l.y + LANE - 7);
+    const lane = this.lanes.find((l) => y >= l.y && y < l.y + this.thick);
     if (!lane || x < this.left) return null;
     const perPixel = (this.view[1] - this.view[0]) / (this.width() - this.left);
     const t = this.view[0] + (x - this.left) * perPixel;
@@ -352,6 +376,9 @@ function ganttSection() {
   made.append(h("div", { class: "tools" }, choice, h("span", { class: "keys wide-only" }, "drag, Ctrl + wheel, arrow keys, comma and period"), h("span", { class: "gap" }),
     button("\u2212", () => state.gantt.zoom(1.4), { "aria-label": "Zoom out" }), button("+", () => state.gantt.zoom(1 / 1.4), { "aria-label": "Zoom in" }), button("Start", () => state.gantt.home())));
   made.append(holder, keys, note);
+  for (const chart of [...D.predicted, D.measured].filter((c) => c && c.lanes.length > MOST_LANES)) {
+    made.append(h("p", { class: "soft" }, `${MOST_LANES} of ${chart.lanes.length} lanes are shown.`));
+  }
   if (D.measured && D.measured.said) made.append(h("p", { class: "soft" }, `Measured: ${D.measured.said}.`));
   if (!D.measured) made.append(nothing("There is no trace to compare with.", D.missing.trace));
   state.draw = () => use(names[0]);

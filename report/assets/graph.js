@@ -114,12 +114,31 @@ class Graph {
     }
     const back = wires.filter((w) => boxes.get(w.to)[vertical ? "y" : "x"] <= boxes.get(w.from)[vertical ? "y" : "x"]);
     back.forEach((w, k) => { w.lane = size / 2 + 26 + 16 * k; });
+    this.spread(boxes, wires, vertical);
     return { boxes, wires, vertical, labeled };
+  }
+
+  /** Where arrows leave and reach a box: side by side, in the order of their other ends. */
+  spread(boxes, wires, vertical) {
+    const at = (b) => (vertical ? b.x + b.width / 2 : b.y + b.height / 2);
+    for (const [own, other, key] of [["from", "to", "leaves"], ["to", "from", "reaches"]]) {
+      const ends = new Map();
+      for (const wire of wires) ends.set(wire[own], [...(ends.get(wire[own]) || []), wire]);
+      for (const [id, list] of ends) {
+        const first = (w) => (own === "from" ? w.through[0] : w.through[w.through.length - 1]) || boxes.get(w[other]);
+        const place = (w) => (w.lane === undefined ? at(first(w)) : w.lane + 1e6);
+        list.sort((a, b) => place(a) - place(b));
+        const box = boxes.get(id);
+        const room = Math.min((vertical ? box.width : box.height) * 0.6, 15 * (list.length - 1));
+        list.forEach((w, k) => { w[key] = list.length > 1 ? room * (k / (list.length - 1) - 0.5) : 0; });
+      }
+    }
   }
 
   draw() {
     const vertical = this.svg.clientWidth > 0 && this.svg.clientWidth < 560;
     const { boxes, wires, labeled } = this.layout(vertical);
+    this.extent([...boxes.values()], wires, vertical);
     const scene = s("g", {});
     const marker = (id, look) => s("marker", { id, viewBox: "0 0 8 8", refX: "7.5", refY: "4", markerWidth: "9", markerHeight: "9", markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 .6 8 4 0 7.4z", fill: look }));
     const key = D.apps.indexOf(this.app);
@@ -152,14 +171,30 @@ class Graph {
     this.fit();
   }
 
+  /** What there is to see: boxes with their frames, and the lanes of arrows that lead back. */
+  extent(boxes, wires, vertical) {
+    const lanes = wires.filter((w) => w.lane !== undefined).map((w) => w.lane + 12);
+    const through = wires.flatMap((w) => w.through);
+    const left = Math.min(...boxes.map((b) => b.x), ...through.map((p) => p.x)) - 28;
+    const top = Math.min(...boxes.map((b) => b.y), ...through.map((p) => p.y)) - 30;
+    const right = Math.max(...boxes.map((b) => b.x + b.width), ...(vertical ? lanes : [])) + 28;
+    const bottom = Math.max(...boxes.map((b) => b.y + b.height), ...through.map((p) => p.y), ...(vertical ? [] : lanes)) + 24;
+    const deep = 16 * Math.max(0, ...this.groups.map((g) => g.split(".").length - 1));
+    this.full = [left, top - deep, right - left, bottom - top + 2 * deep];
+  }
+
   frames(scene, boxes) {
     for (const group of this.groups) {
       const inside = [...boxes.values()].filter((b) => b.tasks.every((t) => this.above(t.group).includes(group)));
       if (inside.length < 2) continue;
-      const left = Math.min(...inside.map((b) => b.x)) - 12;
-      const top = Math.min(...inside.map((b) => b.y)) - 24;
-      const right = Math.max(...inside.map((b) => b.x + b.width)) + 12;
-      const bottom = Math.max(...inside.map((b) => b.y + b.height)) + 12;
+      const depth = (g) => g.split(".").length;
+      // What is inside of it has frames of its own.
+      const nested = this.groups.filter((g) => g.startsWith(`${group}.`) && !this.folded.has(g));
+      const deep = Math.max(0, ...nested.map((g) => depth(g) - depth(group)));
+      const left = Math.min(...inside.map((b) => b.x)) - 10 - 6 * deep;
+      const top = Math.min(...inside.map((b) => b.y)) - 22 - 16 * deep;
+      const right = Math.max(...inside.map((b) => b.x + b.width)) + 10 + 6 * deep;
+      const bottom = Math.max(...inside.map((b) => b.y + b.height)) + 10 + 6 * deep;
       const foreign = [...boxes.values()].some((b) => !inside.includes(b) && b.x < right && b.x + b.width > left && b.y < bottom && b.y + b.height > top);
       if (foreign) continue;
       scene.append(s("rect", { class: "frame", x: left, y: top, width: right - left, height: bottom - top, rx: 10 }),
@@ -172,6 +207,8 @@ class Graph {
     const far = (b) => (vertical ? [b.y + b.height, b.x + b.width / 2] : [b.x + b.width, b.y + b.height / 2]);
     const near = (b) => (vertical ? [b.y, b.x + b.width / 2] : [b.x, b.y + b.height / 2]);
     const [a, b] = [far(from), near(to)];
+    a[1] += wire.leaves;
+    b[1] += wire.reaches;
     const text = (points) => points.map((p) => swap(p).map((v) => v.toFixed(1)).join(" ")).join(" ");
     if (wire.lane !== undefined) {
       const l = wire.lane;
@@ -226,10 +263,7 @@ class Graph {
   }
 
   fit() {
-    const b = this.scene.getBBox();
-    const pad = 14;
     const width = this.svg.clientWidth || 800;
-    this.full = [b.x - pad, b.y - pad, b.width + 2 * pad, b.height + 2 * pad];
     const scale = Math.min(1, Math.max(width / this.full[2], 0.42));
     const high = Math.min(Math.max(150, this.full[3] * scale), 560);
     this.svg.style.height = `${high}px`;

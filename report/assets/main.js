@@ -16,6 +16,7 @@ window.addEventListener("resize", () => {
   if (gantt.gantt) gantt.gantt.paint();
 });
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  colors.clear();
   graph.draw();
   if (gantt.gantt) gantt.gantt.paint();
 });

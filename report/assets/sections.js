@@ -199,10 +199,46 @@ function frontsSection() {
       }), detail));
   }
   if (D.search && D.search.contestants.length) grid.append(contestants());
+  if (D.search && D.search.front.length) grid.append(searchFront());
   if (grid.childNodes.length) made.append(grid);
   if (D.missing.memory) made.append(nothing("Memory and period: there is nothing to trade, or finding out takes longer than a page should.", D.missing.memory));
   if (D.missing.search) made.append(nothing("No mapping is stored: there are no configurations to compare.", D.missing.search));
   return made;
+}
+
+/** What to write into a text, to be copied. */
+function pins(text) {
+  return text ? [h("pre", {}, text), button("Copy", (event) => copy(text, event.target))] : [];
+}
+
+/** What a search for deadlines saw: load of the busiest processor against how tight the tightest deadline is. */
+function searchFront() {
+  const points = D.search.front;
+  const detail = h("div", { class: "detail", role: "status" }, "Choose a point.");
+  const [xs, ys] = [points.map(([u]) => u), points.map(([, t]) => t)];
+  const room = (values) => { const [a, b] = [Math.min(...values), Math.max(...values)]; return [Math.max(0, a - 0.1 * (b - a || a)), b + 0.1 * (b - a || b)]; };
+  const share = (v) => `${+(100 * v).toPrecision(3)} %`;
+  return h("figure", { class: "plot", "data-front": "search" }, h("h3", {}, "Assignments of the search that keep all deadlines"), scatter({
+    points: points.map(([u, t]) => ({ x: u, y: t, label: `busiest processor ${share(u)}, tightest deadline ${share(t)} used` })),
+    x: room(xs), y: room(ys), xText: share, yText: share, xName: "time of the busiest processor", yName: "share of the tightest deadline", steps: true,
+    label: "Undominated assignments: utilization against response time",
+    chosen: (k) => detail.replaceChildren(h("p", {}, "The busiest processor works ", h("b", { "data-v": xs[k] }, share(xs[k])), " of its time; the tightest deadline is used up to ", h("b", { "data-v": ys[k] }, share(ys[k])), " in the worst case."), ...pins(points[k][2])),
+  }), detail);
+}
+
+/** The best value and the bound over time. */
+function convergence(found) {
+  const points = found.history;
+  const values = points.flatMap(([, , v, b]) => [v, b]).filter((v) => v !== null);
+  const until = Math.max(found.seconds, points[points.length - 1][0]);
+  const isTime = found.unit === "ns";
+  const { text, word } = isTime ? timeAxis(Math.max(...values)) : found.unit ? { text: (v) => brief(v / 1e6), word: "mJ" } : { text: (v) => `${+(100 * v).toPrecision(3)} %`, word: "" };
+  const what = { throughput: "time of a frame", latency: "latency", energy: "energy", utilization: "busiest processor" }[found.objective] || found.objective;
+  return h("figure", { class: "plot", "data-front": "history" }, stepLines({
+    lines: [{ look: "line", points: points.map(([at, , v]) => [at, v]), until }, { look: "line other", points: points.map(([at, , , b]) => [at, b]), until }],
+    x: [0, until || 1], y: [0, Math.max(...values) * 1.1], xText: (v) => String(+v.toPrecision(3)), yText: text, xName: "s", yName: `best ${what}${word ? `, ${word}` : ""}`, width: 900,
+    label: `The best value after each of ${points.length} steps; dashed: the bound`,
+  }), h("p", { class: "keys" }, points.some(([, , , b]) => b !== null) ? "Dashed: what no answer can be below." : ""));
 }
 
 /** Configurations of a search: predicted against measured, on the diagonal where a prediction was right. */
@@ -216,7 +252,7 @@ function contestants() {
     const better = all[0];
     const rows = [c.predicted === null ? null : `predicted ${value(c.predicted)}`, c.measured === null ? "not run" : `measured ${value(c.measured)}`,
       c === better ? "the one in use" : c.measured !== null && better.measured ? `${signed(c.measured / better.measured - 1)} against the one in use` : null].filter(Boolean);
-    detail.replaceChildren(h("p", {}, h("b", {}, name(c.name)), ": ", rows.join(", ")), h("p", { class: "soft" }, name(c.configuration)));
+    detail.replaceChildren(h("p", {}, h("b", {}, name(c.name)), ": ", rows.join(", ")), h("p", { class: "soft" }, name(c.configuration)), ...pins(c.pins));
   };
   const figure = h("figure", { class: "plot", "data-front": "contestants" }, h("h3", {}, "Configurations of the search: predicted against measured"));
   if (run.length) {
@@ -269,6 +305,7 @@ function searchSection() {
     ["took", `${found.seconds.toFixed(1)} s, seed ${found.seed}`], ["optimal", found.optimal ? "yes, in the model of times" : "not proved"]];
   made.append(h("dl", { class: "facts" }, rows.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (found.why.length) made.append(h("ul", { class: "notes" }, found.why.map((line) => h("li", {}, name(line)))));
+  if (found.history.some(([, , v]) => v !== null)) made.append(convergence(found));
   return made;
 }
 
@@ -321,7 +358,7 @@ function perfetto() {
 
 function traceSection() {
   const made = section("trace", "Trace", "The firings above as a file for ui.perfetto.dev or chrome://tracing: measured, and predicted beside it, with frames, releases and missed deadlines.");
-  if (!D.measured && !D.predicted.some((c) => !c.unit)) made.append(nothing("There is nothing in it.", D.missing.trace));
+  if (!D.measured && !D.predicted.some((c) => !c.unit)) made.append(nothing("There is nothing to save yet.", D.missing.trace));
   else made.append(button("Save the trace", () => save(perfetto(), `${D.name}.trace.json`, "application/json")));
   return made;
 }

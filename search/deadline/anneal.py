@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import exp
 
+from ..events import Progress
 from .genetic import Best, look
 from .problem import Assignment, JointProblem, Net, utilizations
 from .relaxed import Relaxed
 
-Progress = Callable[[str], None]
 #: Candidates of a network that are tried, by each of some rules.
 NEAR = 25
 #: Temperatures at the start: of lateness, and of utilization.
@@ -61,7 +61,7 @@ def anneal(
                 here, value = change, other
             if progress is not None and time.monotonic() - said > PAUSE:
                 said = time.monotonic()
-                progress(f"annealing: {best.text}")
+                best.tell(progress, f"annealing: {best.text}")
     except KeyboardInterrupt:
         best.interrupted = True
     return best
@@ -85,7 +85,7 @@ def relieve(problem: JointProblem, *, seed: int, budget: float, best: Best, prog
     except KeyboardInterrupt:
         best.interrupted = True
     if progress is not None:
-        progress(f"relieving the busiest processor: {best.text}")
+        best.tell(progress, f"relieving the busiest processor: {best.text}")
     return best
 
 

@@ -9,7 +9,18 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from ...model.mapping import Effort, GroupBound, Mapping, NetworkPlan, PathBound, Placement, StagePlan
+from ...model.mapping import (
+    MOST_POINTS,
+    Effort,
+    FrontPoint,
+    GroupBound,
+    Mapping,
+    NetworkPlan,
+    PathBound,
+    Placement,
+    StagePlan,
+    as_text,
+)
 from ...profiling.measure import Seen
 from .auto import Outcome
 from .problem import Assignment, JointProblem, Team, Verdict, held
@@ -19,7 +30,10 @@ def mapping_of(
     problem: JointProblem, outcome: Outcome, verdict: Verdict | None, seed: int, seen: Seen | None = None
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the program showed."""
-    effort = Effort("utilization", seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved)
+    effort = Effort(
+        "utilization", seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved, outcome.history,
+        tuple(_point(problem, *point) for point in sorted(outcome.front, key=lambda p: p[:2])[:MOST_POINTS]),
+    )  # fmt: skip
     found = outcome.assignment
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
@@ -27,9 +41,9 @@ def mapping_of(
     groups = tuple(_bound(t, verdict, seen) for t in problem.teams)
     return replace(
         empty,
-        placements=tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True)),
+        placements=_placements(problem, found),
         predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.teams),
-        networks=tuple(_plan(problem, found, n) for n in range(len(problem.nets))),
+        networks=_plans(problem, found),
         utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
         bound=None if outcome.bound is None else float(outcome.bound),
@@ -60,6 +74,19 @@ def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
 def _up(ns: Fraction | None) -> int | None:
     """In whole ns, never less."""
     return None if ns is None else ceil(ns)
+
+
+def _point(problem: JointProblem, utilization: float, tightest: float, found: Assignment) -> FrontPoint:
+    pins = as_text(problem.platform.name, _placements(problem, found), _plans(problem, found))
+    return FrontPoint(utilization, tightest, pins)
+
+
+def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ...]:
+    return tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True))
+
+
+def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
+    return tuple(_plan(problem, found, n) for n in range(len(problem.nets)))
 
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:

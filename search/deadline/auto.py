@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
+from ...model.mapping import Point
+from ..events import Progress
 from .anneal import anneal, relieve
 from .exact import solve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
 from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import relax
 
-Progress = Callable[[str], None]
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
@@ -35,7 +36,8 @@ class Outcome:
     """`bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
 
     `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
-    utilization that was found, where fewer processors were preferred to it, and `balanced` that answer.
+    utilization that was found, where fewer processors were preferred to it, and `balanced` that answer. `history` is
+    how it was found, `front` what no other one was better than (`genetic.Best.front`).
     """
 
     search: str
@@ -48,6 +50,8 @@ class Outcome:
     seconds: float
     spared: Fraction | None = None
     balanced: Outcome | None = None
+    history: tuple[Point, ...] = ()
+    front: tuple[tuple[float, float, Assignment], ...] = ()
 
     @property
     def gap(self) -> float | None:
@@ -136,7 +140,8 @@ def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int
 
 
 def _outcome(name: str, best: Best, seconds: float) -> Outcome:
-    return Outcome(name, best.assignment, best.verdict, None, False, False, best.evaluations, seconds)
+    front = tuple(best.front)
+    return Outcome(name, best.assignment, best.verdict, None, False, False, best.evaluations, seconds, front=front)
 
 
 def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
@@ -190,7 +195,7 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
     proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
     return Outcome(
         "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
-        best.evaluations + len(best.seen), time.monotonic() - begin,
+        best.evaluations + len(best.seen), time.monotonic() - begin, front=tuple(best.front),
     )  # fmt: skip
 
 

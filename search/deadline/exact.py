@@ -9,7 +9,6 @@ the group's tasks and everybody who shares their processors to stay where they a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -17,6 +16,7 @@ from math import inf
 from typing import Any
 
 from ...analysis.timing.system import Refused
+from ..events import Progress
 from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import Relaxed, as_fraction, relax
 
@@ -53,7 +53,7 @@ def solve(
     seed: int,
     budget: float,
     hint: Assignment | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Optimum:
     """Minimize the maximum utilization under engine limits and deadlines within `budget` seconds.
 
@@ -88,7 +88,8 @@ def solve(
         if better and (found is None or part.verdict.maximum < found.maximum):  # type: ignore[union-attr]
             best, found = part.assignment, part.verdict
             if progress is not None and found is not None:
-                progress(f"exact: maximum utilization {float(found.maximum):.4f}, at least {float(bound):.4f}")
+                text = f"exact: maximum utilization {float(found.maximum):.4f}, at least {float(bound):.4f}"
+                progress(text, evaluations=refused, value=float(found.maximum), bound=float(bound))
         if whole and (part.proved or part.infeasible):
             # What was left out could not have been better either.
             return Optimum(best, found, found.maximum if found else bound, found is not None, refused, found is None)

@@ -9,12 +9,12 @@ generation only: an individual that is late is ranked by how late it is, behind 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
+from ..events import Progress
 from .place import Placed, Placer
 from .problem import Assignment, JointProblem, Verdict, held, slowed, verdict
 
@@ -27,8 +27,6 @@ POPULATION, GENERATIONS, PATIENCE = 2048, 100, 10
 LEADERS = 4
 #: The chance of a gene to change (one-point mutation changes one).
 MUTATION = 0.3
-
-Progress = Callable[[str], None]
 
 
 @dataclass
@@ -43,6 +41,8 @@ class Best:
     value: float = float("inf")
     interrupted: bool = False
     seen: dict[Assignment, float] = field(default_factory=dict)
+    #: Maximum utilization, the share of its deadline that the tightest needs, and the assignment: none is dominated.
+    front: list[tuple[float, float, Assignment]] = field(default_factory=list)
 
     @property
     def feasible(self) -> bool:
@@ -53,6 +53,19 @@ class Best:
     def text(self) -> str:
         """How good it is, in words."""
         return f"maximum utilization {self.value:.4f}" if self.feasible else f"late by {self.value - 2:.3f}"
+
+    def tell(self, progress: Progress, text: str) -> None:
+        """Say so; what keeps no deadlines has no value."""
+        count = self.evaluations + len(self.seen)
+        progress(text, evaluations=count, value=self.value if self.feasible else None)
+
+    def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
+        """Note what keeps all deadlines, as long as nothing is better in both."""
+        shares = [h.bound / h.due for t in problem.teams for h in held(t, found.worst) if h.bound and h.due]
+        here = float(found.maximum), float(max(shares, default=Fraction(0)))
+        if not any(a <= here[0] and b <= here[1] for a, b, _ in self.front):
+            self.front = [f for f in self.front if f[0] < here[0] or f[1] < here[1]]
+            self.front.append((*here, assignment))
 
 
 def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
@@ -81,6 +94,8 @@ def look(problem: JointProblem, assignment: Assignment, best: Best) -> float:
         found = verdict(problem, assignment, patience=Fraction(1))
         wrong = violation(problem, assignment, found)
         value = float(found.maximum) if not wrong else 2.0 + wrong
+        if not wrong:
+            best.keep(problem, assignment, found)
         if value < best.value:
             best.assignment, best.verdict, best.value = assignment, found, value
     except Refused:
@@ -230,6 +245,8 @@ def _evolve(
             for i in (0, -1):
                 placed = placer.place(choices[i : i + 1 or None, :-1], at_home=choices[i : i + 1 or None, -1] == 1)
                 values[i] = look(placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best)
+        if progress is not None and best.assignment is not None:
+            best.tell(progress, f"{name}: begins with {best.text}")
         while best.generations < GENERATIONS and idle < PATIENCE and time.monotonic() - begin < budget:
             best.generations += 1
             before = best.value
@@ -248,7 +265,7 @@ def _evolve(
             values = _values(placer, choices, items, best, begin + budget)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
-                progress(f"{name}: generation {best.generations}, {best.text}")
+                best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
     except KeyboardInterrupt:
         best.interrupted = True
     best.seconds = time.monotonic() - begin

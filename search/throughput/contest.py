@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
-from ...model.mapping import Contestant
+from ...model.mapping import Contestant, as_text
 from .design import Design
 from .partition import Objective
 from .problem import Measure, Measurement, Progress
@@ -60,7 +60,9 @@ class Entry:
     @property
     def contestant(self) -> Contestant:
         """As a row of the table."""
-        return Contestant(self.design.name, self.design.configuration, self.design.predicted, self.value)
+        mapping = self.design.mapping
+        pins = as_text(mapping.platform, mapping.placements, mapping.networks)
+        return Contestant(self.design.name, self.design.configuration, self.design.predicted, self.value, pins)
 
 
 class Contest:
@@ -150,4 +152,5 @@ class Contest:
         entry.values.append(value)
         entry.delays.append(seen.delayed)
         if self._progress is not None:
-            self._progress(f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}")
+            text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
+            self._progress(text, evaluations=len(self.entries), value=value)

@@ -178,7 +178,8 @@ def _run(found: Mapping, measure: Measure, progress: Progress | None) -> Mapping
         return found
     value = max((seen.latency_ns if found.effort.objective == "latency" else seen.period_ns).values())
     if progress is not None:
-        progress(f"{value / 1e6:8.3f} ms  {found.contestants[0].name}: {found.contestants[0].configuration}")
+        text = f"{value / 1e6:8.3f} ms  {found.contestants[0].name}: {found.contestants[0].configuration}"
+        progress(text, evaluations=found.effort.evaluations)
     first = replace(found.contestants[0], measured_ns=value)
     why = (*found.why, f"the winner was run once: {value / 1e6:.3f} ms")
     effort = replace(found.effort, measured_runs=1, seconds=found.effort.seconds + time.monotonic() - begin)

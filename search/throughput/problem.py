@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ...model.application import Application, Channel, Port, Task
 from ...model.mapping import Mapping, Placement
 from ...model.platform import Platform
+from ..events import Progress as Progress
 from .partition import Costs
 
 #: A token that changes processors costs its receiver a wake-up: so much where nobody measured it.
@@ -38,7 +39,6 @@ class Measurement:
     delayed: float = 0.0
 
 
-Progress = Callable[[str], None]
 Measure = Callable[[Mapping], Measurement]
 
 

@@ -142,7 +142,8 @@ class Trials:
         if design.predicted < self._least:
             self._least = design.predicted
             if self._progress is not None:
-                self._progress(f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}")
+                text = f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}"
+                self._progress(text, evaluations=1 + len(self._entries), value=design.predicted)
 
 
 def only_throughput(search: str, objective: Objective) -> None:

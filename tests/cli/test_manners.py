@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from flowc.cli import _common, app
 from flowc.cli._common import Progress
 from flowc.cli._tables import fitted, folded
+from flowc.cli.run import _print_comparison
 from flowc.driver import run as running
 from flowc.driver.aftermath import Bounded, Slower, bounded, slower
 from flowc.driver.build import Built
@@ -22,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from builds import Write, store_profile
+from builds import HANGS, Write, store_profile
 
 TEXT = """
 task Make { out x: int64   python "t.py:make" }
@@ -179,23 +182,56 @@ def test_bounds_stand_beside_what_was_seen() -> None:
     assert [b.exceeded for b in found] == [False, True]
 
 
+def test_bounds_that_were_exceeded_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = (Bounded("A", "", 5_000_000, None, 2_000_000), Bounded("A.b", "A.a", 3_000_000, 4_000_000, 3_500_000))
+    _print_comparison(running.Ran(built(Mapping("host", ())), 0, bounded=found))
+    assert (
+        capsys.readouterr().out
+        == """
+latency of  bound ms  longest ms  deadline ms
+----------  --------  ----------  -----------
+A               5.00        2.00            -
+A.a -> b        3.00        3.50         4.00
+above its bound: A.a -> b; the times that it counts with were too short
+"""
+    )
+
+
 def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
     store_profile(flow, platform="two")
 
-    def pretended(command: list[str], *, silent: bool) -> int:
+    def pretended(host: object, command: list[str], **options: object) -> int:
         place = Path(command[command.index("--report") + 1])
         place.write_text(json.dumps(report(make=4000, show=1)))
         return 0
 
-    monkeypatch.setattr(running, "_execute", pretended)
+    monkeypatch.setattr(running, "attend", pretended)
     monkeypatch.chdir(flow.parent)
     status, stdout, stderr = said("run", "app.flow", "--frames", "1")
     assert status == 0 and stderr == ""
+    assert "bound" not in stdout
     assert stdout.endswith("A.make takes 4000 times its profile: 4000 us instead of 1 us\n")
     status, stdout, stderr = said("run", "app.flow", "--frames", "1", "--platform", "two", "-o", "other")
     assert status == 0 and "profile" not in stdout
     assert "flowc: this machine plays `two`" in stderr
     assert "profile" not in said("run", "app.flow", "--quiet")[1]
     assert os.path.isdir("other")
+
+
+# -- from cold ---------------------------------------------------------------------------------------------------------
+def test_a_check_imports_nothing_that_takes_long_and_is_not_needed(write: Write) -> None:
+    cyclic = TEXT.replace("make -> show", "make -> show   l: Loop   l -> delay 1 -> l")
+    flow = write(cyclic + "task Loop { in x   out y }", t_py=CODE)
+    script = f"import sys, flowc.cli; flowc.check({str(flow)!r}).require(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS, check=True)
+    heavy = {"networkx", "numpy", "onnx", "onnxruntime", "matplotlib", "ortools", "deap", "pygls", "jinja2"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowc.model.extras.find_spec", lambda module: None)
+    status, stdout, stderr = said("lsp")
+    assert (status, stdout) == (1, "")
+    assert "F615" in stderr and "flowc[editor]" in stderr

@@ -20,6 +20,7 @@ from flowc.driver import store
 from flowc.driver.external import BuiltExternal, build_external
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, StagePlan
+from flowc.networks.bands.net import read_net
 from flowc.runtime.external import External, load
 from flowc.runtime.tokens import TaskError
 from onnx import TensorProto, helper
@@ -611,6 +612,16 @@ def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
     with pytest.raises(Errors) as faults:
         built(digits, "board")
     assert [d.code for d in faults.value.diagnostics] == ["F603"]
+
+
+def test_bands_are_refused(digits: Path) -> None:
+    """The library runs networks whole, and does not pretend."""
+    layer = read_net(digits.parent / "digits.onnx", {"input": (1, 1, 28, 28)}).groups[0].makes[0]
+    text = f'mapping on host {{ Reader.digits -> cpu[0] bands 2 until "{layer}" }}\n'
+    digits.write_text(digits.read_text() + text)
+    with pytest.raises(Errors) as faults:
+        built(digits)
+    assert [d.code for d in faults.value.diagnostics] == ["F527"]
 
 
 def test_what_a_cpu_does_not_do_is_a_warning(digits: Path) -> None:

@@ -351,6 +351,33 @@ def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
     assert first_line(done) == first_line(on_stand_in(directory, "main.py", "--frames", "3", graphs=False))
 
 
+STATES = """
+use "denoise.flow"
+graph Seen(seed: int) {
+    camera: Camera(seed = seed)   edges: Edges(height = HEIGHT, width = WIDTH)   show: Show
+    camera -> edges, show.clean   edges -> show.edges
+}
+app Left { seen: Seen(seed = 1) }
+app Right { seen: Seen(seed = 2) }
+scenario S {
+    initial state left { run Left }
+    state both { run Left, Right }
+    left -> both after 1 ms   both -> left after 1 ms
+}
+"""
+
+
+def test_kernels_go_on_through_changes_of_state(copies: Path, tmp_path: Path) -> None:
+    """Workers of several states share the code of a kernel, each with a stream of its own."""
+    text = copies / "denoise" / "states.flow"
+    text.write_text(STATES)
+    directory = build(text, tmp_path / "states", platform="xavier")
+    done = on_stand_in(directory, "main.py", "--frames", "4", "--report", str(tmp_path / "r.json"))
+    assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["apps"]["Left"]["frames"] == 4 and len(document["switches"]) >= 1
+
+
 def test_a_failing_kernel_is_named(denoise: Path) -> None:
     later = on_stand_in(denoise, "main.py", "--frames", "5", fail=["soften", 2])
     assert later.returncode != 0 and "Clean.edges at firing" in later.stderr
@@ -536,21 +563,20 @@ def test_networks_from_one_file_have_times_of_their_own(write: Write, monkeypatc
     store_profile(text, platform="board")
     profile, _ = store.read_profile(checked.require())
     assert profile is not None
-    kept = Path.read_text
 
-    def read(path: Path) -> str:
-        """The report, where fp32 takes ten times as long."""
-        content = kept(path)
-        if path.name != "layers.json":
-            return content
-        plans = json.loads(content)
-        for plan in plans:
-            for layer in plan["layers"] if plan["precision"] == "fp32" else ():
-                layer["ms"] *= 10
-        return json.dumps(plans)
+    class Slow(StandIns):
+        def read(self, file: str) -> bytes | None:
+            """The report, where fp32 takes ten times as long."""
+            content = super().read(file)
+            if not file.endswith("layers.json"):
+                return content
+            plans = json.loads(content or b"")
+            for plan in plans:
+                for layer in plan["layers"] if plan["precision"] == "fp32" else ():
+                    layer["ms"] *= 10
+            return json.dumps(plans).encode()
 
-    monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: read(self))
-    found = device.measure_devices(replace(checked.require(), host=StandIns()), profile, 1.0)
+    found = device.measure_devices(replace(checked.require(), host=Slow()), profile, 1.0)
     times = {e.subject: e.layers[0].mean_ns for e in found.entries if e.processor == "gpu"}
     assert times == {"A.n": 1.25e6, "A.m": 12.5e6}
 

@@ -14,6 +14,7 @@ from flowc.dsl.format import format_text
 from flowc.dsl.parse import keywords, tokens_and_comments
 from flowc.model.application import Application
 from flowc.model.diagnostic import Errors
+from flowc.model.mapping import Bands, bands_in_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark
@@ -277,18 +278,9 @@ def test_words_of_advice_are_words_of_the_grammar() -> None:
     """The grammar is the only list of keywords; what starts an item is a selection of them, or a language."""
     advised = {word for words in ITEMS.values() for word in words}
     assert advised - {"python", "cuda"} <= keywords()
-    barred = {
-        "use",
-        "const",
-        "type",
-        "task",
-        "network",
-        "app",
-        "platform",
-        "mapping",
-        "scenario",
-    }  # these open declarations
-    assert keywords() - barred - advised == {"for", "by", "of"}
+    # These open declarations.
+    barred = {"use", "const", "type", "task", "network", "app", "platform", "mapping", "scenario"}
+    assert keywords() - barred - advised == {"for", "by", "of", "keep"}
 
 
 def test_a_link_from_a_graph_whose_output_nobody_feeds(tmp_path: Path) -> None:
@@ -301,3 +293,28 @@ def test_a_link_from_a_graph_whose_output_nobody_feeds(tmp_path: Path) -> None:
         "app B { sink: Sink   A.camera -> latest -> sink }\n"
     )
     assert [d.code for d in flowc.check(path).diagnostics] == ["F202", "F208", "F219"]
+
+
+def test_bands_of_a_stage(tmp_path: Path) -> None:
+    """Rows may be computed, everything else may be left out, and the words are names where they mean nothing."""
+    text = """task Left { out keep: int32 }
+task Right { in keep: int32 }
+app App { bands: Left   keep: Right   bands.keep -> keep.keep }
+mapping on host {
+    App.bands -> cpu[0] bands 2 * 2 until "a" keep "b", "c" bands 3 threads 2
+    App.keep -> cpu[0] until "d" bands 5 keep "e" | cpu[0] bands 1 until "f"
+}
+"""
+    (tmp_path / "t.flow").write_text(text)
+    pins = {p.task: p.stages for p in flowc.check(tmp_path / "t.flow").loaded.system.pins}
+    (one,) = pins["App.bands"]
+    assert one.bands == (Bands(4, "a", ("b", "c")), Bands(3)) and one.threads == 2 and one.until is None
+    first, second = pins["App.keep"]
+    assert (first.until, first.bands, second.until, second.bands) == (
+        "d",
+        (Bands(5, None, ("e",)),),
+        None,
+        (Bands(1, "f"),),
+    )
+    assert bands_in_words(one.bands[0]) == 'bands 4 until "a" keep "b", "c"'
+    assert format_text("t", text) == text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.measure import profile
+from flowc.driver.measure import measure
 from flowc.dsl.format import format_text
 from flowc.model.application import Application
 
@@ -67,7 +67,8 @@ def test_pins_speak_of_any_of_them(text: Path) -> None:
 
 def test_all_of_them_are_measured(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_runs(monkeypatch)
-    subjects = {e.subject for e in profile(text).entries}
+    measured, _ = measure(flowc.check(text).require())
+    subjects = {e.subject for e in measured.entries}
     assert subjects == {"A.camera", "A.see.careful.pre", "A.see.careful", "A.see.quick", "A.show"}
 
 

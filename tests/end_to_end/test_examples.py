@@ -19,7 +19,7 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return forks(*FLOWC).run(["-m", "flowc", *arguments], cwd=cwd, timeout=HANGS)
 
 
-@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot"])
+@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol"])
 def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
     text = str(examples / name / f"{name}.flow")
     assert flowc("check", text, cwd=tmp_path).returncode == 0
@@ -33,6 +33,27 @@ def test_digits_are_read(examples: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     right, of = map(int, re.search(r"read (\d+) of (\d+) digits right", done.stdout).groups())  # type: ignore[union-attr]
     assert of == 1000 and right >= 970
+
+
+def test_superres_makes_the_same_picture_in_little_memory(examples: Path, tmp_path: Path) -> None:
+    """Whole, and in bands; planned memory is a quarter of what it was."""
+    seen, planned = [], []
+    for name, bands in (("whole", ""), ("bands", 'bands 28 keep "conv_0", "add_4", "add_12"')):
+        flow = examples / "superres" / f"{name}.flow"
+        flow.write_text(
+            'use "superres.flow"\nplatform one { cpu core[1] }\n'
+            f"mapping on one {{ Super.enlarge -> core[0] {bands} }}\n"
+        )
+        out = build(flow, tmp_path / name, platform="one")
+        done = run(out, "--frames", "3", "--quiet", "--set", f"Super.keep.file={tmp_path / name}.png")
+        assert done.returncode == 0, done.stderr
+        seen.append(done.stdout)
+        planned.append(json.loads((out / "deployment.json").read_text())["planned"]["buffers"])
+    assert seen[0] == seen[1] and "3 pictures of 640 x 360" in seen[0]
+    assert planned[1] < planned[0] / 3.9
+    assert (
+        (tmp_path / "whole.png").read_bytes()[:8] == (tmp_path / "bands.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    )
 
 
 def test_hello_settles_at_a_strength_of_one(examples: Path, tmp_path: Path) -> None:
@@ -62,10 +83,11 @@ def test_twins_run_on_a_core_each(examples: Path, tmp_path: Path) -> None:
         "core[0], core[1]",
         'core[0] until "add_72" | core[1]',
         'core[0] until "add_49" | core[1] until "clip_98" | core[0]',
+        'core[0] bands 4 until "conv_20" keep "conv_9"',
     ],
 )
 def test_detect_sees_the_same_wherever_it_runs(examples: Path, tmp_path: Path, find: str) -> None:
-    """On one core, and with the frames or the layers of its network shared by two."""
+    """On one core, with the frames or the layers of its network shared by two, and in bands of rows."""
     seen = set()
     others = " ".join(f"Detect.{task} -> core[0]" for task in ("camera", "select", "count"))
     for name, prepare, place in (("one", "core[0]", "core[0]"), ("two", "core[0], core[1]", find)):

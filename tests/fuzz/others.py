@@ -245,10 +245,11 @@ def make_hopes(rng: Random, folder: Path) -> None:
 def run_hopes(rng: Random, folder: Path) -> bool:
     """Import them; what comes out are texts that flowc can read."""
     times = folder / "times.json" if rng.random() < 0.3 else None
+    part = rng.choice([{}] * 7 + [{"state": "busy"}, {"device": "Door_Board"}, {"modes": ["Camera_1=Day"]}])
     done = True
     for name in HOPES:
         out = folder / "out" / f"{name}.flow"
-        if face(cli.import_, folder / name, output=out, times=times, force=True):
+        if face(cli.import_, folder / name, output=out, times=times, force=True, **part):
             _is_readable(out)
         else:
             done = False

@@ -11,6 +11,7 @@ import pytest
 from flowc.cli import app as cli
 from flowc.driver import store
 from flowc.interop.hopes import importer as hopes
+from flowc.interop.hopes.baggage import read_baggage
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from typer.testing import CliRunner
@@ -126,6 +127,70 @@ def test_all_that_is_missing_is_told_at_once(project: Path) -> None:
     assert messages[0] == "the project `Doorbell` has no task that becomes `DoorbellClock.Watch`"
     assert messages[1] == "`door.flow` has no `DoorbellClock.Clock`"
     assert (project / FILES / "Doorbell_mapping.xml").read_bytes() == before
+
+
+# -- the baggage -------------------------------------------------------------------------------------------------------
+def test_baggage_has_the_names_of_hopes_and_what_no_text_says(project: Path) -> None:
+    kept = read_baggage(Path("door.hopes.json"))
+    assert kept == hopes.read(project, "door").baggage
+    tasks = {t.task: (t.full, t.role, t.ports) for t in kept.tasks}
+    assert tasks["Doorbell1.Camera.Clean"] == (
+        "Camera_1_Cam1_Clean", "", {"input": "in", "port_last": "last", "output": "out", "next": "next"}
+    )  # fmt: skip
+    assert tasks["Doorbell2.Face_pre"] == ("Face_2", "pre", {"input": "in"})
+    assert ("npu_dla", "npu_dla_2", "Door_Board") in [(p.pool, p.element, p.device) for p in kept.pools]
+    found = {k.place: k.xml for k in kept.kept}
+    assert found["/fsms"].count("<state ") == 2 and '<task name="Control" type="Control">' in " ".join(found.values())
+    assert '<element type="RAM_3" name="RAM_3"/>' in found.values()
+    changed = kept.files["CICTask/task.xml"]
+    assert len(changed) == 64 and set(kept.graphs) <= kept.files.keys()
+
+
+def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> None:
+    """The project is called otherwise in its own file, so that an import would name its apps otherwise."""
+    stored(complete(authors(project)))
+    top = project / FILES / "CICTask/task.xml"
+    top.write_text(top.read_text().replace('<cic_manual name="Doorbell"', '<cic_manual name="Bell"'))
+    assert "app Bell1 {" in hopes.read(project, "door").text
+    done = CliRunner().invoke(cli, ["export", "door.flow", "--platform", "door_board.flow", "--into", "Doorbell"])
+    assert "warning[F726]: `CICTask/task.xml` of the project changed after the import" in done.stderr
+    assert done.stdout == f"Doorbell/{FILES}/Doorbell_mapping.xml\n"
+    Path("door.hopes.json").unlink()
+    with pytest.raises(Errors) as raised:
+        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+    assert "no task that becomes `Doorbell1.Camera.Clean`" in raised.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"project": "Doorbell"', '"project": "Gate"', "is that of the project `Gate`, and this is `Doorbell`"),
+        ('"Cam1_Clean"', '"Cam1_Dust"', "names `Camera_1_Cam1_Dust`, which the project does not have"),
+        ('"Cam1_Clean"', '"Cam1_Grab"', "has two names for `Camera_1_Cam1_Grab`"),
+        ('"Doorbell1.Camera.Clean"', '"Doorbell1.Camera.Grab"', "tasks has `Doorbell1.Camera.Grab` twice"),
+        ('"version": 1', '"version": 2', "not a baggage of version 1"),
+        ('"role": ""', '"roll": ""', 'tasks[0] has "roll", which is not known; did you mean `role`?'),
+        ('"hopes": [', '"hopes": [7, ', "tasks[0].hopes[0] is 7; expected a text"),
+        ("{", "", "not JSON"),
+    ],
+)
+def test_baggage_of_others_is_refused(old: str, new: str, told: str, project: Path) -> None:
+    path = Path("door.hopes.json")
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(Errors) as raised:
+        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+    (found,) = raised.value.diagnostics
+    assert found.code == "F726" and told in found.message and "import the project again" in found.help
+
+
+def test_baggage_that_is_older_than_the_project_is_refused(project: Path) -> None:
+    top = project / FILES / "CICTask/task.xml"
+    text = top.read_text()
+    top.write_text(text.replace("</task_list>", '<task name="Late"><config/></task></task_list>'))
+    with pytest.raises(Errors) as raised:
+        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+    assert raised.value.diagnostics[0].message == "`door.hopes.json` does not name `Late` of the project"
 
 
 def test_another_board_is_refused(project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from flowc.runtime.tokens import Port, TaskError
 from typer.testing import CliRunner
 
 from builds import build, harness, run
+from hopes_cic import translated
 from hopes_xml import composite, level, task
 
 MIXER = Path(__file__).resolve().parents[1] / "data/hopes/Mixer"
@@ -74,6 +76,154 @@ def failure(folder: Path) -> str:
         code.open(str(source.parent), [], [Port("out", "uint8", (4,), (1,), False)])
         code.fire([], 0)
     return str(raised.value)
+
+
+def test_what_nobody_switches_on_keeps_no_code_out(tmp_path: Path) -> None:
+    """`DISPLAY` is defined nowhere, `SLOW` by a file of the project, `FAST` by a flag of its compiler."""
+    code = "#ifdef DISPLAY\n#include <X11/Xlib.h>\n#else\n#include <stdio.h>\n#endif\n#if 0\n#include <no.h>\n#endif\n"
+    assert set(hopes.read(pair(tmp_path / "a", code + SOURCE), "app").code.called) == {("Source",), ("Sink",)}
+    switched = pair(tmp_path / "b", f"#ifdef SLOW\n#include <slow.h>\n#endif\n{SOURCE}")
+    (switched / "CICTask/own.h").write_text("#define SLOW 1\n")
+    assert refused(switched) == "it includes `slow.h`, which is neither of C nor in the project"
+    flagged = pair(tmp_path / "c", f"#ifdef FAST\n#include <fast.h>\n#endif\n{SOURCE}")
+    path = flagged / "CICTask/task.xml"
+    path.write_text(path.read_text().replace("<config>", '<config><parameter name="CompileFlags" value="-DFAST"/>', 1))
+    assert refused(flagged) == "it includes `fast.h`, which is neither of C nor in the project"
+
+
+def test_names_that_flags_define_are_defined(tmp_path: Path) -> None:
+    project = pair(tmp_path, SOURCE.replace("= 7;", "= SEVEN + ONE;"))
+    path = project / "CICTask/task.xml"
+    flags = '<config><parameter name="CompileFlags" value="-O3 -DSEVEN=7 -D ONE -Ino/-DX -DBAD=(1)"/>'
+    path.write_text(path.read_text().replace("<config>", flags, 1))
+    source = str(imported(project, tmp_path).code.files["app_c/Source.c"])
+    assert "#define SEVEN 7\n#define ONE 1\n#define TASK_NAME" in source and "BAD" not in source
+    done = run(build(tmp_path / "app.flow", tmp_path / "build"), "--frames", "1", "--quiet")
+    assert done.stdout.splitlines()[0] == "Sink 8"
+
+
+def test_code_may_ask_for_the_mode_that_was_imported(tmp_path: Path) -> None:
+    code = SOURCE.replace("int value = 7;", "int value = SYS_REQ(GET_CURRENT_MODE_NAME)[0];")
+    project = pair(tmp_path, code)
+    path = project / "CICTask/task.xml"
+    modes = '<mtm><mode_list><mode name="Day"/><mode name="Night"/></mode_list></mtm>'
+    path.write_text(path.read_text().replace("<config>", f'{modes}<config><parameter name="HasMTM" value="Yes"/>', 1))
+    text = imported(project, tmp_path / "made").code.files["app_c/Source.c"]
+    assert '#define CIC_MODE "Day"' in str(text)
+    built = build(tmp_path / "made" / "app.flow", tmp_path / "build")
+    assert run(built, "--frames", "1", "--quiet").stdout.splitlines()[0] == f"Sink {ord('D')}"
+
+
+CPP = """#include <vector>
+#include <string>
+STATIC int port_out;
+STATIC std::vector<int> seen;
+class Twice { public: int of(int n) const { return 2 * n + BIAS; } };
+TASK_INIT { port_out = PORT_INITIALIZE(TASK_ID, "out"); seen = { 3 }; }
+TASK_GO { int value = Twice().of(seen.back()); seen.push_back(value); MQ_SEND(port_out, &value, 4); }
+TASK_WRAPUP { }
+"""
+
+
+def in_cpp(folder: Path, code: str = CPP) -> Path:
+    """A project whose source is C++, with a header that its code does not include itself."""
+    project = pair(
+        folder,
+        code,
+        more='<extraSetting_list><extraSetting type="Extra Header" name="CICTask/bias.h"/></extraSetting_list>',
+    )
+    path = project / "CICTask/task.xml"
+    path.write_text(path.read_text().replace('name="Language" value="C"', 'name="Language" value="C++"', 1))
+    (project / "CICTask/bias.h").write_text("#define BIAS 1\n")
+    return project
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_code_in_cpp_runs(tmp_path: Path) -> None:
+    found = imported(in_cpp(tmp_path), tmp_path)
+    assert 'c "app_c/Source.cpp:Source_go"' in found.text and 'c "app_c/Sink.c:Sink_go"' in found.text
+    done = run(build(tmp_path / "app.flow", tmp_path / "build"), "--frames", "3", "--quiet")
+    assert done.stdout.splitlines()[:3] == ["Sink 7", "Sink 15", "Sink 31"], done.stderr
+    (header,) = (text for path, text in headers_of(tmp_path / "app.flow").items() if path.name == "Source.flow.h")
+    assert (
+        'extern "C" {' in header and "extern" not in headers_of(tmp_path / "app.flow")[tmp_path / "app_c/Sink.flow.h"]
+    )
+
+
+def test_cpp_needs_its_compiler_and_its_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = in_cpp(tmp_path / "a")
+    (project / "CICTask/bias.h").unlink()
+    assert refused(project) == "its header `CICTask/bias.h` is not in the project"
+    (project / "Other").mkdir()  # HOPES puts all files into one folder
+    (project / "Other/bias.h").write_text("#define BIAS 1\n")
+    assert "Other/bias.h" in hopes.read(project, "app").code.files["app_c/Source.cpp"]
+    assert refused(in_cpp(tmp_path / "b", f"#include <opencv2/opencv.hpp>\n{CPP}")).startswith("it includes `opencv2/")
+    monkeypatch.setenv("PATH", "")
+    assert refused(in_cpp(tmp_path / "c")) == "it is C++, and there is no g++ here"
+    # What is C as well will do.
+    assert ("Source",) in hopes.read(in_cpp(tmp_path / "d", SOURCE), "app").code.called
+
+
+# -- the newest value --------------------------------------------------------------------------------------------------
+def newest(port: str, name: str, size: int) -> str:
+    """A port that keeps the newest token."""
+    return f'<{port}><port name="{name}" type="overwritable" sample_size="{size}" sample_rate="Variable"/></{port}>'
+
+
+def test_buffers_between_apps_are_latest_and_their_code_runs(tmp_path: Path) -> None:
+    """A writer that sends a part of a token every other time, and a reader that looks twice."""
+    project = tmp_path / "Pair.files" / "CICTask"
+    timed = {"RunCondition": "time-driven", "PeriodUnit": "ms", "Language": "C"}
+    tasks = [task("Camera", more=newest("outport_list", "image", 8), CICFile="Camera.cic", Period="2", **timed)]
+    tasks += [task("Robot", more=newest("inport_list", "seen", 8), CICFile="Robot.cic", Period="5", **timed)]
+    level(project, tasks, "Camera.image>Robot.seen")
+    (project / "Camera.cic").write_text(
+        'STATIC int port, n;\nTASK_INIT { port = PORT_INITIALIZE(TASK_ID, "image"); }\n'
+        "TASK_GO { int value = 7; if (n++ % 2 == 0) BUF_SEND(port, &value, 4); }\n"
+    )
+    (project / "Robot.cic").write_text(
+        '#include <stdio.h>\nSTATIC int port;\nTASK_INIT { port = PORT_INITIALIZE(TASK_ID, "seen"); }\n'
+        "TASK_GO { int a[2], b; BUF_RECEIVE(port, a, 8); BUF_RECEIVE(port, &b, 4);\n"
+        '  printf("%d\\n", a[0] == b && a[1] == 0 && (b == 0 || b == 7)); }\n'
+    )
+    found = imported(project.parent, tmp_path)
+    assert "    DeepCamera.Camera -> latest -> Robot" in found.text and found.stubs[1] == ""
+    assert not [w for w in found.warnings if "newest" in w.message]
+    built = build(tmp_path / "app.flow", tmp_path / "build")
+    done = run(built, "--frames", "4", "--quiet")
+    assert done.returncode == 0 and set(done.stdout.split()) == {"1"}, done.stdout + done.stderr
+
+
+def test_a_multicast_group_is_latest_for_each_reader(tmp_path: Path) -> None:
+    def ports(name: str, way: str) -> str:
+        end = f'<multicast_port name="{name}" groupName="music" direction="{way}"/>'
+        return f"<multicast_port_list>{end}</multicast_port_list>"
+
+    files = tmp_path / "Pair.files"
+    tasks = [
+        task("Play", more=ports("o", "OUT")),
+        task("One", more=ports("i", "IN")),
+        task("Two", more=ports("i", "IN")),
+    ]
+    level(files / "CICTask", tasks)
+    path = files / "CICTask/task.xml"
+    groups = '<multicast_group_list><multicast_group name="music" size="300"/></multicast_group_list>'
+    path.write_text(path.read_text().replace("</cic_manual>", f"{groups}</cic_manual>"))
+    for project in (files, translated(files, tmp_path / "cic")):
+        found = hopes.read(project, "app")
+        assert found.text.count("latest ->") == 2 and "task Play { out o: uint8[300] }" in found.text
+        told = [w.message for w in found.warnings if "multicast" in w.message]
+        assert told == ["multicast group `music`: readers get its newest message, all of 300 bytes"]
+
+
+def test_buffers_inside_an_app_are_left_out(tmp_path: Path) -> None:
+    files = tmp_path / "Pair.files"
+    ends = newest("outport_list", "old", 4), newest("inport_list", "old", 4)
+    tasks = [task("A", "", "o:4:1", ends[0]), task("B", "i:4:1", "", ends[1])]
+    level(files / "CICTask", tasks, "A.o>B.i", "A.old>B.old")
+    found = hopes.read(files, "app")
+    (told,) = (w for w in found.warnings if "newest" in w.message)
+    assert told.message == "`A.old`: a channel that keeps the newest value is left out" and "latest" not in found.text
 
 
 # -- what runs ---------------------------------------------------------------------------------------------------------
@@ -224,7 +374,6 @@ def test_the_compiler_may_quote_any_encoding(tmp_path: Path) -> None:
         (f"# include WHAT\n{PLAIN}", "it includes `WHAT`"),
         (f'#include "own.h"\n{PLAIN}', "it includes `X11/Xlib.h`, which is neither of C nor in the project"),
         (PLAIN.replace("GO {", "GO { SYS_REQ ( STOP );"), "it calls `SYS_REQ(STOP)`"),
-        (PLAIN.replace("GO {", "GO { BUF_SEND(0, 0, 0);"), "it calls `BUF_SEND`"),
         (PLAIN.replace("GO {", "GO { UCAlloc_malloc(3);"), "it calls `UCAlloc_malloc`"),
         (PLAIN.replace("GO {", "GO { k<<<1, 1>>>();"), "it is CUDA"),
         (PLAIN.replace("GO {", "GO { LIBCALL(lib, f);"), "no library is connected to its port `lib`"),
@@ -250,10 +399,6 @@ def test_missing_code_other_languages_and_further_sources_are_named(tmp_path: Pa
     project = pair(tmp_path)
     (project / "CICTask/Source.cic").unlink()
     assert refused(project) == "its file is not in the project"
-    (project / "CICTask/Source.cic").write_text("class Thing { };\n" + SOURCE)
-    xml = (project / "CICTask/task.xml").read_text()
-    (project / "CICTask/task.xml").write_text(xml.replace('"Language" value="C"', '"Language" value="C++"', 1))
-    assert refused(project) == "it is C++"
     extra = '<extraSetting_list><extraSetting type="Extra Source" name="list.c"/></extraSetting_list>'
     assert refused(pair(tmp_path / "b", more=extra)) == "it needs further sources, such as `list.c`"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
+from flowc.driver.hopes import export_project
 from flowc.interop.hopes import importer as hopes
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.span import Span
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from builds import run
 from hopes_cic import translated
+from hopes_graphs import random_system
 from hopes_xml import composite, level, port_map, task
 
 DATA = Path(__file__).resolve().parents[1] / "data/hopes"
@@ -117,6 +119,31 @@ def test_one_port_inside_stands_behind_two_outside(tmp_path: Path) -> None:
     alike(files, tmp_path)
 
 
+def firings(text: Path, names: dict[str, str]) -> dict[str, int]:
+    """Of an iteration, by the names in HOPES, in which all phases of a task are one firing."""
+    checked = flowc.check(text)
+    assert {d.code for d in checked.diagnostics if d.severity == "error"} <= {"F601"}
+    found = {}
+    for app in checked.system.apps:
+        for t in app.tasks:
+            phases = max((len(p.rates) for p in (*t.inputs, *t.outputs)), default=1)
+            count = checked.verdicts[app.name].repetition[t.name]
+            found[names.get(t.name, t.name.replace(".", "_"))] = count // phases
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_what_flowc_exports_is_imported_with_its_firings(seed: int, tmp_path: Path) -> None:
+    flow = random_system(seed, tmp_path)
+    assert flow is not None
+    export_project(flow, tmp_path / "out", platform="two")
+    found = hopes.read(tmp_path / "out", "back")
+    (tmp_path / "back.flow").write_text(found.text)
+    names = {t.task: t.full for t in found.baggage.tasks}
+    assert firings(tmp_path / "back.flow", names) == firings(flow, {})
+    assert found.baggage.form == "translator" and found.mapping is not None
+
+
 # -- what is named -----------------------------------------------------------------------------------------------------
 def test_the_file_or_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = translated(DATA / "Mixer/Mixer.files", tmp_path / "cic")
@@ -159,6 +186,11 @@ FAULTS = [
     ('<portMap task="Camera_1"', '<portMap task="Camera_3"', "there is no task `Camera_3`", "did you mean"),
     ('<task name="Camera_1" priority', '<task name="Camera_9" priority', "there is no task `Camera_9`", "did you mean"),
     ("</CIC_Algorithm>", "", "this is no XML: ", ""),
+    ("<CIC_Algorithm", "<!DOCTYPE x><CIC_Algorithm", "this XML has a document type, which is not read", "remove"),
+    ('<task name="Clock" id', '<task name="Face_1" id', "two tasks are called `Face_1`", ""),
+    ('hasMTM="No"', 'hasMTM="No">\n<loopStructure type="data" loopCount="0"/></task><task name="x" ParentTask="x"',
+     "the loop count of `Camera_1` is 0: it has to be 1 at least", ""),
+    ('<period metric="ms"', '<period metric="mm"', "has the unit `mm`", "there is h, m, s"),
 ]  # fmt: skip
 
 

@@ -388,6 +388,8 @@ def test_periods_of_actors_are_those_of_iterations(tmp_path: Path) -> None:
         ("F731", "parameter `n` needs itself: n -> m -> n", pair(parameter("n", "m+1"), parameter("m", "n"))),
         ("F731", "parameter `n` is `2 +`: something is missing at its end", pair(parameter("n", "2 +"))),
         ("F731", "there are two nodes `A`", pair(node("actor", "A"))),
+        ("F731", "there are two ports `n`", pair(node("actor", "C", "cfg_input n", "cfg_input n"))),
+        ("F731", "there are two ports `x`", pair(node("actor", "C", "input x 1", "output x 1"))),
         ("F731", "there is no node `C`", pair(fifo("C.o", "B.i"))),
         ("F731", "`A` has no output `x`", pair(fifo("A.x", "B.i"))),
         ("F731", "two fifos end at `A.o`", pair(fifo("A.o", "B.i"))),

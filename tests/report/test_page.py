@@ -14,9 +14,10 @@ from flowc.driver.reporting import report
 from flowc.report.document import ChartRow, Document, Lane
 from flowc.report.page import data_of, page, render
 
-from builds import Write, build, run
+from builds import ROOT, Write, build, run
 
 pytestmark = pytest.mark.browser
+ASSETS = ROOT / "report" / "assets"
 HOSTILE = '</script><img src=x onerror="document.title=1">{{7*7}} \u202etxt.exe'
 TEXT = f"""
 /// {HOSTILE}
@@ -83,7 +84,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         shown.on("pageerror", lambda error: said.append(str(error)))
         shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
         shown.goto(file.as_uri())
-        shown.wait_for_function("window.READY")
+        assert shown.evaluate("window.READY") > 0
         return shown
 
     yield open_page
@@ -218,6 +219,8 @@ def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(document: Docu
     many = replace(document, apps=(app,), tasks=tasks, channels=(), memory=(), predicted=(chart,), measured=None)
     shown = opened(page(many))
     assert "too many for a picture" in shown.locator("#graph").inner_text()
+    assert shown.locator("#tasks-table tbody tr").count() == 200
+    shown.get_by_role("button", name="Show all 2,001").first.click()
     assert shown.locator("#tasks-table tbody tr").count() == 2001
     painted = shown.evaluate("""() => {
         const gantt = window.flowc.gantt.gantt, g = gantt.canvas.getContext('2d'), before = g.fillRect;
@@ -225,9 +228,14 @@ def test_large_graphs_are_a_list_and_many_firings_one_bar_a_pixel(document: Docu
         gantt.view = gantt.all;
         g.fillRect = (...where) => { painted += 1; before.apply(g, where); };
         gantt.paint();
-        return [painted, gantt.width()];
+        const y = Math.round(gantt.lanes[0].y + gantt.thick / 2);
+        const {data, width} = g.getImageData(0, 0, gantt.width(), gantt.height);
+        const background = data.slice(-4);
+        const full = [...Array(width).keys()].filter((x) => [0, 1, 2].some((k) => data[4 * (y * width + x) + k] !== background[k]));
+        return [painted, gantt.width() - gantt.left, full.length];
     }""")
-    assert 500 < painted[0] <= painted[1] + 50
+    rects, room, full = painted
+    assert rects < 50 and 0.98 * room <= full <= room + 20
 
 
 def test_a_page_without_any_numbers_says_how_to_get_them(opened: Open, write: Write) -> None:
@@ -246,3 +254,28 @@ def test_data_cannot_leave_its_element() -> None:
     assert json.loads(data_of(text.encode()))["a"].startswith("</script>")
     assert "&lt;b&gt;&quot;&amp; - flowc" in text
     assert "default-src &#x27;none&#x27;" in text and "unsafe" not in text
+
+
+def luminance(color: str) -> float:
+    """Of `#rrggbb`, as WCAG defines it."""
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_texts_stand_out_in_both_schemes() -> None:
+    """WCAG 2, level AA: 4.5 to 1."""
+    style = (ASSETS / "page.css").read_text()
+    schemes = [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part)) for part in style.split("@media")[:2]]
+    assert len(schemes) == 2 and schemes[0].keys() == schemes[1].keys()
+    for colors in schemes:
+        for text in ("ink", "soft", "link", "bad", "good"):
+            for ground in ("paper", "wash", *(["bad-wash"] if text == "bad" else [])):
+                assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
+        fills = re.findall(r'"(#[0-9a-f]{6})"', (ASSETS / "base.js").read_text().split("FILLS")[1].split("]")[0])
+        assert len(fills) == 10 and all(contrast(colors["on-fill"], fill) >= 7 for fill in [*fills, colors["free"]])

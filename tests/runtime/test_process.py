@@ -418,8 +418,7 @@ def test_the_harness_and_the_reference_take_processes(write: Write, tmp_path: Pa
     reference = Reference(document, str(out))
     for name, (inputs, outputs, code) in reference._tasks.items():
         reference._tasks[name] = (inputs, outputs, Process(code))
-    counted = {t["name"]: 6 for t in document["tasks"]}
-    reference.run(counted, {"A.c": {i: [np.asarray(i)] for i in range(6)}}, {})
+    reference.run([(document, 6)], {"A.c": {i: [np.asarray(i)] for i in range(6)}}, {})
     assert [int(a[0]) for a in reference.expected["A.k"]] == [0, 1, 4, 10, 20, 35]
 
 

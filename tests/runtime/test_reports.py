@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flowc.runtime.channel import Channel, LocalChannel
 from flowc.runtime.report import histogram
-from flowc.runtime.status import LogStatus
+from flowc.runtime.status import LiveStatus, LogStatus
 from flowc.runtime.trace import frames_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,13 +94,19 @@ class App:
     deadline: object = None
     frames: int = 0
     misses: int = 0
+    base: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.frames
 
 
 @dataclass
 class Running:
     """A program at a time that the test says."""
 
-    apps: list[App]
+    running: list[App]
+    state_name: str | None = None
     begin: int = 5_000_000_000
     now: int = 5_000_000_000
     said: list[str] = field(default_factory=list)
@@ -194,7 +204,8 @@ def test_a_trace_has_frames_releases_misses_and_arrows(write: Write, tmp_path: P
     ended = {e["id"]: e["ts"] / ms for e in events if e["ph"] == "e"}
     assert sorted(begun.values()) == [(30.0 * k, k) for k in range(5)]
     # Released at 60, its last token at 80 ms, and 24 ms more.
-    assert ended["A 2"] == pytest.approx(104, abs=0.01) and ended["A 1"] == pytest.approx(54, abs=0.01)
+    by_frame = {frame: ended[name] for name, (_, frame) in begun.items()}
+    assert by_frame[2] == pytest.approx(104, abs=0.01) and by_frame[1] == pytest.approx(54, abs=0.01)
     (missed,) = [e for e in events if e["name"] == "deadline missed"]
     assert missed["args"]["frame"] == 2 and missed["args"]["late_us"] == pytest.approx(19000, abs=10)
     slices = {(e["name"], e["args"]["firing"]): e for e in events if e["ph"] == "X"}
@@ -229,3 +240,65 @@ def test_what_is_no_range_of_frames(text: str) -> None:
 
 def test_ranges_of_frames() -> None:
     assert [frames_of(t) for t in ("3:5", ":5", "3:", ":")] == [(3, 5), (0, 5), (3, None), (0, None)]
+
+
+# -- for somebody who shows it -----------------------------------------------------------------------------------------
+@dataclass
+class Busy:
+    processor: str
+    busy: int = 0
+
+
+def live_program() -> Any:
+    """What a status looks at, at a time that the test says."""
+    app = SimpleNamespace(name="Spot", frames=0, skipped=0, latencies=deque[int](), late=lambda: 0)
+    channel = Channel("a->b", 3)
+    program = SimpleNamespace(apps=[app], workers=[Busy("core[0]"), Busy("core[0]")], begin=0, now=0)
+    program.channels = [channel, LocalChannel("b->c", 2)]
+    return program
+
+
+def test_who_shows_a_run_gets_a_line_every_half_second() -> None:
+    program = live_program()
+    reading, writing = os.pipe()
+    status = LiveStatus(writing, lambda: program.now)
+    with open(reading) as stream:
+        program.now = 400_000_000
+        status(program)
+        program.now, program.apps[0].frames, program.workers[1].busy = 500_000_000, 20, 250_000_000
+        program.apps[0].latencies.append(12_345_678)
+        status(program)
+        program.now, program.apps[0].frames = 1_500_000_000, 30
+        status(program)
+        status.clear()
+        status.clear()
+        lines = [json.loads(line) for line in stream]
+    spot = {"frames": 20, "fps": 40.0, "latency_ms": 12.346, "deadline_misses": 0, "skipped": 0}
+    assert lines[0] == {
+        "seconds": 0.5, "apps": {"Spot": spot}, "processors": {"core[0]": 0.5}, "channels": {"a->b": [0, 3]},
+    }  # fmt: skip
+    assert len(lines) == 2 and lines[1]["apps"]["Spot"]["fps"] == 10.0 and lines[1]["processors"] == {"core[0]": 0.0}
+
+
+def test_nobody_waits_for_who_shows_a_run() -> None:
+    """Not while the pipe is full, and not when its other end is gone; lines that come are whole."""
+    program = live_program()
+    reading, writing = os.pipe()
+    status = LiveStatus(writing, lambda: program.now)
+
+    def tell(times: int) -> None:
+        for _ in range(times):
+            program.now += 500_000_000
+            status(program)
+
+    tell(2000)
+    held = os.read(reading, 1 << 20)
+    assert len(held) <= 1 << 16
+    tell(3)
+    held += os.read(reading, 1 << 20)
+    seconds = [json.loads(line)["seconds"] for line in held.decode().splitlines()]
+    assert seconds == sorted(set(seconds)) and seconds[-1] > 1000
+    os.close(reading)
+    tell(5)
+    with pytest.raises(OSError, match=r"."):
+        os.fstat(writing)

@@ -211,8 +211,8 @@ def test_who_watches_single_firings_gets_general_rounds() -> None:
     seen: list[str] = []
 
     class Tracer:
-        def firing(self, processor: str, task: str, firing: int, group: int, start: int, end: int) -> None:
-            seen.append(task)
+        def firing(self, processor: str, task: Task, firing: int, group: int, start: int, end: int) -> None:
+            seen.append(task.name)
 
         def frame(self, app: Any, number: int, begin: int, end: int) -> None:
             pass

@@ -48,6 +48,7 @@ from flowc.search.deadline.problem import (
     verdict,
 )
 from flowc.search.deadline.relaxed import relax
+from flowc.search.deadline.states import Placed, pinned_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -283,6 +284,22 @@ def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: Jo
         auto = found["auto"].verdict
         assert auto is not None and auto.feasible
         assert float(auto.maximum) <= float(found["exact"].verdict.maximum) * 1.001
+
+
+@given(problem=problems(), which=st.integers(0, 10**6))
+@settings(max_examples=30, database=None)
+def test_what_one_state_has_placed_is_pinned_in_the_next(problem: JointProblem, which: int) -> None:
+    """Stages that are tasks take the same time; that their kernels are not told apart makes no bound shorter."""
+    assignments = everything(problem)
+    assignment = assignments[which % len(assignments)]
+    nets = {n.name: (c, s) for n, c, s in zip(problem.nets, assignment.choice, assignment.steps, strict=True)}
+    items = {i.name: p for i, p in zip(problem.items, assignment.items, strict=True)}
+    fixed = pinned_in(problem, Placed(items, nets))
+    there = Placed(dict(fixed.pins)).of(fixed)
+    assert not fixed.nets and verdict(fixed, there).utilization == verdict(problem, assignment).utilization
+    whole = verdict(problem, assignment).worst.groups
+    for name, bound in verdict(fixed, there).worst.groups.items():
+        assert whole[name] is None or bound is None or bound >= whole[name]
 
 
 def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -> None:

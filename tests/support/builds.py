@@ -52,7 +52,8 @@ def store_profile(flow: Path, times_ns: dict[str, int] | None = None, platform: 
     assert checked.platform is not None
     entries = tuple(
         ProfileEntry("cpu", name, "", digest, host_hash(), 10, ns, 0, ns, ns)
-        for name, digest in task_hashes(checked.system).items()
+        for part in (*checked.others, checked)
+        for name, digest in task_hashes(part.system).items()
         for ns in [(times_ns or {}).get(name, 1000)]
     )
     assert not store.save_profile(checked.require(), Profile(checked.platform.name, description(), entries))

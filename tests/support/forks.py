@@ -156,6 +156,8 @@ def _main(*modules: str) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # then nobody will import it either
             importlib.import_module(name)
+    if "flowc.cli" in sys.modules:  # what is said every few seconds says how busy the machine is
+        sys.modules["flowc.cli._common"].progress.between = float("inf")
     words = _next()
     if words[:1] == ["-m"]:
         sys.argv, sys.path[0] = words[1:], os.getcwd()

@@ -82,3 +82,20 @@ def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -
         names.append(out)
     outs = dict.fromkeys([names[-1], *(names[-1 - o % len(names)] for o in outputs)])
     return model(nodes, {"x": ["n", 4, 8, 8], "x2": [2, 2, 8, 8]}, constants, " ".join(outs))
+
+
+def stack(path: Path, layers: int = 4, height: int = 64, tail: bool = True) -> Path:
+    """Convolutions of 3 x 3 in a row, then a mean over the image."""
+    rng = np.random.default_rng(1)
+    weights = [rng.normal(0, 0.2, (16, 16 if k else 3, 3, 3)).astype(np.float32) for k in range(layers)]
+    nodes = [N("Conv", [f"c{k - 1}" if k else "x", f"w{k}"], [f"c{k}"], kernel_shape=[3, 3], pads=[1] * 4)
+             for k in range(layers)]  # fmt: skip
+    last, shape = f"c{layers - 1}", [1, 16, height, 32]
+    if tail:
+        nodes, last, shape = [*nodes, N("GlobalAveragePool", [last], ["y"])], "y", [1, 16, 1, 1]
+    ends = [("x", [1, 3, height, 32]), (last, shape)]
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends]
+    kept = [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], kept)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path

@@ -45,6 +45,19 @@ def linear() -> onnx.ModelProto:
     return model(nodes, [tensor("input", [1, 4])], [tensor("output", [1, 2])], [weight])
 
 
+def image() -> onnx.ModelProto:
+    """Two convolutions over 8 rows, and their mean."""
+    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["input", "first"], ["edges"], **window),
+        helper.make_node("Relu", ["edges"], ["bright"]),
+        helper.make_node("Conv", ["bright", "second"], ["corners"], **window),
+        helper.make_node("GlobalAveragePool", ["corners"], ["output"]),
+    ]
+    weights = [helper.make_tensor(n, FLOAT, [2, c, 3, 3], [0.1] * 18 * c) for n, c in (("first", 1), ("second", 2))]
+    return model(nodes, [tensor("input", [1, 1, 8, 8])], [tensor("output", [1, 2, 1, 1])], weights)
+
+
 def tanh() -> onnx.ModelProto:
     """A layer that ONNX Runtime does not compute in 8 bits."""
     return model(
@@ -119,6 +132,7 @@ def main() -> None:
     """Write all of them."""
     networks = {
         "linear": linear(),
+        "image": image(),
         "tanh": tanh(),
         "exp": exp(),
         "dynamic": relu(["batch", 4]),

@@ -1,0 +1,69 @@
+"""The verb `view`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ._common import OnPlatform, Text, measuring, progress, say, show_diagnostics
+
+
+def view(
+    file: Text,
+    port: Annotated[int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    frames: Annotated[
+        int | None, typer.Option(help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False)
+    ] = None,
+    full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
+            metavar="APP.TASK.NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
+    platform: OnPlatform = "host",
+) -> int:
+    """Show the report in a browser while the program runs.
+
+    Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
+    measured, until Ctrl-C.
+    """
+    from threading import Event
+
+    from ..driver.viewing import STOPPED, Viewer
+
+    viewer = Viewer(file, platform=platform, port=port)
+    try:
+        show_diagnostics(viewer.reported.diagnostics, {})
+        print(viewer.address, flush=True)
+        if not no_browser:
+            _open(viewer.address)
+        status = viewer.run(
+            frames=frames,
+            full_speed=full_speed,
+            settings=settings or (),
+            on_measure=measuring,
+            progress=progress,
+        )
+        if status not in STOPPED:
+            say("flowc: the program has ended; Ctrl-C ends the page")
+            Event().wait()
+        return status
+    finally:
+        viewer.close()
+
+
+def _open(address: str) -> None:
+    """Ask for a browser, where there may be one."""
+    import webbrowser
+
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return
+    webbrowser.open(address)

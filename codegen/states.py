@@ -1,0 +1,62 @@
+"""The deployments of all states of a scenario as one: code, files and C sources are shared by name.
+
+In: a scenario, and the deployment of each of its states. Out: one deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..model.application import Application, Task
+from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment, PlannedMemory
+from ..model.scenario import Scenario
+from .deploy import Deployed
+from .memory import planned
+
+
+def together(
+    scenario: Scenario,
+    apps: tuple[Application, ...],
+    states: Mapping[str, Deployed],
+    bounds: Mapping[tuple[str, str], int | None],
+) -> Deployed:
+    """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
+
+    `bounds` say what a change from one state to another takes at most in ns, where that is known.
+    """
+    first = states[scenario.initial]
+    raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
+    made = DeployedScenario(
+        scenario.initial,
+        (*scenario.events, *raised),
+        tuple(DeployedState(n, d.deployment.apps, d.deployment.processors) for n, d in states.items()),
+        tuple(
+            DeployedTransition(
+                t.source,
+                t.target,
+                t.events,
+                None if t.after_ns is None else str(t.after_ns),
+                bounds.get((t.source, t.target)),
+            )
+            for t in scenario.transitions
+        ),
+    )
+    files = {path: content for d in states.values() for path, content in d.files.items()}
+    c_tasks: dict[str, dict[str, Task]] = {}
+    for d in states.values():
+        for source, tasks in d.c_tasks.items():
+            c_tasks.setdefault(source, {}).update((t.name, t) for t in tasks)
+    memory = _memory([d.deployment for d in states.values()])
+    deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
+    return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
+
+
+def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:
+    """The weights of all networks, which stay, and the rest of the state that needs most."""
+    whole = planned([a for s in states for a in s.apps], [])
+    found = [s.planned for s in states if s.planned is not None]
+    if whole is None:
+        return None
+    most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
+    return PlannedMemory(whole.weights, most.buffers, most.tokens)

@@ -1,0 +1,133 @@
+"""Write the documentation as a site: `python docs/make_site.py`, which makes `build/site/html/index.html`.
+
+Pages are the Markdown files of the repository as they are, at the paths that they have there, so that every link works
+in both places; only links to folders are completed by their README.md. The site is made by zensical (the extra `docs`),
+and shows itself without a server: `build/site/html` is all of it. A link that leads nowhere stops everything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]*)((?:#[^)\s]*)?)(?=\))")
+CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
+#: The pages, in the order of the table of contents, of folders all; what is not among them comes behind them.
+PAGES: dict[str, list[str]] = {
+    "Tutorial": [f"docs/tutorial/{p}.md" for p in ("README", "camera", "deadline", "networks", "memory", "jetson")],
+    "Texts": ["docs/language.md", "docs/tasks.md", "docs/scenarios.md", "docs/diagnostics.md", "docs/editor.md"],
+    "Steps": ["docs/analysis.md", "docs/mapping.md", "docs/program.md", "docs/report.md", "docs/memory.md"],
+    "Targets": ["docs/gpu.md", "docs/boards.md", "docs/embedding.md", "docs/external.md", "docs/fmu.md"],
+    "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
+    "Reference": ["docs/json.md", "docs/performance.md", "CHANGELOG.md"],
+    "Examples": ["examples"],
+    "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md"],
+}
+SETTINGS = """\
+[project]
+site_name = "flowc"
+docs_dir = "pages"
+site_dir = "html"
+use_directory_urls = false
+nav = [
+{nav}
+]
+[project.theme]
+language = "en"
+font = false
+features = ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"]
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+[project.markdown_extensions]
+tables = {{}}
+toc.permalink = true
+toc.slugify = {{ object = "pymdownx.slugs.slugify", kwds = {{ case = "lower" }} }}
+pymdownx.highlight.pygments_lang_class = true
+pymdownx.superfences = {{}}
+"""
+
+
+def pages() -> dict[str, list[Path]]:
+    """The files of each chapter."""
+    found = {}
+    for chapter, names in PAGES.items():
+        places = [ROOT / name for name in names]
+        found[chapter] = [f for p in places for f in (sorted(_texts(p)) if p.is_dir() else [p])]
+    listed = {page for group in found.values() for page in group}
+    found["More"] = sorted({*_texts(ROOT / "docs")} - listed)
+    return found
+
+
+def _texts(folder: Path) -> Iterator[Path]:
+    """Pages of a folder, or one of each folder in it."""
+    yield from folder.glob("*.md")
+    yield from folder.glob("*/README.md")
+
+
+def completed(page: Path, wanted: set[Path]) -> str:
+    """The text of a page with links to files; `wanted` gets what they lead to. Raises ValueError."""
+
+    def one(link: re.Match[str]) -> str:
+        place, target = Path(os.path.normpath(page.parent / link[1])) if link[1] else page, link[1]
+        if place.is_dir():
+            place, target = place / "README.md", f"{target.rstrip('/')}/README.md"
+        if not place.is_file() or ROOT not in place.parents:
+            raise ValueError(f"{page.relative_to(ROOT)}: `{link[1]}` leads nowhere")
+        wanted.add(place)
+        return target + _again(place, link[2])
+
+    parts = CODE.split(page.read_text())
+    return "".join(part if k % 2 else LINK.sub(one, part) for k, part in enumerate(parts))
+
+
+def _again(page: Path, anchor: str) -> str:
+    """The anchor of a heading that a page has twice, which is `#name-1` on GitHub and `#name_1` in a site."""
+    name, _, number = anchor.rpartition("-")
+    twice = re.findall(rf"^#+ {re.escape(name[1:])}$", page.read_text(), re.MULTILINE | re.IGNORECASE) if name else []
+    return f"{name}_{number}" if len(twice) > 1 else anchor
+
+
+def collect(source: Path) -> str:
+    """Write what the site is made from into a folder; the settings for zensical."""
+    chapters = pages()
+    listed = {page for group in chapters.values() for page in group}
+    todo, done = {ROOT / "README.md", *listed}, set()
+    while todo - done:
+        page = min(todo - done)
+        done.add(page)
+        target = source / page.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if page.suffix == ".md":
+            target.write_text(completed(page, todo))
+        else:
+            shutil.copy(page, target)
+    nav = ['  { "flowc" = "README.md" },']
+    for chapter, group in ((c, g) for c, g in chapters.items() if g):
+        entries = ", ".join(f'"{page.relative_to(ROOT)}"' for page in group)
+        nav.append(f'  {{ "{chapter}" = [{entries}] }},')
+    return "\n".join(nav)
+
+
+def main() -> None:
+    """Make the site; the exit status says whether zensical warned of something."""
+    folder = ROOT / "build" / "site"
+    shutil.rmtree(folder, ignore_errors=True)
+    nav = collect(folder / "pages")
+    settings = folder / "zensical.toml"
+    settings.write_text(SETTINGS.format(nav=nav))
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(settings)]
+    sys.exit(subprocess.run(command, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()

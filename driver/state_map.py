@@ -1,0 +1,127 @@
+"""The step that maps a scenario: one placement for all states, each judged like a plain system.
+
+In: a valid text with states, and its times. Out: the mapping of all of them together, with what holds in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ..analysis.timing.system import Refused
+from ..model.diagnostic import Diagnostic, Errors
+from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
+from ..model.profile import Profile
+from ..model.times import times_of
+from ..search.deadline.auto import Outcome
+from ..search.deadline.problem import JointProblem
+from ..search.deadline.states import StatesOutcome, search_states
+from ..search.events import in_words
+from ..search.registry import Search
+from .build import union
+from .check import Report, Valid
+from .deadline_problem import joint_problem, require_possible
+from .deadlines import Joint, judged
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states."""
+
+    joints: dict[str, Joint]
+    mapping: Mapping
+    outcome: StatesOutcome
+
+    @property
+    def late(self) -> bool:
+        """Is some app late in some state, or was nothing found?"""
+        groups = (g for j in self.joints.values() for g in j.mapping.groups)
+        return not self.mapping.placements or not all(g.schedulable for g in groups)
+
+    @property
+    def fits(self) -> bool:
+        """Are the limits of the board kept in all states?"""
+        return all(j.verdict is not None and not j.verdict.engines for j in self.joints.values())
+
+
+def map_states_jointly(
+    valid: Valid,
+    profile: Profile | None,
+    search: Search,
+    *,
+    budget: float,
+    seed: int,
+    run_here: bool,
+    report: Report | None = None,
+) -> States:
+    """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
+
+    The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
+    """
+    times = {name: times_of(state.system, state.platform, profile) for name, state in valid.states.items()}
+    problems = {name: joint_problem(state, times[name]) for name, state in valid.states.items()}
+    for problem in problems.values():
+        require_possible(problem)
+
+    def run(problem: JointProblem, seconds: float) -> Outcome:
+        found: Outcome = search.run(problem, seed=seed, budget=seconds, progress=in_words(report))
+        return found
+
+    try:
+        outcome = search_states(problems, run, budget=budget)
+    except Refused as refused:
+        raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
+    joints = {}
+    for name, state in valid.states.items():
+        if name not in outcome.states:
+            continue
+        if report is not None:
+            report(f"state {name}")
+        joints[name] = judged(
+            state, profile, times[name], problems[name], outcome.states[name], seed, run_here=run_here, report=report
+        )
+    return States(joints, _together(valid, search, joints, outcome, seed), outcome)
+
+
+def _together(valid: Valid, search: Search, joints: dict[str, Joint], outcome: StatesOutcome, seed: int) -> Mapping:
+    empty = Mapping(valid.platform.name, (), (), search.name)
+    if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
+        return empty
+    whole = union(j.mapping for j in joints.values())
+    looked = sum(o.evaluations for o in outcome.states.values())
+    return replace(
+        whole,
+        search=search.name,
+        groups=(),
+        utilization=(),
+        predicted_period_ns=(),
+        bound=None if outcome.bound is None else float(outcome.bound),
+        effort=Effort("utilization", seed, looked, 0, outcome.seconds, None, outcome.proved),
+        states=tuple(StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()),
+        transitions=tuple(_changes(valid, joints)),
+    )
+
+
+def _changes(valid: Valid, joints: dict[str, Joint]) -> Iterator[ChangeBound]:
+    """Frames that have begun end within the response times of their state, and the first ones of the next state within
+    those there, since they begin together: that is what both are bounds of."""
+    assert valid.system.scenario is not None
+    longest = {name: _longest(joint) for name, joint in joints.items()}
+    for source, target in dict.fromkeys((t.source, t.target) for t in valid.system.scenario.transitions):
+        before, after = longest[source], longest[target]
+        yield ChangeBound(source, target, None if before is None or after is None else before + after)
+
+
+def _longest(joint: Joint) -> int | None:
+    responses = [g.response_ns for g in joint.mapping.groups]
+    known = [r for r in responses if r is not None]
+    return max(known) if len(known) == len(responses) else None
+
+
+def map_states_apart(valid: Valid, find: Callable[[Valid], Mapping]) -> Mapping:
+    """Where some app has no period: a search for each state, in which what an earlier one has placed is pinned."""
+    found: list[Mapping] = []
+    for state in sorted(valid.states.values(), key=lambda s: -len(s.tasks)):
+        found.append(find(state.mapped(union(found)) if found else state))
+    whole = union(found)
+    return replace(whole, predicted_period_ns=(), contestants=(), why=())

@@ -1,0 +1,98 @@
+"""The report of an application while it runs: served to the browsers of this machine, with what the program says of
+itself twice a second.
+
+In: a text. Out: a server, and the run. The program writes into a pipe and waits for nobody (`runtime.status`), so that
+neither a browser nor this process holds it up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..model.diagnostic import Diagnostic, Errors
+from ..report.page import live_page
+from ..report.serve import PageServer
+from .build import OnMeasure
+from .check import Report
+from .reporting import Reported, report, run_for
+
+#: Exit statuses of programs that somebody has stopped: nobody wants to see any more.
+STOPPED = (130, 143)
+
+
+class Viewer:
+    """A text with its page. `address` is what to open; `run` runs the program, and `close` ends it all."""
+
+    def __init__(self, path: str | Path, *, platform: str = "host", port: int = 0) -> None:
+        """Collect what is known, and serve it. Raises Errors."""
+        self._path, self._platform = path, platform
+        self.reported: Reported = report(path, platform=platform)
+        self._page = live_page(self.reported.document).encode()
+        try:
+            self._server = PageServer(lambda: self._page, port)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            message = f"cannot listen at port {port}: {reason}"
+            help_text = "leave --port out, and a free one is taken"
+            raise Errors([Diagnostic("F623", message, None, help=help_text)]) from error
+
+    @property
+    def address(self) -> str:
+        """What a browser opens."""
+        return self._server.address
+
+    def run(
+        self,
+        *,
+        frames: int | None = None,
+        full_speed: bool = False,
+        settings: Sequence[str] = (),
+        on_measure: OnMeasure | None = None,
+        progress: Report | None = None,
+    ) -> int:
+        """Build and run the program, and show how it is doing; afterwards the page has what it measured.
+
+        The options are those of `run`. Returns the exit status of the program; where somebody has stopped it, the page
+        stays as it is. Raises Errors of the build.
+        """
+        reading, writing = os.pipe()
+        listener = threading.Thread(target=self._follow, args=(reading,), daemon=True)
+        listener.start()
+        self._server.tell("state", "running")
+        try:
+            run = run_for(
+                self._path,
+                platform=self._platform,
+                frames=frames,
+                trace=False,
+                live=writing,
+                full_speed=full_speed,
+                settings=settings,
+                on_measure=on_measure,
+                progress=progress,
+            )
+        finally:
+            with suppress(OSError):
+                os.close(writing)
+            listener.join()
+        if run.status not in STOPPED:
+            self.reported = report(self._path, platform=self._platform, run=run)
+            self._page = live_page(self.reported.document).encode()
+        self._server.tell("state", "ended")
+        return run.status
+
+    def _follow(self, reading: int) -> None:
+        """Hand on what the program says, until nobody can say anything any more."""
+        with open(reading, "rb") as stream:
+            for line in stream:
+                with suppress(ValueError):
+                    self._server.tell("live", json.loads(line))
+
+    def close(self) -> None:
+        """Let all browsers go."""
+        self._server.close()

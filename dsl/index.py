@@ -1,0 +1,302 @@
+"""The names of a text: where each is declared, and everywhere it stands.
+
+In: what was parsed (`Loaded.specifications`), faulty or not. Out: an `Index`, for who looks a name up in an editor.
+Names are looked up as elaboration does, but nothing is judged: what means nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Literal
+
+from ..model.span import Span
+from . import syntax as s
+
+Kind = Literal[
+    "constant", "type", "task", "network", "graph", "app", "platform", "scenario",
+    "parameter", "port", "state", "instance", "processor", "variant", "mode", "event",
+]  # fmt: skip
+#: What a text in quotes names.
+Quoted = Literal["flow", "python", "c", "cuda", "onnx", "layer"]
+_KINDS: dict[type, Kind] = {
+    s.ConstDecl: "constant",
+    s.TypeDecl: "type",
+    s.TaskDecl: "task",
+    s.NetworkDecl: "network",
+    s.GraphDecl: "graph",
+    s.AppDecl: "app",
+    s.PlatformDecl: "platform",
+    s.ScenarioDecl: "scenario",
+}
+#: Kinds whose names are looked up where nothing else can stand.
+_APART = ("parameter", "variant", "mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name that a text gives to something.
+
+    `owner` is the declaration it belongs to, empty for declarations themselves; `span` is the name where it is
+    declared, `whole` the declaration around it. `of` is what an instance is one of, `direction` the way of a port.
+    """
+
+    kind: Kind
+    name: str
+    owner: str
+    span: Span
+    whole: Span
+    doc: str = ""
+    of: str = ""
+    direction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A text in quotes that names a file, code in a file, or a layer of a network."""
+
+    kind: Quoted
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """All names, each place where one stands (its declaration too), and what stands in quotes."""
+
+    symbols: tuple[Symbol, ...]
+    uses: tuple[tuple[Span, Symbol], ...]
+    quoted: tuple[Named, ...]
+
+    def at(self, file: str, line: int, column: int) -> tuple[Span, Symbol] | None:
+        """The name at a place, or right before it."""
+        return next((u for u in self.uses if _covers(u[0], file, line, column)), None)
+
+    def quoted_at(self, file: str, line: int, column: int) -> Named | None:
+        """The text in quotes at a place."""
+        return next((q for q in self.quoted if _covers(q.span, file, line, column)), None)
+
+    def places(self, symbol: Symbol) -> tuple[Span, ...]:
+        """Everywhere a name stands, its declaration first."""
+        return tuple(dict.fromkeys([symbol.span, *(span for span, found in self.uses if found is symbol)]))
+
+    def members(self, owner: str, *kinds: Kind) -> tuple[Symbol, ...]:
+        """What belongs to a declaration; with an empty owner, the declarations."""
+        return tuple(m for m in self.symbols if m.owner == owner and (not kinds or m.kind in kinds))
+
+    def declared(self, name: str) -> Symbol | None:
+        """The declaration of that name."""
+        return next((m for m in self.symbols if not m.owner and m.name == name), None)
+
+
+def index(specifications: Iterable[s.Specification]) -> Index:
+    """Find all names of the files of a text."""
+    finder = _Finder()
+    declarations = [d for spec in specifications for d in spec.declarations]
+    for declaration in declarations:
+        finder.declare(declaration)
+    for declaration in declarations:
+        finder.walk(declaration, declaration.name.text if not isinstance(declaration, _NAMELESS) else "")
+    return Index(tuple(finder.symbols), tuple(finder.uses), tuple(finder.quoted))
+
+
+def _covers(span: Span, file: str, line: int, column: int) -> bool:
+    return span.file == file and (span.line, span.column) <= (line, column) <= (span.end_line, span.end_column)
+
+
+_NAMELESS = (s.UseDecl, s.MappingDecl)
+
+
+class _Finder:
+    """First all declarations, then all places: a name may be used before it is declared."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.uses: list[tuple[Span, Symbol]] = []
+        self.quoted: list[Named] = []
+        self._declared: dict[str, Symbol] = {}
+        self._inner: dict[tuple[str, str], Symbol] = {}
+        self._apart: dict[tuple[Kind, str, str], Symbol] = {}
+
+    # -- declarations ----------------------------------------------------------------------------------------------
+    def declare(self, declaration: s.Declaration) -> None:
+        """Note what a declaration names, itself and inside."""
+        if isinstance(declaration, _NAMELESS):
+            return
+        name = declaration.name.text
+        doc = "" if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.doc
+        own = Symbol(_KINDS[type(declaration)], name, "", declaration.name.span, declaration.span, doc)
+        self._add(own)
+        self._declared.setdefault(name, own)  # a second one is an error, and nothing else means it
+        params = declaration.params if isinstance(declaration, s.TaskDecl | s.GraphDecl) else ()
+        items = () if isinstance(declaration, s.ConstDecl | s.TypeDecl) else declaration.items
+        for item in (*params, *items):
+            for inner in _inner(item, name):
+                self._add(inner)
+                if inner.kind in _APART:
+                    self._apart.setdefault((inner.kind, name, inner.name), inner)
+                else:
+                    self._inner.setdefault((name, inner.name), inner)
+
+    def _add(self, symbol: Symbol) -> None:
+        self.symbols.append(symbol)
+        self.uses.append((symbol.span, symbol))
+
+    # -- places ----------------------------------------------------------------------------------------------------
+    def walk(self, node: object, owner: str) -> None:
+        """Find names in a node of the syntax tree that stands in the declaration `owner`."""
+        match node:
+            case tuple():
+                for part in node:
+                    self.walk(part, owner)
+                return
+            case s.UseDecl():
+                self.quoted.append(Named("flow", node.file.value, node.file.span))
+            case s.TypeExpr():
+                self._use(node.name, self._top(node.name.text, "type"))
+                self.walk(node.shape, owner)
+            case s.Name():
+                self._use(node, self._apart.get(("parameter", owner, node.text)) or self._top(node.text, "constant"))
+            case s.Extent():
+                self._use(node.port, self._inner.get((owner, node.port.text)))
+                self.walk(node.index, owner)
+            case s.ImplementationDecl() | s.ReferenceDecl():
+                self._code(node, owner)
+            case s.NetworkDecl():
+                if node.file is not None:
+                    self.quoted.append(Named("onnx", node.file.value, node.file.span))
+                self.walk(node.items, owner)
+            case s.NetPort():
+                if node.wrap is not None:
+                    self.quoted.append(Named("python", node.wrap.value, node.wrap.span))
+                self.walk(node.type, owner)
+            case s.VariantDecl():
+                self.quoted.append(Named("onnx", node.file.value, node.file.span))
+                for port in node.ports:
+                    self._use(port.name, self._inner.get((owner, port.name.text)))
+                self.walk((node.ports, node.accuracy), owner)
+            case s.RunDecl() | s.ChoiceDecl() | s.TransitionDecl():
+                self._of_scenario(node, owner)
+            case s.InstanceDecl():
+                self._instance(node, owner)
+            case s.Endpoint():
+                self._path((node.element, *node.inner), owner)
+            case s.PathDeadline():
+                self.walk(node.value, owner)
+                self._path(node.source, owner)
+                self._path(node.sink, owner)
+            case s.MappingDecl():
+                self._use(node.platform, self._top(node.platform.text, "platform"))
+                for pin in node.pins:
+                    self._pin(pin, node.platform.text)
+            case _ if is_dataclass(node) and not isinstance(node, Span | s.Word | s.Text):
+                for field in fields(node):
+                    self.walk(getattr(node, field.name), owner)
+            case _:
+                pass
+
+    def _top(self, name: str, *kinds: Kind) -> Symbol | None:
+        found = self._declared.get(name)
+        return found if found is not None and (not kinds or found.kind in kinds) else None
+
+    def _use(self, word: s.Word | s.Name, symbol: Symbol | None) -> None:
+        if symbol is not None and word.span != symbol.span:
+            self.uses.append((word.span, symbol))
+
+    def _code(self, node: s.ImplementationDecl | s.ReferenceDecl, owner: str) -> None:
+        language: dict[str, Quoted] = {"python": "python", "c": "c", "cuda": "cuda"}
+        if node.language.text in language:
+            self.quoted.append(Named(language[node.language.text], node.code.value, node.code.span))
+        if isinstance(node, s.ReferenceDecl):
+            self.walk(node.tolerance, owner)
+            return
+        for argument in node.arguments or ():  # ports and memory come first there
+            inner = self._inner.get((owner, argument.text)) if isinstance(argument, s.Name) else None
+            if isinstance(argument, s.Name) and inner is not None:
+                self._use(argument, inner)
+            else:
+                self.walk(argument, owner)
+        self.walk(node.grid, owner)
+        self.walk(node.block, owner)
+        self.walk(node.shared, owner)
+
+    def _instance(self, node: s.InstanceDecl, owner: str) -> None:
+        self._use(node.of, self._top(node.of.text, "task", "network", "graph"))
+        self.walk(node.element.index, owner)
+        for arg in node.args:
+            self._use(arg.name, self._apart.get(("parameter", node.of.text, arg.name.text)))
+            self.walk(arg.value, owner)
+        self.walk(node.every, owner)
+        self.walk(node.lossy, owner)
+
+    def _path(self, path: tuple[s.Element, ...], owner: str) -> None:
+        """`instance.port` of a block, or `App.instance.port`."""
+        for element in path:
+            self.walk(element.index, owner)
+        first = self._inner.get((owner, path[0].name.text))
+        self._along(path, first or self._top(path[0].name.text, "app"))
+
+    def _along(self, path: tuple[s.Element, ...], found: Symbol | None) -> Symbol | None:
+        """The names of a path that begins with `found`; what it ends with, if that is known."""
+        for k, element in enumerate(path):
+            if found is None:
+                return None
+            self._use(element.name, found)
+            inside = found.of if found.kind == "instance" else found.name
+            if k + 1 < len(path):
+                found = self._inner.get((inside, path[k + 1].name.text))
+        return found
+
+    def _of_scenario(self, node: s.RunDecl | s.ChoiceDecl | s.TransitionDecl, owner: str) -> None:
+        match node:
+            case s.RunDecl():
+                for app in node.apps:
+                    self._use(app, self._top(app.text, "app"))
+                self.walk((node.period, node.deadline), "")
+            case s.ChoiceDecl():
+                network = self._along(node.path, self._top(node.path[0].name.text, "app"))
+                if network is not None:
+                    self._use(node.variant, self._apart.get(("variant", network.of, node.variant.text)))
+            case s.TransitionDecl():
+                for mode in (*node.sources, node.target):
+                    self._use(mode, self._apart.get(("mode", owner, mode.text)))
+                for event in node.events:
+                    self._path(event, owner)
+                self.walk(node.after, "")
+
+    def _pin(self, pin: s.PinDecl, platform: str) -> None:
+        self._along(pin.path, self._top(pin.path[0].name.text, "app"))
+        for stage in pin.stages:
+            for processor in stage.processors:
+                self._use(processor.name, self._inner.get((platform, processor.name.text)))
+                self.walk(processor.index, "")
+            if stage.until is not None:
+                self.quoted.append(Named("layer", stage.until.value, stage.until.span))
+            self.walk((stage.streams, stage.threads), "")
+        self.walk((pin.wcet, pin.buffers, pin.pre, pin.post), "")
+        for element in pin.path:
+            self.walk(element.index, "")
+
+
+def _inner(item: object, owner: str) -> Iterator[Symbol]:
+    """What an item of a declaration names."""
+    match item:
+        case s.Param():
+            yield Symbol("parameter", item.name.text, owner, item.name.span, item.span)
+        case s.PortDecl() | s.NetPort() | s.Boundary():
+            yield Symbol("port", item.name.text, owner, item.name.span, item.span, direction=item.direction)
+        case s.StateDecl() | s.ScratchDecl():
+            yield Symbol("state", item.name.text, owner, item.name.span, item.span)
+        case s.InstanceDecl():
+            name = item.element.name
+            yield Symbol("instance", name.text, owner, name.span, item.span, item.doc, item.of.text)
+        case s.PoolDecl():
+            yield Symbol("processor", item.name.text, owner, item.name.span, item.span)
+        case s.VariantDecl():
+            yield Symbol("variant", item.name.text, owner, item.name.span, item.span)
+        case s.ModeDecl():
+            yield Symbol("mode", item.name.text, owner, item.name.span, item.span)
+        case s.EventsDecl():
+            yield from (Symbol("event", n.text, owner, n.span, item.span) for n in item.names)
+        case _:
+            pass

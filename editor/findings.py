@@ -1,0 +1,98 @@
+"""Diagnostics for an editor, and what it can do about them.
+
+The same as `flowc check` prints, at the same places: those that have none stand at the top of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from lsprotocol import types as lsp
+from pygls.uris import from_fs_path
+
+from ..model.diagnostic import Diagnostic
+from ..model.span import Span
+from .session import Seen, Session
+
+#: Where the pages are, in a copy of the sources; an installed flowc has none of them.
+_PAGE = Path(__file__).resolve().parent.parent / "docs" / "diagnostics.md"
+_SUGGESTED = re.compile(r"did you mean `([^`]+)`\?")
+_QUOTED = re.compile(r"`([^`\n]+)`")
+
+
+def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
+    """Diagnostics of a text by the file that they stand in, as the editor names it; its own is always among them."""
+    found: dict[str, list[lsp.Diagnostic]] = {session.name(seen.path): []}
+    for d in seen.checked.diagnostics:
+        span = _place(d, seen)
+        found.setdefault(session.name(span.file), []).append(_finding(session, d, span))
+    return found
+
+
+def _place(d: Diagnostic, seen: Seen) -> Span:
+    return d.span or Span(seen.path, 1, 1, 1, 1)
+
+
+def _finding(session: Session, d: Diagnostic, span: Span) -> lsp.Diagnostic:
+    related = [lsp.DiagnosticRelatedInformation(location(session, note.span), note.message) for note in d.notes]
+    details = [d.message, *([d.label] if d.label else []), *([f"help: {d.help}"] if d.help else [])]
+    page = from_fs_path(str(_PAGE)) if _PAGE.is_file() else None
+    return lsp.Diagnostic(
+        session.lines(span.file).range(span),
+        "\n".join(details),
+        severity=lsp.DiagnosticSeverity.Error if d.severity == "error" else lsp.DiagnosticSeverity.Warning,
+        code=d.code,
+        code_description=lsp.CodeDescription(f"{page}#{d.code.lower()}") if page else None,
+        source="flowc",
+        related_information=related or None,
+    )
+
+
+def location(session: Session, span: Span) -> lsp.Location:
+    """A place in any file."""
+    name = session.name(span.file)
+    return lsp.Location(from_fs_path(name) or name, session.lines(span.file).range(span))
+
+
+def actions(session: Session, seen: Seen, path: str, around: lsp.Range) -> Iterator[lsp.CodeAction]:
+    """What `did you mean` says, as an edit, for the diagnostics at a place."""
+    name = session.name(path)
+    for d in seen.checked.diagnostics:
+        if d.span is None or session.name(d.span.file) != name:
+            continue
+        there = session.lines(path).range(d.span)
+        edit = _edit(session, d, d.span)
+        if edit is not None and _touch(there, around):
+            yield lsp.CodeAction(
+                f"Replace it by `{edit.new_text}`",
+                kind=lsp.CodeActionKind.QuickFix,
+                diagnostics=[_finding(session, d, d.span)],
+                is_preferred=True,
+                edit=lsp.WorkspaceEdit(changes={from_fs_path(name) or name: [edit]}),
+            )
+
+
+def _edit(session: Session, d: Diagnostic, span: Span) -> lsp.TextEdit | None:
+    """The word that a message is about, as it stands in the text, replaced by what its help suggests."""
+    suggested = _SUGGESTED.search(d.help)
+    if suggested is None or span.line != span.end_line:
+        return None
+    lines = session.lines(span.file)
+    stands = lines.lines[span.line - 1][span.column - 1 : span.end_column - 1]
+    words = [w for w in _QUOTED.findall(d.message) if stands.count(w) == 1]
+    if not words:
+        return None
+    word = max(words, key=lambda w: SequenceMatcher(None, w, suggested[1]).ratio())
+    start = span.column + stands.index(word)
+    exact = Span(span.file, span.line, start, span.line, start + len(word))
+    return lsp.TextEdit(lines.range(exact), suggested[1])
+
+
+def _touch(a: lsp.Range, b: lsp.Range) -> bool:
+    def key(p: lsp.Position) -> tuple[int, int]:
+        return (p.line, p.character)
+
+    return key(a.start) <= key(b.end) and key(b.start) <= key(a.end)

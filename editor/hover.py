@@ -1,0 +1,121 @@
+"""What an editor shows beside a name: types, rates, firings in an iteration, measured times; layers of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..dsl.index import Named, Symbol
+from ..dsl.template import beside
+from ..model.application import Port, Task
+from ..networks.onnx.interface import NetworkError, read_network
+from .code import layers, line_of
+from .session import Seen, Session
+
+#: Instances of one definition, and layers of a network, that are listed.
+MOST = 8
+
+
+def hover(session: Session, seen: Seen, path: str, line: int, column: int) -> str | None:
+    """Markdown for a place in a text, or None where nothing is known of it."""
+    named = seen.index.quoted_at(path, line, column)
+    if named is not None:
+        return _quoted(named)
+    found = seen.index.at(path, line, column)
+    return None if found is None else "\n\n".join(_symbol(session, seen, found[1]))
+
+
+def _symbol(session: Session, seen: Seen, symbol: Symbol) -> Iterator[str]:
+    yield f"```flow\n{_declaration(session, symbol)}\n```"
+    if symbol.doc:
+        yield symbol.doc
+    tasks = tasks_of(seen, symbol)
+    if symbol.kind == "port":
+        tasks = tasks_of(seen, _owner(seen, symbol))
+        ports = (p for t in tasks for p in (*t.inputs, *t.outputs) if p.name == symbol.name)
+        yield from (f"- {_port(p)}" for p in list(ports)[:1])
+        return
+    if tasks:
+        yield "\n".join(f"- {_port(p)}" for p in (*tasks[0].inputs, *tasks[0].outputs))
+    known = [line for t in tasks[:MOST] for line in _task(seen, t)]
+    if known:
+        yield "\n".join(known)
+
+
+def _owner(seen: Seen, symbol: Symbol) -> Symbol:
+    return seen.index.declared(symbol.owner) or symbol
+
+
+def _declaration(session: Session, symbol: Symbol) -> str:
+    """The first line of a declaration, as it was written."""
+    lines = session.lines(symbol.whole.file).lines
+    first = lines[symbol.whole.line - 1][symbol.whole.column - 1 :]
+    if symbol.whole.line == symbol.whole.end_line:
+        first = first[: symbol.whole.end_column - symbol.whole.column]
+    return first.strip()
+
+
+def tasks_of(seen: Seen, symbol: Symbol) -> list[Task]:
+    """The tasks that a definition, or an instance, has become."""
+    if symbol.kind in ("task", "network"):
+        return [t for a in seen.checked.system.apps for t in a.tasks if t.definition == symbol.name]
+    if symbol.kind == "instance":
+        return [t for a in seen.checked.system.apps for t in a.tasks if _is_instance(t, a.name, symbol)]
+    return []
+
+
+def _is_instance(task: Task, app: str, symbol: Symbol) -> bool:
+    last = task.name.rpartition(".")[2].partition("[")[0]
+    inside = task.name.count(".") > 1
+    return last == symbol.name and task.definition == symbol.of and (inside or app == symbol.owner)
+
+
+def _port(port: Port) -> str:
+    rates = port.rates[0] if len(port.rates) == 1 else list(port.rates)
+    rate = "" if rates == 1 else f", rate {rates}"
+    window = f", window {port.window}" if port.window else ""
+    return f"`{port.direction} {port.name}`: {port.type or 'any type'}{rate}{window}"
+
+
+def _task(seen: Seen, task: Task) -> Iterator[str]:
+    verdicts = seen.checked.verdicts.get(task.name.partition(".")[0])
+    firings = verdicts.repetition.get(task.name) if verdicts is not None else None
+    said = [f"{firings} firing{'' if firings == 1 else 's'} in an iteration"] if firings else []
+    time = measured(seen, task.name)
+    said += [time] if time else []
+    if said:
+        yield f"- `{task.name}`: {'; '.join(said)}"
+
+
+def measured(seen: Seen, task: str) -> str:
+    """What the stored profile says of a task; nothing where there is none."""
+    entries = seen.profile.entries if seen.profile is not None else ()
+    entry = next((e for e in entries if e.subject == task and e.processor == "cpu"), None)
+    return "" if entry is None else f"measured {entry.mean_ns / 1e3:.4g} us, at most {entry.max_ns / 1e3:.4g} us"
+
+
+def _quoted(named: Named) -> str | None:
+    if named.kind == "onnx":
+        return _network(beside(named.span, named.value))
+    if named.kind not in ("python", "c", "cuda"):
+        return None
+    found = line_of(named)
+    if found is None:
+        return None
+    file, number = found
+    lines = file.read_text(errors="replace").splitlines()
+    language = "python" if named.kind == "python" else "c"
+    return f"```{language}\n{lines[number - 1].strip()}\n```\n{file.name}, line {number}"
+
+
+def _network(file: Path) -> str | None:
+    """Tensors and layers of an .onnx file."""
+    try:
+        interface = read_network(file, {}, None)
+    except NetworkError as error:
+        return error.message
+    borders = [("in", b) for b in interface.inputs] + [("out", b) for b in interface.outputs]
+    lines = [f"- `{way}` {b.name}: {b}" for way, b in borders]
+    names = layers(file)
+    shown = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+    return "\n".join([*lines, "", f"{len(names)} layers: {shown}"])

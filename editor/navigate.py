@@ -1,0 +1,119 @@
+"""Where a name is declared and used, and how it gets another one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lsprotocol import types as lsp
+from pygls.uris import from_fs_path
+
+from ..dsl.index import Index, Symbol
+from ..model.diagnostic import listed
+from ..model.span import Span
+from .code import file_of, line_of
+from .findings import location
+from .places import plain
+from .session import Seen, Session
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+class Refused(Exception):
+    """Why a name cannot be changed."""
+
+
+def definition(session: Session, seen: Seen, path: str, line: int, column: int) -> lsp.Location | None:
+    """The declaration of a name; of what stands in quotes, the file or the line that it means."""
+    named = seen.index.quoted_at(path, line, column)
+    if named is not None and named.kind == "layer":
+        return None
+    if named is not None:
+        file, number = line_of(named) or (file_of(named), 1)
+        return _line(file, number) if file.is_file() else None
+    found = seen.index.at(path, line, column)
+    return None if found is None else location(session, found[1].span)
+
+
+def _line(file: Path, number: int) -> lsp.Location:
+    here = lsp.Position(number - 1, 0)
+    return lsp.Location(from_fs_path(str(file.resolve())) or "", lsp.Range(here, here))
+
+
+def references(
+    session: Session, seen: Seen, path: str, line: int, column: int, declared: bool = True
+) -> list[lsp.Location]:
+    """Everywhere that a name stands."""
+    found = seen.index.at(path, line, column)
+    if found is None:
+        return []
+    places = seen.index.places(found[1])
+    return [location(session, span) for span in places[0 if declared else 1 :]]
+
+
+def renamed(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> dict[str, str]:
+    """The texts in which a name is another one, by their paths. Raises Refused where that means something else."""
+    found = seen.index.at(path, line, column)
+    if found is None:
+        raise Refused("there is no name here")
+    symbol = found[1]
+    if not _NAME.fullmatch(name):
+        raise Refused(f"`{name}` is no name: letters, digits and `_`, no digit first")
+    if symbol.kind == "parameter" and _has_code(seen.index, symbol):
+        raise Refused(f"the code of `{symbol.owner}` gets `{symbol.name}` by this name")
+    places = seen.index.places(symbol)
+    texts = {file: _replaced(plain(session.text(file)), file, places, name) for file in {p.file for p in places}}
+    after = session.with_texts(seen.path, texts)
+    before = {d.code for d in seen.checked.diagnostics}
+    new = [d for d in after.checked.diagnostics if d.code not in before]
+    if new:
+        raise Refused(new[0].message)
+    moved = _moved(places, name, symbol)
+    there = next((s for s in after.index.symbols if s.span == moved[0]), None)
+    if there is None or set(after.index.places(there)) != set(moved):
+        raise Refused(f"`{name}` means something else in {listed([symbol.owner or 'this text'])}")
+    return texts
+
+
+def _has_code(index: Index, symbol: Symbol) -> bool:
+    owner = index.declared(symbol.owner)
+    if owner is None or owner.kind != "task":
+        return False
+    whole = owner.whole
+    return any(
+        q.kind in ("python", "c", "cuda")
+        and q.span.file == whole.file
+        and (whole.line, whole.column) <= (q.span.line, q.span.column) <= (whole.end_line, whole.end_column)
+        for q in index.quoted
+    )
+
+
+def _replaced(text: str, file: str, places: tuple[Span, ...], name: str) -> str:
+    lines = text.split("\n")
+    for span in sorted((p for p in places if p.file == file), key=lambda p: (p.line, -p.column)):
+        line = lines[span.line - 1]
+        lines[span.line - 1] = line[: span.column - 1] + name + line[span.end_column - 1 :]
+    return "\n".join(lines)
+
+
+def _moved(places: tuple[Span, ...], name: str, symbol: Symbol) -> list[Span]:
+    """Where these places are when each of them has another length."""
+    more = len(name) - len(symbol.name)
+    moved = []
+    for p in places:
+        before = sum(q.file == p.file and q.line == p.line and q.column < p.column for q in places)
+        column = p.column + before * more
+        moved.append(Span(p.file, p.line, column, p.line, column + len(name)))
+    return moved
+
+
+def edits(session: Session, seen: Seen, path: str, line: int, column: int, name: str) -> lsp.WorkspaceEdit:
+    """The same as edits, for the editor to make. Raises Refused."""
+    renamed(session, seen, path, line, column, name)
+    found = seen.index.at(path, line, column)
+    assert found is not None
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for place in seen.index.places(found[1]):
+        where = location(session, place)
+        changes.setdefault(where.uri, []).append(lsp.TextEdit(where.range, name))
+    return lsp.WorkspaceEdit(changes=changes)

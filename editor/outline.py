@@ -1,0 +1,104 @@
+"""The outline of a text, what can be folded, and what an editor writes between its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lsprotocol import types as lsp
+
+from ..dsl.index import Symbol
+from ..dsl.parse import tokens_and_comments
+from .hover import measured, tasks_of
+from .places import Lines, plain
+from .session import Seen, Session
+
+_KINDS = {
+    "constant": lsp.SymbolKind.Constant,
+    "type": lsp.SymbolKind.Struct,
+    "task": lsp.SymbolKind.Class,
+    "network": lsp.SymbolKind.Class,
+    "graph": lsp.SymbolKind.Module,
+    "app": lsp.SymbolKind.Module,
+    "platform": lsp.SymbolKind.Namespace,
+    "scenario": lsp.SymbolKind.Module,
+    "variant": lsp.SymbolKind.EnumMember,
+    "mode": lsp.SymbolKind.Object,
+    "event": lsp.SymbolKind.Event,
+    "parameter": lsp.SymbolKind.Variable,
+    "port": lsp.SymbolKind.Interface,
+    "state": lsp.SymbolKind.Field,
+    "instance": lsp.SymbolKind.Object,
+    "processor": lsp.SymbolKind.Object,
+}
+
+
+def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]:
+    """The declarations of a text with what they have inside."""
+    lines = session.lines(path)
+    return [
+        _entry(lines, symbol, [_entry(lines, inner, []) for inner in seen.index.members(symbol.name)])
+        for symbol in seen.index.members("")
+        if symbol.span.file == path
+    ]
+
+
+def _entry(lines: Lines, symbol: Symbol, inside: list[lsp.DocumentSymbol]) -> lsp.DocumentSymbol:
+    return lsp.DocumentSymbol(
+        symbol.name,
+        _KINDS[symbol.kind],
+        lines.range(symbol.whole),
+        lines.range(symbol.span),
+        detail=symbol.of or symbol.direction or symbol.kind,
+        children=inside or None,
+    )
+
+
+def folds(text: str) -> Iterator[lsp.FoldingRange]:
+    """Blocks in braces, and comments of several lines."""
+    opened: list[int] = []
+    comment: list[int] = []
+    for token in tokens_and_comments(plain(text)):
+        line = (token.line or 1) - 1
+        if token.type in ("COMMENT", "DOC"):
+            if comment and line == comment[-1] + 1:
+                comment.append(line)
+                continue
+            yield from _comment(comment)
+            comment = [line]
+        elif token.type == "LBRACE":
+            opened.append(line)
+        elif token.type == "RBRACE" and opened:
+            start = opened.pop()
+            if line > start:
+                yield lsp.FoldingRange(start, line)
+    yield from _comment(comment)
+
+
+def _comment(lines: list[int]) -> Iterator[lsp.FoldingRange]:
+    if len(lines) > 1:
+        yield lsp.FoldingRange(lines[0], lines[-1], kind=lsp.FoldingRangeKind.Comment)
+
+
+def hints(session: Session, seen: Seen, path: str, within: lsp.Range) -> Iterator[lsp.InlayHint]:
+    """Behind each instance: how often it fires in an iteration, where that is not once, and what was measured."""
+    lines = session.lines(path)
+    for symbol in seen.index.symbols:
+        if symbol.kind != "instance" or symbol.whole.file != path:
+            continue
+        where = lines.position(symbol.whole.end_line, symbol.whole.end_column)
+        if not within.start.line <= where.line <= within.end.line:
+            continue
+        said = _said(seen, symbol)
+        if said:
+            yield lsp.InlayHint(where, said, padding_left=True)
+
+
+def _said(seen: Seen, symbol: Symbol) -> str:
+    tasks = tasks_of(seen, symbol)
+    if not tasks:
+        return ""
+    name = tasks[0].name
+    verdicts = seen.checked.verdicts.get(name.partition(".")[0])
+    firings = verdicts.repetition.get(name, 1) if verdicts is not None else 1
+    time = measured(seen, name).partition(",")[0].removeprefix("measured ")
+    return ", ".join([*([f"× {firings}"] if firings != 1 else []), *([time] if time else [])])

@@ -1,0 +1,130 @@
+"""What is open in an editor, and what flowc says of it.
+
+In: texts as they stand in the editor, saved or not. Out: `Seen` for each, checked when somebody asks and kept until it
+changes, or something that it uses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..driver import store
+from ..driver.check import Checked, Valid, check
+from ..dsl.index import Index, index
+from ..model.diagnostic import Errors
+from ..model.files import read_bytes
+from ..model.profile import Profile
+from .places import Lines, plain
+
+#: Diagnostics of a text that a file which appears, or is opened, may mend.
+_MISSING = ("F002", "F006")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A text as it was checked, with all that it uses."""
+
+    path: str
+    checked: Checked
+
+    @cached_property
+    def index(self) -> Index:
+        """All names."""
+        return index(self.checked.loaded.specifications)
+
+    @cached_property
+    def valid(self) -> Valid | None:
+        """The same without errors, if it has none."""
+        try:
+            return self.checked.require()
+        except Errors:
+            return None
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """The stored profile, where it speaks for this text."""
+        return None if self.valid is None else store.read_profile(self.valid)[0]
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Each file that was read, by the path that spans have."""
+        return self.checked.system.sources
+
+
+class Session:
+    """The open texts, by the real paths of their files."""
+
+    def __init__(self) -> None:
+        self.encoding = "utf-16"
+        self._texts: dict[str, str] = {}
+        self._paths: dict[str, str] = {}
+        self._seen: dict[str, Seen] = {}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Paths of what is open, as the editor names them."""
+        return tuple(self._paths.values())
+
+    def change(self, path: str, text: str) -> tuple[str, ...]:
+        """A text was opened, or is another now; the open texts that have to be checked again."""
+        key = os.path.realpath(path)
+        self._texts[key], self._paths[key] = text, path
+        return self._forget(key)
+
+    def close(self, path: str) -> tuple[str, ...]:
+        """A text is no longer open: what is in its file counts."""
+        key = os.path.realpath(path)
+        self._texts.pop(key, None)
+        self._paths.pop(key, None)
+        again = self._forget(key)
+        self._seen.pop(key, None)
+        return tuple(p for p in again if p != path)
+
+    def forget(self) -> None:
+        """Files have changed that nobody has opened."""
+        self._seen.clear()
+
+    def _forget(self, key: str) -> tuple[str, ...]:
+        uses = [k for k, seen in self._seen.items() if key in map(os.path.realpath, seen.sources) or _lacks(seen)]
+        again = [k for k in dict.fromkeys([key, *uses]) if k in self._paths]
+        for k in uses:
+            del self._seen[k]
+        return tuple(self._paths[k] for k in again)
+
+    def seen(self, path: str) -> Seen:
+        """What flowc says of an open text."""
+        key = os.path.realpath(path)
+        if key not in self._seen:
+            texts = {k: plain(t) for k, t in self._texts.items()}
+            self._seen[key] = Seen(path, check(path, texts=texts))
+        return self._seen[key]
+
+    def with_texts(self, path: str, texts: Mapping[str, str]) -> Seen:
+        """What flowc would say if some texts, by their paths, were others. Nothing of it is kept."""
+        changed = {os.path.realpath(p): t for p, t in texts.items()}
+        return Seen(path, check(path, texts={k: plain(t) for k, t in {**self._texts, **changed}.items()}))
+
+    def text(self, path: str) -> str:
+        """A text as it is open, else as its file has it; empty where it cannot be read."""
+        key = os.path.realpath(path)
+        if key in self._texts:
+            return self._texts[key]
+        try:
+            return read_bytes(path).decode(errors="replace")
+        except (OSError, ValueError):
+            return ""
+
+    def lines(self, path: str) -> Lines:
+        """Its lines."""
+        return Lines.of(self.text(path), self.encoding)
+
+    def name(self, path: str) -> str:
+        """A file's path as the editor names it, where it is open there."""
+        return self._paths.get(os.path.realpath(path), os.path.abspath(path))
+
+
+def _lacks(seen: Seen) -> bool:
+    return any(d.code in _MISSING for d in seen.checked.diagnostics)

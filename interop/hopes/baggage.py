@@ -1,0 +1,228 @@
+"""What a HOPES project has that the text of an import cannot say: `STEM.hopes.json`, beside the text.
+
+In: a project with the names that its parts got. Out: a `Baggage`, as data and as JSON: HOPES' names of tasks, ports and
+pools, the files of the project with their hashes, and as XML what is in no text. Exporters read it, and find what has
+changed since. Which of its parts they need is left to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import read_bytes
+from ...model.json_reader import parse_version, read
+from ..content import content
+from ..xml_tree import Element, as_text
+from .choice import Choice
+from .files import Collector, Project, embedded, read_xml
+from .platform import Board
+from .tasks import Graph, Task, Way
+from .text import Role, Texts
+from .vocabulary import PARAMETERS
+
+BAGGAGE_VERSION = 1
+#: The baggage is not what an import of this project would write.
+WRONG = "F726"
+#: Behind the stem of the text.
+ENDING = ".hopes.json"
+_ROOTS = ("cic_manual", "CIC_Algorithm", "CIC_GPUSetup", "CIC_Schedule", "CIC_Configuration", "CIC_Control", "fsms")
+#: Files that are kept whole.
+_FILES = frozenset(_ROOTS[2:])
+#: Elements that are kept with all that is in them, from either form.
+_ELEMENTS = """
+setting location edge_list slaves mtm faultTolerance extraSetting multicast_port multicast_group multicastPort
+multicastGroup taskGroup libraryPort libraryMasterPort function hardware dataParallel extraHeader extraSource
+extraCIC extraFile headers connections modules environmentVariables memory
+"""
+#: Parameters of the tool that are in no text, unless they say nothing.
+_PARAMETERS = {
+    "CompileFlags": "",
+    "LinkFlags": "",
+    "Description": "",
+    "IsDependency": "No",
+    "IsHardwareDependent": "No",
+}
+_ATTRIBUTES = {"cflags": "", "ldflags": "", "description": "", "isHardwareDependent": "No"}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTask:
+    """`task` is its name in the text, `hopes` that in HOPES with those of the composites around it, outermost first.
+
+    `role` is "", or "pre" or "post" for what stands around the layers of a network; `ports` lead from the text to
+    HOPES.
+    """
+
+    task: str
+    hopes: tuple[str, ...]
+    role: str = ""
+    ports: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def full(self) -> str:
+        """The name that other files of HOPES call it by."""
+        return "_".join(self.hopes)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPool:
+    """A pool of the text, with the element of HOPES, its type, and the device that it is in."""
+
+    pool: str
+    element: str
+    type: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """XML that is in no text: `place` is its path in `file`, in that of the tool its path in the architecture there."""
+
+    file: str
+    place: str
+    xml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baggage:
+    """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by path in the project.
+
+    `graphs` are those of the files that say what tasks there are, `choice` is what was imported of it.
+    """
+
+    project: str
+    form: str
+    files: dict[str, str]
+    graphs: tuple[str, ...]
+    tasks: tuple[NamedTask, ...]
+    pools: tuple[NamedPool, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    choice: Choice = field(default_factory=Choice)
+
+    def to_json(self) -> str:
+        """The file: the same baggage gives the same bytes."""
+        return json.dumps({"version": BAGGAGE_VERSION, **asdict(self)}, indent=1) + "\n"
+
+    def changed(self, project: Project) -> list[str]:
+        """The graphs of the project that are not what they were."""
+        return [file for file in self.graphs if _hash(project.files / file) != self.files.get(file)]
+
+
+def baggage_of(
+    project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts,
+    code: Iterable[str], choice: Choice,
+) -> Baggage:  # fmt: skip
+    """The baggage of a project; `code` are the paths of its code below it."""
+    graphs = [Path(g.span.file) for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))]
+    machines = [Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"]
+    others = [p for kind in ("mapping", "profile", "architecture", "gpusetup", "schedule", "configuration", "control")
+              for p in project.beside(kind)]  # fmt: skip
+    named = [project.named(said, project.graph.parent) for t in tasks.values() for said in t.network.values() if said]
+    xml = list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
+    tool = [project.gui] if project.gui is not None else []
+    files = dict.fromkeys([*xml, *tool, *filter(None, named), *(project.files / path for path in code)])
+    names = tuple(_named(name, way, role, texts) for (way, role), name in texts.names.items())
+    pools = tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind) if board else ()
+    return Baggage(
+        project.name,
+        "translator" if project.translated else "tool",
+        {_below(project, path): found for path in files if (found := _hash(path)) is not None},
+        tuple(dict.fromkeys(_below(project, path) for path in graphs)),
+        names,
+        pools,
+        tuple(_kept(project, xml)),
+        choice,
+    )
+
+
+def beside(text: Path) -> Path:
+    """Where the baggage of a text is."""
+    return text.with_name(text.name.removesuffix(".flow") + ENDING)
+
+
+def read_baggage(path: Path) -> Baggage:
+    """The baggage in a file. Raises Errors (F726)."""
+    try:
+        found = read(Baggage, parse_version(content(path, WRONG), "baggage", BAGGAGE_VERSION))
+        names = [t.task for t in found.tasks]
+        twice = next((name for name in names if names.count(name) > 1), None) if len({*names}) < len(names) else None
+        if twice is not None:
+            raise ValueError(f"tasks has `{twice}` twice")
+        return found
+    except ValueError as error:
+        help_text = "import the project again, or remove the file"
+        raise Errors([Diagnostic(WRONG, f"`{path}` is not used: {error}", None, help=help_text)]) from error
+
+
+def _named(name: str, way: Way, role: Role, texts: Texts) -> NamedTask:
+    return NamedTask(name, way, role, dict(texts.ports.get((way, role), {})))
+
+
+def _below(project: Project, path: Path) -> str:
+    return Path(os.path.relpath(path, project.files)).as_posix()
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except OSError:
+        return None
+
+
+# -- what is in no text ------------------------------------------------------------------------------------------------
+def _kept(project: Project, files: Iterable[Path]) -> Iterator[Kept]:
+    quiet = Collector()
+    for path in files:
+        root = read_xml(path, quiet, *_ROOTS, "CIC_Architecture")
+        if root is not None:
+            yield from _of(_below(project, path), root)
+    tool = embedded(project.gui, quiet) if project.gui is not None else None
+    if project.gui is not None and tool is not None:
+        yield from _of(_below(project, project.gui), tool)
+
+
+def _of(file: str, root: Element) -> Iterator[Kept]:
+    if root.tag in _FILES:
+        yield Kept(file, f"/{root.tag}", _xml(root))
+        return
+    memories = {t.attributes.get("name") for t in root.below() if t.attributes.get("category") == "memory"}
+    yield from (Kept(file, place, xml) for place, xml in _below_of(root, f"/{root.tag}", memories))
+
+
+def _below_of(node: Element, place: str, memories: set[str | None]) -> Iterator[tuple[str, str]]:
+    numbers: dict[str, int] = {}
+    for child in node.children:
+        numbers[child.tag] = numbers.get(child.tag, 0) + 1
+        where = f"{place}/{child.tag}[{numbers[child.tag]}]"
+        memory = (
+            child.tag in ("element", "elementType") and {child.attributes.get(k) for k in ("name", "type")} & memories
+        )
+        if child.tag in _ELEMENTS.split() or memory or _is_control(child) or _says(child):
+            if child.attributes.get("enable") != "No" and (child.attributes or child.children or child.text):
+                yield where, _xml(child)
+            continue
+        if child.tag in ("task", "library") and any(child.attributes.get(k, v) != v for k, v in _ATTRIBUTES.items()):
+            yield where, _xml(Element(child.tag, child.attributes, [], child.span))
+        yield from _below_of(child, where, memories)
+
+
+def _is_control(node: Element) -> bool:
+    return node.tag == "task" and "Control" in (node.attributes.get("type"), node.attributes.get("taskType"))
+
+
+def _says(node: Element) -> bool:
+    """Is it a parameter of the tool that means something?"""
+    name, value = node.attributes.get("name", ""), node.attributes.get("value", "")
+    if node.tag != "parameter" or "type" in node.attributes:  # those of tasks are in the text
+        return False
+    return value != _PARAMETERS[name] if name in _PARAMETERS else name not in PARAMETERS
+
+
+def _xml(node: Element) -> str:
+    return "\n".join(as_text(node))

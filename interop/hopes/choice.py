@@ -1,0 +1,158 @@
+"""What of a HOPES project is imported, where not all of it: a mode of each task that has some, a state, a device.
+
+In: graphs as they were read, with what the user chose. Out: graphs with that part only. What runs in a state is said by
+the machine of a control task, what is on a device by the mapping: both are read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...model.diagnostic import Diagnostic, did_you_mean, one_of
+from ..names import listed, shown
+from .files import Collector
+from .tasks import Channel, Direction, Graph, Port, Task, Way, every
+
+#: Nothing of the project is called so.
+UNKNOWN = "F727"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`modes` by the full name of a task; None for a state or a device: all of them."""
+
+    modes: dict[str, str] = field(default_factory=dict)
+    state: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The states of a control task, with the tasks of the top level that each of them runs."""
+
+    control: str
+    states: Mapping[str, tuple[str, ...]]
+
+
+def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:
+    """Are there the tasks and modes that were chosen?"""
+    there = {"_".join(way): task.modes for way, task in every(graph).items() if task.modes}
+    for task, mode in choice.modes.items():
+        if task not in there:
+            help_text = did_you_mean(task, there) or (f"there is {one_of(there)}" if there else "")
+            _unknown(say, f"there is no task {shown(task)} with modes", help_text)
+        elif mode not in there[task]:
+            help_text = did_you_mean(mode, there[task]) or f"there is {one_of(there[task])}"
+            _unknown(say, f"{shown(task)} has no mode {shown(mode)}", help_text)
+
+
+def in_state(graph: Graph, machines: tuple[Machine, ...], state: str, say: Collector) -> Graph:
+    """What runs in a state: what it names, and what no state names."""
+    there = [name for machine in machines for name in machine.states]
+    if state not in there:
+        help_text = did_you_mean(state, there) or (f"there is {one_of(dict.fromkeys(there))}" if there else "")
+        _unknown(say, f"there is no state {shown(state)}", help_text)
+        return graph
+    of_states = {task for m in machines if state in m.states for tasks in m.states.values() for task in tasks}
+    running = {task for m in machines for task in m.states.get(state, ())}
+    if not of_states:
+        say.warn(f"state {shown(state)} names no applications: all of them are imported", graph.span)
+    kept = {name: task for name, task in graph.tasks.items() if name in running or name not in of_states}
+    if not any(t.kind != "control" for t in kept.values()):
+        _unknown(say, f"nothing runs in state {shown(state)}", "")
+        return graph
+    return _with(graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept])
+
+
+def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collector) -> Graph:
+    """What runs on a device, with sources and sinks where links to others were; `devices` are those of tasks."""
+    there = [*dict.fromkeys(devices.values())]
+    if device not in there:
+        help_text = did_you_mean(device, there) or (f"there is {one_of(there)}" if there else "")
+        _unknown(say, f"nothing runs on a device {shown(device)}", help_text or "the mapping says where tasks run")
+        return graph
+    found, _ = _part(graph, (), devices, device, say)
+    return found
+
+
+def _unknown(say: Collector, message: str, help_text: str) -> None:
+    say.faults.append(Diagnostic(UNKNOWN, message, None, help=help_text))
+
+
+def _with(graph: Graph, tasks: dict[str, Task], channels: list[Channel]) -> Graph:
+    """The graph with some of its tasks, and the libraries that these call."""
+    calls = {end: library for end, library in graph.calls.items() if end[0] in tasks}
+    libraries = {name: library for name, library in graph.libraries.items() if name in calls.values()}
+    return replace(graph, tasks=tasks, channels=tuple(channels), libraries=libraries, calls=calls)
+
+
+def _part(
+    graph: Graph, level: Way, devices: Mapping[Way, str], device: str, say: Collector
+) -> tuple[Graph, set[tuple[str, Direction, str]]]:
+    """The part of a level on a device, and the ports of composites there that lead to others."""
+    tasks: dict[str, Task] = {}
+    closed: set[tuple[str, Direction, str]] = set()
+    for name, task in graph.tasks.items():
+        way = (*level, name)
+        if task.graph is None:
+            if task.kind == "control" or devices.get(way, device) == device:
+                tasks[name] = task
+            continue
+        inside, elsewhere = _part(task.graph, way, devices, device, say)
+        if not any(t.kind != "control" for t in inside.tasks.values()):
+            continue
+        lost = {end for end, (inner, port) in task.inside.items()
+                if inner not in inside.tasks or (inner, end[0], port) in elsewhere}  # fmt: skip
+        closed |= {(name, *end) for end in lost}
+        tasks[name] = replace(
+            task,
+            graph=inside,
+            ports={end: port for end, port in task.ports.items() if end not in lost},
+            inside={end: inner for end, inner in task.inside.items() if end not in lost},
+        )
+    channels = []
+    for channel in graph.channels:
+        here = [end[0] in tasks and (end[0], way, end[1]) not in closed for end, way in _ends(channel)]
+        if all(here):
+            channels.append(channel)
+        elif any(tasks[end[0]].kind != "control" for (end, _), own in zip(_ends(channel), here, strict=True) if own):
+            made, link = _link(channel, graph.tasks, tasks, "out" if here[1] else "in", say)
+            tasks[made.name] = made
+            channels.append(link)
+    return _with(graph, tasks, channels), closed
+
+
+def _ends(channel: Channel) -> Iterator[tuple[tuple[str, str], Direction]]:
+    yield channel.source, "out"
+    yield channel.destination, "in"
+
+
+def _link(
+    channel: Channel, before: Mapping[str, Task], tasks: Mapping[str, Task], way: Direction, say: Collector
+) -> tuple[Task, Channel]:
+    """A source (`out`) or a sink that stands for the other end of a channel, and the channel to it."""
+    other, own = channel.source, channel.destination
+    if way == "in":
+        other, own = own, other
+    name = f"{'from' if way == 'out' else 'to'}_{other[0]}_{other[1]}"
+    while name in tasks or name in before:
+        name += "_"
+    near = before[own[0]].ports["in" if way == "out" else "out", own[1]]
+    far = before[other[0]].ports[way, other[1]]
+    port = Port("data", way, near.rate, max(near.size, far.size), channel.span, near.keeps_newest or far.keeps_newest)
+    made = Task(name, "task", {(way, "data"): port}, channel.span, link=".".join(other))
+    what = f"a {'source' if way == 'out' else 'sink'} stands for the link from another device"
+    if way == "in":
+        what = "a sink stands for the link to another device"
+    say.warn_together(".".join(other), what, channel.span, "fill in the stub")
+    end = (name, "data")
+    return made, replace(channel, source=end) if way == "out" else replace(channel, destination=end)
+
+
+def told(choice: Choice) -> str:
+    """What was chosen, in words; nothing where that is everything."""
+    parts = [f"{task} in mode {mode}" for task, mode in choice.modes.items()]
+    parts += [f"state {choice.state}"] if choice.state is not None else []
+    parts += [f"device {choice.device}"] if choice.device is not None else []
+    return f"Of it {listed(parts, 8)} {'is' if len(parts) == 1 else 'are'} here." if parts else ""

@@ -1,0 +1,1 @@
+"""Networks in bands of rows: units of layers that fire in turn, what they keep, and their models."""

@@ -1,0 +1,215 @@
+"""Which bands a network should go in: a front of memory against time.
+
+In: a `Net`, and what it takes as a whole, if that is known. Out: `Choice`s, from the least memory to the whole network.
+The family: layers up to some tensor go in bands, the rest runs whole. For a number of rows, a limit on what a unit may
+need and a price of time against memory, the best units are a shortest path over the places between groups of layers
+(msf-CNN does so without line buffers). Path costs are estimates where tensors skip units; every plan that is offered is
+computed exactly, firing by firing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from ...model.mapping import Bands
+from .firings import Plan, Segment, plan, whole_inner_bytes
+from .net import Band, Net
+from .units import Unit, inner_bytes, macs, unit_of
+
+#: Rows that are tried, and parts of the height.
+ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
+#: In a plan: more make a long table, and save little.
+MOST_FIRINGS = 600
+#: Groups in a unit.
+LONGEST = 24
+#: Limits on the need of a unit, as shares of the whole network's block; prices of a ns in bytes.
+LIMITS = (2, 4, 8, 16, 32, 64)
+PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+#: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
+#: byte over the borders of a unit (copies, and other layouts), ns per firing.
+RATE, BORDER, FIRING = 40.0, 0.45, 5000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's (an estimate).
+
+    The layers that make `dictated_by` need the `block`.
+    """
+
+    bands: tuple[Bands, ...]
+    weights: int
+    arena: int
+    block: int
+    time: float
+    firings: int
+    dictated_by: str = ""
+
+    @property
+    def buffers(self) -> int:
+        """For what lies between layers."""
+        return self.arena + self.block
+
+    @property
+    def bytes(self) -> int:
+        """Weights too: bands of several kinds have copies of theirs."""
+        return self.weights + self.buffers
+
+
+def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None) -> Choice:
+    """What a plan takes."""
+    net = planned.net
+    own = sum(s.macs for s in net.steps)
+    whole = whole_ns or own / RATE + FIRING
+    borders = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls if c.firing.band is not None
+                  for v in (*c.reads, *c.makes))  # fmt: skip
+    extra = BORDER * borders + FIRING * (len(planned.calls) - 1)
+    spent = 1 + planned.work + extra / whole
+    calls = len(planned.calls)
+    return Choice(bands, planned.weights, planned.arena, planned.block, spent, calls, planned.dictated_by)
+
+
+def front(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> tuple[Choice, ...]:
+    """Choices of which none is better in memory and in time than another, from least memory to least time."""
+    end = time.process_time() + seconds
+    search = _Search(net, whole_ns)
+    whole = choice_of(plan(net, (Segment((search.unit(0, len(net.groups)),), None),)), (), whole_ns)
+    found = [whole]
+    proposals: dict[tuple[int, Path], tuple[float, float]] = {}
+    for last in search.ends():
+        proposals |= search.proposals(last, whole.block, end - seconds / 2)
+    for rows, path in _best_first(proposals):
+        if time.process_time() > end:
+            break
+        bands = (search.bands(path, rows),)
+        found.append(choice_of(plan(net, search.segments(path, rows)), bands, whole_ns))
+    return pareto(found)
+
+
+def _best_first(proposals: dict[tuple[int, Path], tuple[float, float]]) -> Iterator[tuple[int, Path]]:
+    """Those that nothing beats by their estimates, then those that only these beat, and so on."""
+    left = sorted(proposals, key=lambda p: proposals[p])
+    while left:
+        least, beaten = float("inf"), []
+        for p in left:
+            if proposals[p][1] < least:
+                least = proposals[p][1]
+                yield p
+            else:
+                beaten.append(p)
+        left = beaten
+
+
+def pareto(found: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Those that no other one beats."""
+    kept: list[Choice] = []
+    for c in sorted(found, key=lambda c: (c.bytes, c.time)):
+        if not kept or c.time < kept[-1].time - 1e-4:
+            kept.append(c)
+    return tuple(kept)
+
+
+Path = tuple[int, ...]
+#: Of a unit: bytes that it reads, bytes that it needs besides, ns that all its firings cost more, and their number.
+Cost = tuple[int, int, float, int]
+
+
+class _Search:
+    def __init__(self, net: Net, whole_ns: float | None) -> None:
+        self.net = net
+        own = sum(s.macs for s in net.steps)
+        self.rate = own / whole_ns if whole_ns and own else RATE
+        self._units: dict[Band, Unit] = {}
+        self._costs: dict[tuple[int, int, int], Cost | None] = {}
+
+    def unit(self, first: int, end: int) -> Unit:
+        """The unit of some groups."""
+        return unit_of(self.net, first, end, self._units)
+
+    def ends(self) -> Iterator[int]:
+        """Numbers of groups after which little crosses."""
+        net = self.net
+        count = next((k for k in range(len(net.groups)) if net.why_not(k)), len(net.groups))
+        sizes = [sum(map(net.bytes, net.crossing(k))) for k in range(count)]
+        for k, size in enumerate(sizes):
+            last = k == len(net.groups) - 1
+            low = (k == 0 or size <= sizes[k - 1]) and (k + 1 == len(sizes) or size <= sizes[k + 1])
+            if (low or last) and len(net.groups[k].makes) == 1 and net.height(net.groups[k].makes[0]) > 1:
+                yield k + 1
+
+    def bands(self, path: Path, rows: int) -> Bands:
+        """A path in words."""
+        until = self.net.groups[path[-1] - 1].makes[0] if path[-1] < len(self.net.groups) else None
+        return Bands(rows, until, tuple(self.unit(a, b).out for a, b in pairwise(path[:-1])))
+
+    def segments(self, path: Path, rows: int) -> tuple[Segment, ...]:
+        """A path as segments."""
+        first = Segment(tuple(self.unit(a, b) for a, b in pairwise(path)), rows)
+        count = len(self.net.groups)
+        return (first,) if path[-1] == count else (first, Segment((self.unit(path[-1], count),), None))
+
+    def proposals(self, end: int, block: int, until: float) -> dict[tuple[int, Path], tuple[float, float]]:
+        """Rows and paths up to an end, with estimates of bytes and ns beside the network's own."""
+        net = self.net
+        height = net.height(net.groups[end - 1].makes[0])
+        tail = self._tail(end)
+        found: dict[tuple[int, Path], tuple[float, float]] = {}
+        for rows in sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)}, reverse=True):
+            for limit, price in product(LIMITS, PRICES):
+                if time.process_time() > until:
+                    return found
+                path = self._path(end, rows, height, block // limit, price)
+                if path is not None and (rows, path) not in found:
+                    costs = [self._cost(a, b, rows, height) for a, b in pairwise(path)]
+                    lines, need = sum(c[0] for c in costs if c), max(c[1] for c in costs if c)
+                    if sum(c[3] for c in costs if c) <= MOST_FIRINGS:
+                        found[rows, path] = max(lines + need, tail), sum(c[2] for c in costs if c)
+        return found
+
+    def _tail(self, end: int) -> float:
+        """What the whole rest needs."""
+        net = self.net
+        crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
+        return crossing + (whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0)
+
+    def _path(self, end: int, rows: int, height: int, limit: int, price: float) -> Path | None:
+        """The units up to an end whose line buffers and time cost least, none needing more than the limit."""
+        best: dict[int, tuple[float, int]] = {0: (0.0, 0)}
+        for j in range(1, end + 1):
+            for i in range(max(0, j - LONGEST), j):
+                if i in best:
+                    cost = self._cost(i, j, rows, height)
+                    if cost is not None and cost[1] <= limit:
+                        total = best[i][0] + cost[0] + price * cost[2]
+                        if j not in best or total < best[j][0]:
+                            best[j] = total, i
+        if end not in best:
+            return None
+        path = [end]
+        while path[-1]:
+            path.append(best[path[-1]][1])
+        path.reverse()
+        return tuple(path)
+
+    def _cost(self, first: int, end: int, rows: int, height: int) -> Cost | None:
+        """Of a unit; None: it is none."""
+        unit = self.unit(first, end)
+        if unit.why or len(unit.makes) != 1 or len(self.net.shapes[unit.out]) != 4:
+            return None
+        own = self.net.height(unit.out)
+        count = min(own, max(1, -(-rows * own // height)))
+        count = min(own, -(-count // unit.factor) * unit.factor)
+        key = first, end, count
+        if key not in self._costs:
+            start = max(0, (own - count) // 2) // unit.factor * unit.factor
+            band = start, start + count
+            needed = unit.ranges(*band)
+            reads = sum(self.net.bytes(t, needed[t][1] - needed[t][0]) for t in unit.reads if t in needed)
+            made = self.net.bytes(unit.out, count)
+            again = macs(unit, *band) - sum(s.macs for s in unit.steps) * count / own
+            spent = again / self.rate + BORDER * (reads + made) + FIRING
+            self._costs[key] = reads, made + inner_bytes(unit, *band), spent * own / count, -(-own // count)
+        return self._costs[key]

@@ -1,0 +1,442 @@
+"""A plan: segments of a network in bands, each a run of units that fire in turn, and what every firing moves and keeps.
+
+In: a `Net` and what a text or a search says of it (`Bands`). Out: a `Plan`: firings in order, and every stretch of
+memory with its size and life, placed in one arena. Tensors at the ends of segments are whole; between units a line
+buffer keeps the rows that later firings need. Inputs and outputs of the network are tokens: not in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ...analysis.placement import Item, Placed, place
+from ...model.mapping import Bands
+from ..onnx.memory import in_turn
+from .net import Band, Group, Net
+from .units import DIRECT, Unit, inner_bytes, macs, unit_of
+
+#: Arrays begin at multiples of it.
+ALIGNED = 64
+
+
+class CannotBand(ValueError):
+    """A network cannot be done in such bands; `about` is the tensor or number that the message speaks of."""
+
+    def __init__(self, code: str, message: str, help: str, about: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.help, self.about = code, message, help, about
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Units that fire in turn, so that the last one makes `rows` rows each time; None: whole, one unit."""
+
+    units: tuple[Unit, ...]
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A unit makes rows `band` of what it makes (None: everything) from `reads`, the rows of each tensor."""
+
+    unit: Unit
+    band: Band | None
+    reads: tuple[tuple[str, Band], ...]
+
+
+#: Where rows lie: ("token", tensor), ("whole", tensor), ("line", tensor), or scratch of a firing: ("gather", number,
+#: tensor) of what is read, ("made", number, tensor).
+Key = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows [first, end) of what lies at `key`, which holds `held` rows of the tensor."""
+
+    key: Key
+    tensor: str
+    held: Band
+    rows: Band
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rows are copied from a view to another one."""
+
+    source: View
+    target: View
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is done for a firing: copies before, a run that reads and writes views as they lie, copies after."""
+
+    firing: Firing
+    before: tuple[Move, ...]
+    reads: tuple[View, ...]
+    makes: tuple[View, ...]
+    after: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`items` by key with the firings [first, last] of their lives; `placed` gives offsets in the arena.
+
+    `block` is what ONNX Runtime holds at most in a firing (an estimate), `work` the multiplications beyond those of the
+    network, as a share; `moved` the bytes that are copied. The layers that make `dictated_by` need the block.
+    """
+
+    net: Net
+    segments: tuple[Segment, ...]
+    calls: tuple[Call, ...]
+    items: dict[Key, Item]
+    placed: Placed
+    block: int
+    work: float
+    moved: int
+    dictated_by: str = ""
+    offsets: dict[Key, int] = field(default_factory=dict)
+
+    @property
+    def arena(self) -> int:
+        """Bytes of our own."""
+        return self.placed.total
+
+    @property
+    def bytes(self) -> int:
+        """Ours and ONNX Runtime's: two maxima, which share no memory."""
+        return self.arena + self.block
+
+    @property
+    def kinds(self) -> int:
+        """Models that it takes."""
+        return len({kind_of(c.firing) for c in self.calls})
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights of all models: units with several kinds of firings have copies of theirs."""
+        units = {kind_of(c.firing): c.firing.unit for c in self.calls}
+        return sum(s.weights for u in units.values() for s in u.steps)
+
+
+def kind_of(firing: Firing) -> tuple[object, ...]:
+    """Firings of one kind share a session."""
+    unit = firing.unit
+    return unit.first, unit.end, None if firing.band is None else unit.kind(*firing.band)
+
+
+def segments_of(net: Net, bands: Sequence[Bands], known: dict[Band, Unit] | None = None) -> tuple[Segment, ...]:
+    """The segments that a text asks for, and the rest in one. Raises CannotBand."""
+    found: list[Segment] = []
+    begin = 0
+    for k, wish in enumerate(bands):
+        end = len(net.groups) if wish.until is None else _after(net, wish.until, "until", begin)
+        if wish.until is None and k + 1 < len(bands):
+            raise CannotBand("F523", "nothing is left for the next bands", "say `until` where these end", "until")
+        borders = [begin]
+        for keep in wish.keep:
+            at = _after(net, keep, "keep", borders[-1])
+            if at >= end:
+                message = f"`{keep}` is not made before the bands end"
+                raise CannotBand("F523", message, "keep tensors between the units of these bands", keep)
+            borders.append(at)
+        units = tuple(unit_of(net, a, b, known) for a, b in zip(borders, [*borders[1:], end], strict=True))
+        _require(net, units, wish)
+        found.append(Segment(units, wish.rows))
+        begin = end
+    if begin < len(net.groups):
+        found.append(Segment((unit_of(net, begin, len(net.groups), known),), None))
+    return tuple(found)
+
+
+def _after(net: Net, tensor: str, word: str, begin: int) -> int:
+    """The number of groups up to the one that makes a tensor. Raises CannotBand."""
+    from difflib import get_close_matches
+
+    made = net.made.get(tensor)
+    if made is None:
+        inside = {t for s in net.steps for t in s.makes}
+        if tensor in inside:
+            message = f"`{tensor}` is inside of layers that become one kernel: it is never there"
+            last = next(net.groups[g].makes for g in range(len(net.groups)) if any(
+                tensor in net.steps[k].makes for k in net.groups[g].steps))  # fmt: skip
+            raise CannotBand("F523", message, f"name what the kernel makes: `{last[0]}`" if last else "", tensor)
+        close = get_close_matches(tensor, net.made, 1)
+        help_text = f"did you mean `{close[0]}`?" if close else f"`flowc analyze {net.file} --memory` names some"
+        raise CannotBand("F522", f"`{net.file}` has no tensor `{tensor}`", help_text, tensor)
+    if made < begin:
+        raise CannotBand(
+            "F523", f"`{tensor}` is made too early for `{word}`", "name tensors from front to back", tensor
+        )
+    return made + 1
+
+
+def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
+    """Every unit can be done by rows, and makes one tensor. Raises CannotBand."""
+    for unit in units:
+        step = next((s for s in unit.steps if s.why), None)
+        if step is not None:
+            group = next(k for k, g in enumerate(net.groups) if step.number in g.steps)
+            before = [t for g in net.groups[:group] for t in g.makes]
+            help_text = f'end the bands before it: `until "{before[-1]}"`' if before else "leave `bands` out"
+            message = f"layer `{step.makes[0]}` ({step.operator}) cannot go by rows: {step.why}"
+            raise CannotBand("F525", message, help_text, step.makes[0])
+        if len(unit.makes) != 1:
+            message = f"the layers up to `{unit.makes[-1]}` make {len(unit.makes)} tensors that others read"
+            help_text = "keep each of them between units: " + ", ".join(f'"{t}"' for t in unit.makes[:-1])
+            raise CannotBand("F523", message, help_text, unit.makes[0])
+    height = net.height(units[-1].out)
+    if wish.rows > height:
+        message = f"`{units[-1].out}` has {height} rows: there is no band of {wish.rows}"
+        raise CannotBand("F526", message, "write fewer rows", units[-1].out)
+
+
+# -- firings -----------------------------------------------------------------------------------------------------------
+def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]:
+    """In order; `ends` are the tensors made here that are read elsewhere, or by the world: all their rows are made."""
+    if segment.rows is None:
+        (unit,) = segment.units
+        return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
+    units = {u.out: u for u in segment.units}
+    height = net.height(segment.units[-1].out)
+    made = dict.fromkeys(units, 0)
+    found = []
+    for end in [*range(segment.rows, height, segment.rows), height]:
+        want = {segment.units[-1].out: end}
+        if end == height:
+            want |= {t: net.height(t) for t in ends}
+        for unit in reversed(segment.units):
+            rows = want.get(unit.out, 0)
+            if rows:
+                rows = want[unit.out] = min(net.height(unit.out), -(-rows // unit.factor) * unit.factor)
+                for tensor, (_, upto) in unit.ranges(rows - 1, rows).items():
+                    if tensor in units and tensor != unit.out:
+                        want[tensor] = max(want.get(tensor, 0), upto)
+        for unit in segment.units:
+            first, upto = made[unit.out], want.get(unit.out, 0)
+            if upto > first:
+                rows_of = unit.ranges(first, upto)
+                found.append(Firing(unit, (first, upto), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
+                made[unit.out] = upto
+    return found
+
+
+def plan(net: Net, segments: Sequence[Segment], *, seconds: float = 0.0) -> Plan:
+    """Every firing with what it moves, and all memory placed; `seconds` for a better placement than the quick rules."""
+    builder = _Builder(net)
+    for segment in segments:
+        builder.add(segment)
+    return builder.done(tuple(segments), seconds)
+
+
+class _Builder:
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.calls: list[Call] = []
+        self.items: dict[Key, list[int]] = {}
+        self.tokens = {*net.chain.inputs, *net.chain.outputs}
+        self.block = 0
+        self.dictated_by = ""
+        self.macs = 0.0
+
+    # -- memory
+    def _take(self, key: Key, size: int) -> None:
+        if key not in self.items:
+            self.items[key] = [-(-size // ALIGNED) * ALIGNED, self.now, self.now]
+        item = self.items[key]
+        item[0] = max(item[0], -(-size // ALIGNED) * ALIGNED)
+
+    def _touch(self, key: Key, until: int | None = None) -> None:
+        if key in self.items:
+            item = self.items[key]
+            item[2] = max(item[2], self.now if until is None else until)
+
+    @property
+    def now(self) -> int:
+        """The number of the firing that is being looked at."""
+        return len(self.calls)
+
+    def _whole(self, tensor: str) -> View:
+        """All of a tensor, as a token or in the arena."""
+        everything = 0, self.net.height(tensor)
+        return View(("token" if tensor in self.tokens else "whole", tensor), tensor, everything, everything)
+
+    # -- calls
+    def add(self, segment: Segment) -> None:
+        """The firings of a segment."""
+        net = self.net
+        end = segment.units[-1].end
+        ends = frozenset(t for u in segment.units for t in u.makes if net.read.get(t, -1) >= end)
+        firings = firings_of(net, segment, ends)
+        begin = self.now
+        for unit in segment.units:  # what others made has to last until the segment ends: its rows are read again
+            for tensor in unit.reads:
+                self._touch(("whole", tensor), begin + len(firings) - 1)
+        if segment.rows is None:
+            self._add_whole(firings[0])
+            return
+        lines = {u.out for u in segment.units} - ends
+        held = _held(firings, lines)
+        state: dict[str, Band] = {}
+        for number, firing in enumerate(firings):
+            self._add_band(firing, lines, state, held.get(number))
+        for tensor in ends:
+            self._touch(("whole", tensor), self.now - 1)
+
+    def _add_whole(self, firing: Firing) -> None:
+        unit = firing.unit
+        makes = tuple(self._whole(t) for t in unit.makes)
+        for view in makes:
+            if view.key[0] == "whole":
+                self._take(view.key, self.net.bytes(view.tensor))
+        reads = tuple(self._whole(t) for t in unit.reads)
+        self._call(Call(firing, (), reads, makes, ()))
+
+    def _add_band(self, firing: Firing, lines: set[str], state: dict[str, Band], hold: Band | None) -> None:
+        net, unit = self.net, firing.unit
+        assert firing.band is not None
+        before, reads = [], []
+        for tensor, band in firing.reads:
+            there = state[tensor] if tensor in lines else (0, net.height(tensor))
+            key: Key = ("line", tensor) if tensor in lines else self._whole(tensor).key
+            self._touch(key)
+            if band == there:
+                reads.append(View(key, tensor, there, there))
+                continue
+            gathered: Key = ("gather", self.now, tensor)
+            self._take(gathered, net.bytes(tensor, band[1] - band[0]))
+            reads.append(View(gathered, tensor, band, band))
+            before.append(Move(View(key, tensor, there, band), reads[-1]))
+        out, band = unit.out, firing.band
+        scratch: Key = ("made", self.now, out)
+        after = []
+        if hold is None:  # all of it stays
+            whole = self._whole(out)
+            if whole.key[0] == "whole":
+                self._take(whole.key, net.bytes(out))
+            made = View(whole.key, out, whole.held, band) if band == whole.held else View(scratch, out, band, band)
+            if made.key == scratch:
+                after.append(Move(made, View(whole.key, out, whole.held, band)))
+        else:
+            line: Key = ("line", out)
+            self._take(line, net.bytes(out, hold[1] - hold[0]))
+            old = state.get(out)
+            if hold == band:
+                made = View(line, out, band, band)
+            else:
+                made = View(scratch, out, band, band)
+                if old is not None and old[1] > hold[0]:
+                    stay = hold[0], old[1]
+                    after.append(Move(View(line, out, old, stay), View(line, out, hold, stay)))
+                fresh = max(hold[0], band[0]), band[1]
+                after.append(Move(View(scratch, out, band, fresh), View(line, out, hold, fresh)))
+            state[out] = hold
+            self._touch(line)
+        if made.key == scratch:
+            self._take(scratch, net.bytes(out, band[1] - band[0]))
+        self._call(Call(firing, tuple(before), tuple(reads), (made,), tuple(after)))
+
+    def _call(self, call: Call) -> None:
+        for view in call.reads:
+            self._touch(view.key)
+        for view in call.makes:
+            self._touch(view.key)
+        self.calls.append(call)
+        unit, band = call.firing.unit, call.firing.band
+        if band is None:
+            inner, tensor = whole_inner_bytes(unit)
+            self.macs += sum(s.macs for s in unit.steps)
+        else:
+            inner, tensor = inner_bytes(unit, *band), unit.out
+            self.macs += macs(unit, *band)
+        if inner > self.block or not self.dictated_by:
+            self.block, self.dictated_by = inner, tensor
+
+    def done(self, segments: tuple[Segment, ...], seconds: float) -> Plan:
+        """The plan."""
+        items = {key: Item(size, first, last) for key, (size, first, last) in self.items.items()}
+        same = self._alike(items)
+        placed = place([items[key] for key in dict.fromkeys(same.values())], seconds=seconds)
+        at = dict(zip(dict.fromkeys(same.values()), placed.offsets, strict=True))
+        own = sum(s.macs for s in self.net.steps) or 1
+        moved = sum(_moved(self.net, c) for c in self.calls)
+        offsets = {key: at[same[key]] for key in items}
+        return Plan(
+            self.net, segments, tuple(self.calls), items, placed, self.block, self.macs / own - 1, moved,
+            self.dictated_by, offsets,
+        )  # fmt: skip
+
+    def _alike(self, items: dict[Key, Item]) -> dict[Key, Key]:
+        """Per stretch one that may lie at the same place: scratch of firings beside which the same others are alive."""
+        lasting = {key: i for key, i in items.items() if key[0] in ("line", "whole")}
+        scratch: dict[int, list[Key]] = {}
+        for key, item in items.items():
+            if key not in lasting:
+                scratch.setdefault(item.first, []).append(key)
+        same = {key: key for key in lasting}
+        first: dict[tuple[object, ...], list[Key]] = {}
+        for now, keys in scratch.items():
+            there = frozenset(key for key, i in lasting.items() if i.first <= now <= i.last)
+            looks = there, *((key[0], key[2], items[key].size) for key in keys)
+            same |= dict(zip(keys, first.setdefault(looks, keys), strict=True))
+        return same
+
+
+def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
+    """What ONNX Runtime takes between layers that run whole, and a tensor that is made when most is there."""
+    net = unit.net
+    groups = net.groups[unit.first : unit.end]
+    last = {t: k for k, g in enumerate(groups) for t in g.reads}
+    outside = {*unit.makes, *net.chain.outputs}
+    copies: dict[int, list[str]] = {}
+    for t in unit.reads:  # what others made is in the plain layout
+        first = next(k for k, g in enumerate(groups) if t in g.reads)
+        convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
+        if convolved and net.shapes[t][1] > DIRECT:
+            copies.setdefault(first, []).append(t)
+    copied = {t for ts in copies.values() for t in ts}
+    in_place = set()
+    for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
+        for t in groups[k].makes if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu") else ():
+            skip = _added(net, groups[k])
+            if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
+                last[skip] = last.get(t, k)
+                in_place.add(t)
+    made = [
+        [(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside and t not in in_place]
+        + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
+        for k, g in enumerate(groups)
+    ]
+    live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
+    most = max(range(len(groups)), key=live.__getitem__)
+    return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
+
+
+def _added(net: Net, group: Group) -> str:
+    """What is added to the convolution of a group; empty where nothing is."""
+    inside = {t for k in group.steps for t in net.steps[k].makes}
+    sums = [net.steps[k] for k in group.steps[1:] if net.steps[k].operator in ("Add", "Sum")]
+    return next((r.tensor for s in sums for r in s.reads if r.tensor not in inside), "")
+
+
+def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:
+    """Per firing the rows of what it makes that are to be there after it, because it or a later one left them."""
+    found: dict[int, Band] = {}
+    first_needed: dict[str, int] = {}
+    wanted = set(lines)
+    for number in range(len(firings) - 1, -1, -1):
+        firing = firings[number]
+        out = firing.unit.out
+        if out in wanted and firing.band is not None:
+            end = firing.band[1]
+            found[number] = min(first_needed.get(out, end - 1), end - 1), end
+        for tensor, (first, _) in firing.reads:
+            if tensor in wanted:
+                first_needed[tensor] = min(first, first_needed.get(tensor, first))
+    return found
+
+
+def _moved(net: Net, call: Call) -> int:
+    moves = (*call.before, *call.after)
+    return sum(net.bytes(m.target.tensor, m.target.rows[1] - m.target.rows[0]) for m in moves)

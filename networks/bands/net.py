@@ -1,0 +1,247 @@
+"""A network as groups of layers that can be done in bands of rows: which rows of its data each layer needs for some.
+
+In: an ONNX model on disk. Out: a `Net`. Rules for rows are those of `networks.onnx.read_layers`, of which this takes
+what can be written as an ONNX node again: windows, what works element by element, whole factors of scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ...model.types import DTYPES
+from ..onnx.cuts import Chain, read_chain
+from ..onnx.layers import SAME, Rows, Scaled, Transposed, Whole, Window
+from ..onnx.read_layers import ELEMENTWISE, RULES, Graph, Node
+
+#: Half-open ranges of rows.
+Band = tuple[int, int]
+#: Element by element, or along another axis than the height, with nothing in their attributes that knows the height.
+ALIKE = frozenset(ELEMENTWISE) - {"Expand", "CastLike"} | {"BatchNormalization", "Concat", "Softmax", "LogSoftmax"}
+#: What has a window whose padding is an attribute.
+PADDED = frozenset({"Conv", "MaxPool", "AveragePool"})
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Input `position` of a layer.
+
+    By a `window`, by a `factor` (so many output rows for each input row), or with neither as a whole.
+    """
+
+    position: int
+    tensor: str
+    height: int
+    window: Window | None
+    factor: int | None
+
+    def needs(self, first: int, end: int) -> tuple[int, int, int, int]:
+        """For output rows [first, end): the rows [a, b), and how many rows of padding stand above and below them."""
+        if self.window is not None:
+            w = self.window
+            start, stop = first * w.stride - w.top, (end - 1) * w.stride - w.top + w.span
+            a, b = max(start, 0), min(stop, self.height)
+            return a, b, a - start, stop - b
+        if self.factor is not None:
+            return first // self.factor, -(-end // self.factor), 0, 0
+        return 0, self.height, 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A layer: `node` is its number in the model, `weights` their bytes.
+
+    `why` says why it cannot be done by rows; it is empty where it can.
+    """
+
+    number: int
+    node: int
+    operator: str
+    reads: tuple[Read, ...]
+    makes: tuple[str, ...]
+    macs: int
+    weights: int
+    why: str = ""
+
+    @property
+    def factor(self) -> int:
+        """Rows come in multiples of it."""
+        return max((r.factor or 1 for r in self.reads), default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that become one kernel, by number; `reads` and `makes` at its border."""
+
+    steps: tuple[int, ...]
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Net:
+    """`shapes` and `sizes` (bytes of an element) of the tensors that depend on an input; groups in order."""
+
+    file: str
+    chain: Chain
+    model: Any
+    folder: Path
+    steps: tuple[Step, ...]
+    groups: tuple[Group, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def height(self, tensor: str) -> int:
+        """Rows of a tensor; one below rank 4."""
+        shape = self.shapes[tensor]
+        return shape[2] if len(shape) == 4 else 1
+
+    def bytes(self, tensor: str, rows: int | None = None) -> int:
+        """Of a tensor, or of so many rows of it."""
+        shape = self.shapes[tensor]
+        size = DTYPES[self.chain.tensors[tensor].dtype][1]
+        if rows is None or len(shape) != 4:
+            return size * prod(shape)
+        return size * shape[1] * rows * shape[3]
+
+    @cached_property
+    def made(self) -> dict[str, int]:
+        """The group that makes a tensor; -1 for inputs."""
+        return dict.fromkeys(self.chain.inputs, -1) | {t: k for k, g in enumerate(self.groups) for t in g.makes}
+
+    @cached_property
+    def read(self) -> dict[str, int]:
+        """The last group that reads a tensor; as many as there are groups for outputs."""
+        last = {t: k for k, g in enumerate(self.groups) for t in g.reads}
+        return last | dict.fromkeys(self.chain.outputs, len(self.groups))
+
+    def crossing(self, after: int) -> tuple[str, ...]:
+        """Tensors that are there after a group and read later."""
+        return tuple(t for t, k in self.made.items() if k <= after < self.read.get(t, -1))
+
+    def why_not(self, group: int) -> str:
+        """Why a group cannot be done by rows; empty if it can."""
+        return next((self.steps[k].why for k in self.groups[group].steps if self.steps[k].why), "")
+
+
+def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
+    """A model as a `Net`. Raises NetworkError as `read_chain`, and where a tensor has no fixed shape."""
+    import onnx
+
+    chain = read_chain(path, fixed, 1)
+    graph = Graph(path, fixed, 1)
+    nodes = {n.node.output[0]: (k, n) for k, n in enumerate(graph.nodes)}
+    spans = chain.spans()
+    model = onnx.load(str(path), load_external_data=False)
+    sizes = {w.name: _bytes(w) for w in model.graph.initializer}
+    shapes = {t: graph.shape(t) for t in spans if t}
+    steps = []
+    for number, layer in enumerate(chain.layers):
+        index, node = nodes[layer.name]
+        reads = tuple((i, t) for i, t in enumerate(node.inputs) if t in spans)
+        weights = sum(sizes.get(t, 0) for t in node.inputs)
+        why, rules = _rules(node, layer.makes, reads, graph)
+        ways = tuple(Read(i, t, _height(shapes[t]), *rules.get(i, (None, None))) for i, t in reads)
+        steps.append(Step(number, index, layer.operator, ways, layer.makes, layer.macs, weights, why))
+    return Net(
+        path.name, chain, model, path.parent, tuple(steps),
+        _groups(chain, spans), shapes,
+    )  # fmt: skip
+
+
+def _bytes(weight: Any) -> int:
+    from onnx import helper
+
+    return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
+
+
+def _height(shape: tuple[int, ...]) -> int:
+    return shape[2] if len(shape) == 4 else 1
+
+
+def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, ...]:
+    """In the order of their last layers: what goes between the layers of a group does not need it."""
+    of = list(range(len(chain.layers)))
+    for k, layer in enumerate(chain.layers):
+        if layer.fused:
+            old, new = of[k], of[spans[layer.fused][0]]
+            of = [new if g == old else g for g in of]
+    members: dict[int, list[int]] = {}
+    for k, g in enumerate(of):
+        members.setdefault(g, []).append(k)
+    found = []
+    for steps in sorted(members.values(), key=lambda m: m[-1]):
+        inside = {t for k in steps for t in chain.layers[k].makes}
+        reads = dict.fromkeys(t for k in steps for t in chain.layers[k].reads if t not in inside)
+        others = {t for k, x in enumerate(chain.layers) if k not in steps for t in x.reads} | set(chain.outputs)
+        makes = tuple(t for k in steps for t in chain.layers[k].makes if t in others)
+        found.append(Group(tuple(steps), tuple(reads), makes))
+    return tuple(found)
+
+
+Way = tuple[Window | None, int | None]
+
+
+def _rules(
+    node: Node, makes: tuple[str, ...], reads: tuple[tuple[int, str], ...], graph: Graph
+) -> tuple[str, dict[int, Way]]:
+    """Why a layer cannot be done by rows (empty if it can), and how it reads its inputs."""
+    if len(makes) != 1 or len([t for t in node.node.output if t]) != 1:
+        return "it has several outputs", {}
+    shape = node.result
+    if len(shape) != 4:
+        return "its result is no image of four dimensions", {}
+    if shape[0] != 1:
+        return f"it works on a batch of {shape[0]}", {}
+    if node.op not in RULES:
+        return "every row of its result needs all rows of its data", {}
+    rules: dict[int, Way] = {}
+    for position, tensor in reads:
+        if len(graph.shape(tensor)) != 4:
+            return "it reads data that is no image of four dimensions", {}
+        way = _way(node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2])
+        if isinstance(way, str):
+            return way, {}
+        rules[position] = way
+    flowing = {i for i, _ in reads}
+    for position, tensor in enumerate(node.inputs):
+        if position not in flowing and tensor and node.op in ALIKE and graph.shape(tensor)[-2:-1] not in ((), (1,)):
+            return "it has weights for each row", {}
+    return "", rules
+
+
+def _way(node: Node, position: int, rule: Rows | None, height: int, result: int) -> Way | str:
+    """How one input is read by rows, or why it cannot be."""
+    every = "every row of its result needs all rows of its data"
+    if node.op in PADDED and isinstance(rule, Window):
+        if min(rule.top, rule.bottom) < 0 or max(rule.top, rule.bottom) >= rule.span:
+            return "its padding is larger than its window"
+        if node.op == "AveragePool" and node.attributes.get("ceil_mode"):
+            return "it counts rows below its data"
+        last = (result - 1) * rule.stride - rule.top
+        return every if last >= height else (rule, None)
+    if node.op == "SpaceToDepth" and isinstance(rule, Window):
+        return rule, None
+    if node.op in ALIKE and rule == SAME:
+        return SAME, None
+    if node.op in ALIKE and isinstance(rule, Whole) and height == 1 and node.op != "Concat":
+        return None, None
+    factor = result // height if result % height == 0 else 0
+    if factor and node.op in ("Resize", "Upsample", "DepthToSpace") and isinstance(rule, Scaled):
+        plain = node.op == "DepthToSpace" or (node.text("mode", "nearest") == "nearest" and _whole_width(node))
+        if plain and all(rule.needs(r, height) == range(r // factor, r // factor + 1) for r in range(result)):
+            return None, factor
+        return "its rows lie between those of its data"
+    if node.op == "ConvTranspose" and isinstance(rule, Transposed):
+        if rule.kernel == rule.stride == factor and rule.top == rule.slack == 0 and rule.dilation == 1:
+            return None, factor
+        return "its windows overlap in the result"
+    return every
+
+
+def _whole_width(node: Node) -> bool:
+    before, after = node.dims(0), node.result
+    return after[3] % before[3] == 0 and before[:2] == after[:2]

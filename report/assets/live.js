@@ -1,0 +1,62 @@
+// While the program runs: what it says of itself twice a second, as its server hands it on.
+const KEPT = 240; // two minutes
+const live = section("live", "Now", null);
+const state = h("p", { class: "lead", role: "status" }, "Waiting for the program to start.");
+const board = h("div", { class: "apps" });
+const others = h("div", { class: "grid" });
+live.append(state, board, others);
+document.getElementById("head").after(live);
+const past = new Map();
+
+function spark(values, label) {
+  const most = Math.max(...values, 1e-9);
+  const step = 300 / (KEPT - 1);
+  const from = 300 - (values.length - 1) * step;
+  const d = values.map((v, k) => `${k ? "L" : "M"}${(from + k * step).toFixed(1)} ${(42 - (38 * v) / most).toFixed(1)}`).join("");
+  return s("svg", { viewBox: "0 0 300 46", role: "img", "aria-label": label }, s("line", { class: "axis", x1: 0, x2: 300, y1: 42.5, y2: 42.5 }), s("path", { class: "line", d }));
+}
+
+function keep(key, value) {
+  const values = past.get(key) || [];
+  if (value !== null) values.push(value);
+  if (values.length > KEPT) values.shift();
+  past.set(key, values);
+  return values;
+}
+
+function meters(title, entries, words) {
+  if (!entries.length) return null;
+  return h("div", {}, h("h3", {}, title), entries.map(([label, share, text]) => {
+    const i = h("i", {});
+    i.style.width = `${Math.min(100, Math.max(0, 100 * share))}%`;
+    return h("div", { class: "layer", title: words }, name(label), h("span", { class: "meter" }, i), h("b", {}, text));
+  }));
+}
+
+function show(now) {
+  state.textContent = `Running for ${now.seconds.toFixed(0)} s.`;
+  board.replaceChildren(...Object.entries(now.apps).map(([app, a]) => {
+    const figure = (word, value, below, look) => h("div", {}, h("dt", {}, word), h("dd", { class: look, "data-live": `${app} ${word}` }, value, below));
+    const plot = (key, value, label) => h("small", { class: "plot" }, spark(keep(`${app} ${key}`, value), label));
+    return h("div", { class: "app" }, several ? h("h3", {}, name(app)) : null, h("dl", { class: "figures" },
+      figure("frames", a.frames.toLocaleString("en"), a.skipped ? h("small", {}, `${a.skipped} skipped`) : null),
+      figure("frames per second", String(+a.fps.toPrecision(4)), plot("fps", a.fps, "frames per second, the last two minutes")),
+      figure("last latency", a.latency_ms === null ? "\u2013" : time(a.latency_ms * 1e6), plot("latency", a.latency_ms, "latency, the last two minutes")),
+      figure("deadlines missed", String(a.deadline_misses), null, a.deadline_misses ? "bad" : "")));
+  }));
+  others.replaceChildren(...[
+    meters("Processors", Object.entries(now.processors).map(([p, share]) => [p, share, percent(share, 0)]), "busy in the last half second"),
+    meters("Channels between processors", Object.entries(now.channels).map(([c, [filled, capacity]]) => [CHANNELS.has(c) ? channelName(CHANNELS.get(c)) : c, filled / capacity, `${filled} of ${capacity}`]), "tokens now"),
+  ].filter(Boolean));
+}
+
+const events = new EventSource("events");
+let ran = false;
+events.addEventListener("live", (event) => { ran = true; show(JSON.parse(event.data)); });
+events.addEventListener("state", (event) => {
+  const now = JSON.parse(event.data);
+  if (now === "running") { ran = true; state.textContent = "The program starts."; }
+  else if (D.status === null && ran) location.reload(); // the page has what was measured now
+  else { state.textContent = "The program has ended: what it measured is below."; events.close(); }
+});
+events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED || !ran) return; state.textContent = "flowc does not answer any more."; });

@@ -1,0 +1,157 @@
+"""A page that is served to the browsers of this machine, and told what happens while it is open.
+
+In: the bytes of a page, and events. Out: a server on the loopback interface, whose address holds a random token. Who
+does not know the token gets nothing, nor does a page of somebody else that has its own name point here (`Host` is
+checked). Nothing can be changed through it, and who reads slowly misses events and holds up nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import secrets
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: Events that wait for a browser; a tab that sleeps gets the newest ones when it wakes up.
+WAITING = 16
+#: Seconds between two signs of life to a browser that has nothing else to hear.
+ALIVE = 15.0
+
+
+class PageServer:
+    """Serves `page` until it is closed. Raises OSError where the port is taken."""
+
+    def __init__(self, page: Callable[[], bytes], port: int = 0) -> None:
+        self._page = page
+        self._token = secrets.token_urlsafe(18)
+        self._listeners: list[queue.Queue[str | None]] = []
+        self._lock = threading.Lock()
+        self._last: dict[str, str] = {}
+        self.closed = False
+        self._server = _Server(("127.0.0.1", port), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """What to open."""
+        return f"http://127.0.0.1:{self.port}/{self._token}/"
+
+    def tell(self, kind: str, data: Any) -> None:
+        """Send an event to everybody who listens, and its newest one to who comes later."""
+        text = f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
+        with self._lock:
+            self._last[kind] = text
+            for listener in self._listeners:
+                _put(listener, text)
+
+    def close(self) -> None:
+        """Let everybody go."""
+        self.closed = True
+        with self._lock:
+            for listener in self._listeners:
+                _put(listener, None)
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, host: str) -> tuple[int, bytes]:
+        """The status and the page for a path; status 0 for who wants to listen."""
+        name, _, port = host.rpartition(":")
+        if name not in ("127.0.0.1", "localhost") or port != str(self.port):
+            return 403, b"This is not the name of this server."
+        _, token, *rest = [*path.partition("?")[0].split("/"), ""]
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
+            return 403, b"Take the whole address that flowc has printed."
+        if rest[:1] == ["events"]:
+            return 0, b""
+        return (200, self._page()) if rest[:1] == [""] else (404, b"There is only one page.")
+
+    def listen(self) -> queue.Queue[str | None]:
+        """What one browser is told from now on, None at the end."""
+        listener: queue.Queue[str | None] = queue.Queue(WAITING)
+        with self._lock:
+            for text in self._last.values():
+                _put(listener, text)
+            if self.closed:
+                _put(listener, None)
+            self._listeners.append(listener)
+        return listener
+
+    def forget(self, listener: queue.Queue[str | None]) -> None:
+        """A browser has gone."""
+        with self._lock:
+            self._listeners.remove(listener)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle is no error of anybody's."""
+
+
+def _put(listener: queue.Queue[str | None], text: str | None) -> None:
+    """The oldest event makes room for the newest."""
+    while True:
+        try:
+            return listener.put_nowait(text)
+        except queue.Full:
+            try:
+                listener.get_nowait()
+            except queue.Empty:
+                continue
+
+
+def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 60
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            status, content = server.answer(self.path, self.headers.get("Host", ""))
+            self.send_response(status or 200)
+            kind = "text/html" if status == 200 else "text/plain" if status else "text/event-stream"
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+            if status:
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                return
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.close_connection = True
+            self._follow()
+
+        def _follow(self) -> None:
+            listener = server.listen()
+            try:
+                while not server.closed:
+                    try:
+                        text = listener.get(timeout=ALIVE)
+                    except queue.Empty:
+                        text = ": still here\n\n"
+                    if text is None:
+                        return
+                    self.wfile.write(text.encode())
+                    self.wfile.flush()
+            except OSError:
+                pass
+            finally:
+                server.forget(listener)
+
+    return Handler

@@ -1,0 +1,339 @@
+"""The controller of a program with states: which state it is in, what leads to another one, and the change itself.
+
+A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the next state begin
+together. What lies on channels between two frames (the tokens of delays, what windows keep) goes on to the same app in
+the next state; code and its state are shared by all states. Events wait until every app has begun a frame, and then
+count together, so that no storm of them can keep a state from doing something.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from .graph import FOREVER, App, Failure, describe
+
+if TYPE_CHECKING:
+    from .program import Program
+    from .worker import Worker
+
+#: Seconds between two looks at what nobody tells: how many frames an app has begun, or finished.
+LOOK = 0.001
+#: Seconds after which it is said whom a change waits for.
+PATIENCE = 2.0
+
+
+class State:
+    """Apps that run together, and what leads to other states. Times in ns."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.apps: List[App] = []
+        self.workers: List[Worker] = []
+        self.leads: Dict[str, str] = {}
+        self.after: Optional[Tuple[int, str]] = None
+        #: What a change to another state takes at most.
+        self.bounds: Dict[str, int] = {}
+        #: How often and for how long; since when it is in it, and since when its time runs.
+        self.entered = self.spent = self.since = self.timer = 0
+
+    @property
+    def parked(self) -> bool:
+        """Has every worker nothing left to do?"""
+        return all(w.parked for w in self.workers)
+
+    @property
+    def begun(self) -> bool:
+        """Has every app begun a frame, unless its stream has ended?"""
+        return all(a.begun >= 0 or a.limit <= 0 for a in self.apps)
+
+
+class Event:
+    """What a task calls to raise an event."""
+
+    def __init__(self, program: "Program", name: str) -> None:
+        self._program, self._name = program, name
+
+    def __call__(self) -> None:
+        if self._program.control is not None:
+            self._program.control.raise_event(self._name)
+
+
+class Change:
+    """From one state to another. `asked`: when the event came, or the state began; `drained`: its last frame has ended.
+
+    `first`: when every app of the next state had ended a frame.
+    """
+
+    def __init__(self, source: State, target: State, event: str, asked: int) -> None:
+        self.source, self.target, self.event, self.asked = source, target, event, asked
+        self.drained = self.first = 0
+
+
+class Stay:
+    """Being in a state; `frames` are those of each app, once it is left."""
+
+    def __init__(self, state: str, frames: Optional[Dict[str, int]] = None) -> None:
+        self.state, self.frames = state, frames or {}
+
+
+class Control(threading.Thread):
+    """Changes states. `stays` is what has been, `script` what is to be, where that is known beforehand."""
+
+    def __init__(self, program: "Program") -> None:
+        threading.Thread.__init__(self, name="control", daemon=True)
+        self._program = program
+        self.states: Dict[str, State] = {}
+        self.initial = ""
+        self.events: List[str] = []
+        self.now: Optional[State] = None
+        self.stays: List[Stay] = []
+        self.changes: List[Change] = []
+        self.script: Optional[List[Stay]] = None
+        #: Events that led nowhere, by name.
+        self.ignored: Dict[str, int] = {}
+        self.frames: Optional[int] = None
+        self._queue: Deque[Tuple[str, int]] = deque()
+        self._changed = threading.Condition()
+        self._number = 0
+        self._over = False
+        self._last: Dict[str, App] = {}
+        self._had: Dict[str, int] = {}
+        self._fired: Dict[str, int] = {}
+        self._ended: List[str] = []
+
+    # -- from outside ------------------------------------------------------------------------------------------------
+    def raise_event(self, name: str) -> None:
+        """It counts as soon as every app of the state has begun a frame. Raises ValueError for one that is unknown."""
+        if name not in self.events:
+            raise ValueError("there is no event `%s`" % name)
+        with self._changed:
+            self._queue.append((name, time.perf_counter_ns()))
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Everybody looks again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def had(self, app: str) -> int:
+        """Frames that an app has finished, in whatever state."""
+        last = self._last.get(app)
+        return 0 if last is None else last.base + last.done
+
+    def stays_of(self, worker: "Worker") -> Iterator[None]:
+        """Wait until the state of a worker is entered, again and again, until the program ends."""
+        seen = 0
+        while True:
+            with self._changed:
+                worker.parked = True
+                self._changed.notify_all()
+                while not (self._over or self._program.stopping):
+                    if self.now is not None and worker in self.now.workers and self._number > seen:
+                        break
+                    self._changed.wait()
+                else:
+                    return
+                seen, worker.parked = self._number, False
+            yield
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        try:
+            self._go_on()
+        except BaseException as error:  # our own mistake: report it rather than hang
+            reason = "internal error: " + describe(error)
+            self._program.fail(Failure("", "", None, reason, traceback.format_exc()))
+        finally:
+            with self._changed:
+                self._over = True
+                self._changed.notify_all()
+
+    def _go_on(self) -> None:
+        script = None if self.script is None else iter(self.script)
+        first = Stay(self.initial) if script is None else next(script, None)
+        if first is None:
+            return
+        self._enter(self.states[first.state], first if script is not None else None)
+        while True:
+            assert self.now is not None
+            if script is None:
+                change = self._next(self.now)
+                if change is None:
+                    break
+                if not self._drain(change):
+                    break
+                self._leave(self.now)
+                self.changes.append(change)
+                self._enter(change.target, None)
+            else:
+                if not self._until_parked(self.now):
+                    break
+                following = next(script, None)
+                if following is None:
+                    break
+                change = Change(self.now, self.states[following.state], "", time.perf_counter_ns())
+                change.drained = change.asked
+                self._leave(self.now)
+                self.changes.append(change)
+                self._enter(change.target, following)
+        self._leave(self.now)
+
+    def _next(self, state: State) -> Optional[Change]:
+        """Wait for the next change; None when there is nothing left to do."""
+        with self._changed:
+            while not self._program.stopping:
+                ending, parked = self._program.ending, state.parked
+                if ending and parked:
+                    return None
+                now = time.perf_counter_ns()
+                due = state.timer + state.after[0] if state.after is not None else None
+                asked = bool(self._queue) or (due is not None and now >= due)
+                if asked and not ending and (parked or state.begun):
+                    change = self._advanced(state, now, due)
+                    if change is not None:
+                        return change
+                    continue
+                if parked:
+                    return None  # the streams of all its apps have ended
+                self._changed.wait(LOOK if asked else None if due is None else max(LOOK, (due - now) / 1e9))
+        return None
+
+    def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
+        """Let all events count that have come; None where they lead back to where it is, or nowhere."""
+        at, cause, since = state, "", 0
+        if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
+            assert state.after is not None
+            at, cause, since = self.states[state.after[1]], "after", due
+        while self._queue:
+            name, when = self._queue.popleft()
+            target = at.leads.get(name)
+            if target is None:
+                self.ignored[name] = self.ignored.get(name, 0) + 1
+            else:
+                at, cause, since = self.states[target], name, since or when
+        if at is state:
+            if cause:  # there and back again: its time begins anew
+                state.timer = now
+            return None
+        return Change(state, at, cause, max(since, state.since))
+
+    def _drain(self, change: Change) -> bool:
+        """No new frames, and wait for those that have begun. False when the program ends instead."""
+        for app in change.source.apps:
+            app.drain()
+        good = self._until_parked(change.source, change.target)
+        change.drained = time.perf_counter_ns()
+        return good and not self._program.ending
+
+    def _until_parked(self, state: State, target: Optional[State] = None) -> bool:
+        begin = time.monotonic()
+        with self._changed:
+            while not state.parked:
+                if self._program.stopping:
+                    return False
+                self._changed.wait(PATIENCE)
+                if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
+                    waits = self._program.who_waits()
+                    self._program.say("the change from %s to %s waits; %s" % (state.name, target.name, waits))
+        return not self._program.stopping
+
+    def _enter(self, state: State, given: Optional[Stay]) -> None:
+        now = time.perf_counter_ns()
+        for app in state.apps:
+            limit = FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
+            if given is not None:
+                limit = given.frames.get(app.name, 0)
+            if app.name in self._ended:
+                limit = 0
+            before = None if app.name in self._ended else self._last.get(app.name)
+            app.enter(before, self._had.get(app.name, 0), limit, now)
+            for task in app.tasks:
+                task.before = self._fired.get(task.name, 0)
+            self._last[app.name] = app
+        state.entered += 1
+        state.since = state.timer = now
+        self.stays.append(Stay(state.name))
+        self._program.calm()
+        if self._program.ending:  # whoever ended it may have come before the apps of this state were ready
+            for app in state.apps:
+                app.drain()
+        with self._changed:
+            for worker in state.workers:
+                worker.parked = False
+            self.now = state
+            self._number += 1
+            self._changed.notify_all()
+
+    def _leave(self, state: State) -> None:
+        """Count what was done."""
+        state.spent += time.perf_counter_ns() - state.since
+        if self.changes:
+            ends = [a.stay_end for a in state.apps if a.done]
+            self.changes[-1].first = max(ends) if ends else 0
+        for app in state.apps:
+            done = app.done
+            self.stays[-1].frames[app.name] = done
+            self._had[app.name] = self._had.get(app.name, 0) + done
+            if app.exhausted:
+                self._ended.append(app.name)
+            for task in app.tasks:
+                self._fired[task.name] = self._fired.get(task.name, 0) + done * task.per_iteration
+
+    # -- afterwards --------------------------------------------------------------------------------------------------
+    def told(self) -> List[App]:
+        """One app for each name, with what it did in all states: call it once, when everything is over."""
+        found: Dict[str, App] = {}
+        for app in self._program.apps:
+            if app.name in found:
+                found[app.name].add(app)
+            else:
+                found[app.name] = app
+        return list(found.values())
+
+
+def document(control: Control) -> Dict[str, Any]:
+    """What the report says of states."""
+    return {
+        "states": {s.name: {"seconds": round(s.spent / 1e9, 6), "entered": s.entered} for s in control.states.values()},
+        "switches": [
+            {
+                "from": c.source.name,
+                "to": c.target.name,
+                "event": c.event,
+                "protocol": "idle",
+                "drain_ms": round((c.drained - c.asked) / 1e6, 3),
+                "first_ms": round((c.first - c.asked) / 1e6, 3) if c.first else None,
+                "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
+                if c.target.name in c.source.bounds
+                else None,
+            }
+            for c in control.changes
+        ],
+        "stays": [{"state": s.state, "frames": s.frames} for s in control.stays],
+        "events": {"ignored": control.ignored},
+    }
+
+
+def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
+    """The same as tables: states, and changes by where they lead from and to."""
+    states: List[Sequence[Any]] = [["state", "entered", "seconds"]]
+    states += [[name, s["entered"], "%.3f" % s["seconds"]] for name, s in found["states"].items()]
+    kinds: Dict[Tuple[str, str], List[Dict[str, Any]]] = {}
+    for c in found["switches"]:
+        kinds.setdefault((c["from"], c["to"]), []).append(c)
+    changes: List[Sequence[Any]] = [
+        ["from", "to", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
+    ]
+    for (source, target), own in kinds.items():
+        drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
+        figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
+        changes.append([source, target, len(own), *figures])
+    return [rows for rows in (states, changes) if len(rows) > 1]
+
+
+def _mean(values: Sequence[float]) -> Optional[float]:
+    return round(sum(values) / len(values), 3) if values else None

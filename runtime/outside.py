@@ -1,0 +1,166 @@
+"""What a program with states is told from outside: events over a socket, events of a script, a log to be followed.
+
+In: the options of the command line. Out: threads that raise events, or the stays that the controller follows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import socket
+import threading
+import time
+from typing import Any, List, Optional, Sequence
+
+from .control import LOOK, Control, Stay
+from .program import Program
+
+#: Bytes of a datagram that are looked at.
+LONGEST = 256
+
+
+class Mistake(Exception):
+    """The program cannot be run so; the message says why."""
+
+
+def prepare(program: Program, options: Any) -> "Optional[Outside]":
+    """What the options ask for; None for a program without states. Raises Mistake."""
+    given = [(n, getattr(options, n)) for n in ("start", "events", "control", "replay") if getattr(options, n)]
+    control = program.control
+    if control is None:
+        if given:
+            raise Mistake("--%s is for programs with states, and this one has none" % given[0][0])
+        return None
+    if options.start:
+        if options.start not in control.states:
+            raise Mistake("there is no state `%s`%s" % (options.start, _near(options.start, list(control.states))))
+        control.initial = options.start
+    if options.replay:
+        if len(given) > 1:
+            raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
+        control.script = _stays(options.replay, control)
+    script = _script(options.events, program) if options.events else []
+    return Outside(program, script, options.control)
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    found = difflib.get_close_matches(word, known, 1)
+    return "; did you mean `%s`?" % found[0] if found else "; there is %s" % ", ".join(known) if known else ""
+
+
+class Line:
+    """A line of a script: after so many seconds, or so many frames of an app, an event."""
+
+    def __init__(self, when: float, app: Optional[str], event: str) -> None:
+        self.when, self.app, self.event = when, app, event
+
+
+def _script(path: str, program: Program) -> List[Line]:
+    """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises Mistake."""
+    assert program.control is not None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            texts = stream.read().splitlines()
+    except (OSError, ValueError) as error:
+        raise Mistake("cannot read %s: %s" % (path, error)) from None
+    apps, found = {a.name for a in program.apps}, []
+    for number, text in enumerate(texts, 1):
+        words = text.partition("#")[0].split()
+        if not words:
+            continue
+        place = "%s, line %d: " % (path, number)
+        if len(words) != 3:
+            raise Mistake(place + "write `2.5 s EVENT`, or `120 APP EVENT` for its 120th frame")
+        try:
+            when = float(words[0])
+        except ValueError:
+            raise Mistake(place + "`%s` is no number" % words[0]) from None
+        if words[1] != "s" and words[1] not in apps:
+            raise Mistake(place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps))))
+        if words[2] not in program.control.events:
+            raise Mistake(place + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events)))
+        found.append(Line(when, None if words[1] == "s" else words[1], words[2]))
+    return found
+
+
+def _stays(path: str, control: Control) -> List[Stay]:
+    """What a report says of the stays in states. Raises Mistake."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = json.load(stream)
+        stays = [Stay(str(s["state"]), {str(a): int(n) for a, n in s["frames"].items()}) for s in document["stays"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Mistake("%s is no report of a program with states: %s" % (path, error)) from None
+    for stay in stays:
+        state = control.states.get(stay.state)
+        if state is None or set(stay.frames) != {a.name for a in state.apps}:
+            raise Mistake("%s is the report of another program: its state `%s` is not this one's" % (path, stay.state))
+    return stays
+
+
+def _listening(path: str) -> socket.socket:
+    """A socket that only this user can write to. Raises Mistake."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    except OSError as error:
+        listener.close()
+        raise Mistake("cannot listen at %s: %s" % (path, error.strerror)) from None
+    finally:
+        os.umask(before)
+    return listener
+
+
+class Outside:
+    """Raises events while the program runs: call `start` before, and `close` afterwards."""
+
+    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str]) -> None:
+        assert program.control is not None
+        self._program, self._control = program, program.control
+        self._script, self._path = list(script), path
+        self._listener: Optional[socket.socket] = None
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin; the program may not have begun yet. Raises Mistake."""
+        self._listener = _listening(self._path) if self._path else None
+        for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
+            threading.Thread(target=target, name="outside", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody hears any more."""
+        self._over.set()
+        if self._listener is not None and self._path:
+            self._listener.close()
+            try:
+                os.unlink(self._path)
+            except OSError:
+                pass  # somebody has removed it
+
+    def _follow(self) -> None:
+        while not self._program.go.wait(0.05):
+            if self._over.is_set():
+                return
+        left = self._script
+        while left and not self._over.wait(LOOK):
+            seconds = (time.perf_counter_ns() - self._program.begin) / 1e9
+            due = [x for x in left if (seconds if x.app is None else self._control.had(x.app)) >= x.when]
+            for line in due:
+                self._control.raise_event(line.event)
+            left = [x for x in left if x not in due]
+
+    def _listen(self) -> None:
+        assert self._listener is not None
+        while not self._over.is_set():
+            try:
+                word = self._listener.recv(LONGEST).decode("utf-8", "replace").strip()
+            except OSError:
+                return  # closed
+            try:
+                self._control.raise_event(word)
+            except ValueError:
+                shown = word.encode("unicode_escape").decode("ascii")
+                self._program.say("there is no event `%s`%s" % (shown, _near(word, self._control.events)))
+                self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

@@ -1,0 +1,211 @@
+"""One placement for all states of a scenario: the searches for one problem after another, then moves judged by all.
+
+In: a problem for each state, whose tasks and networks have the same names where they are the same. Out: an assignment
+for each, in which what occurs in several is in one place, and a bound that no such placement goes below in the state
+that needs most. Each state alone bounds all of them together; the heaviest state is searched first, and what it places
+is pinned in the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from ...analysis.timing.system import Refused, TimedChannel
+from .auto import Outcome
+from .problem import Assignment, Item, JointProblem, Net, Step, Team, Verdict, verdict
+from .relaxed import as_fraction, relax
+
+#: Of the budget, what moving single tasks gets.
+MOVES = 0.25
+#: Bounds are computed in floating point: what is that near to one reaches it.
+CLOSE = Fraction(1, 10**6)
+
+Run = Callable[[JointProblem, float], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The processors of tasks; of each network the number of its candidate, and the processors of its stages."""
+
+    items: Mapping[str, str] = field(default_factory=dict)
+    nets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    def covers(self, problem: JointProblem) -> bool:
+        """Is everything of a problem placed?"""
+        return all(i.name in self.items for i in problem.items) and all(n.name in self.nets for n in problem.nets)
+
+    def of(self, problem: JointProblem) -> Assignment:
+        """The same for one problem."""
+        nets = [self.nets[n.name] for n in problem.nets]
+        items = tuple(self.items[i.name] for i in problem.items)
+        return Assignment(tuple(c for c, _ in nets), tuple(s for _, s in nets), items)
+
+    def with_answer(self, problem: JointProblem, found: Assignment) -> Placed:
+        """With what a search has found for a problem; stages of networks that were placed before are no tasks."""
+        items = {i.name: p for i, p in zip(problem.items, found.items, strict=True)}
+        nets = {n.name: (c, s) for n, c, s in zip(problem.nets, found.choice, found.steps, strict=True)}
+        return Placed({**self.items, **items}, {**self.nets, **nets})
+
+
+@dataclass(frozen=True, slots=True)
+class StatesOutcome:
+    """An outcome for each state; those of a search that found nothing have no assignment. `bound` is for the whole."""
+
+    states: Mapping[str, Outcome]
+    bound: Fraction | None
+    proved: bool
+    seconds: float
+
+
+def search_states(problems: Mapping[str, JointProblem], run: Run, *, budget: float) -> StatesOutcome:
+    """Search within `budget` seconds; `run` does it for one problem. Raises Refused for what has no bound."""
+    begin = time.monotonic()
+    bounds = {name: _least(problem) for name, problem in problems.items()}
+    order = sorted(problems, key=lambda name: -(bounds[name] or 0))
+    placed, found = Placed(), dict[str, Outcome]()
+    for position, name in enumerate(order):
+        problem = problems[name]
+        left = (1 - MOVES) * budget - (time.monotonic() - begin)
+        if placed.covers(problem):
+            found[name] = _outcome(problem, placed, bounds[name], None)
+            continue
+        fixed = pinned_in(problem, placed)
+        outcome = run(fixed, max(1.0, left / (len(order) - position)))
+        if outcome.assignment is None:
+            return StatesOutcome({**found, name: outcome}, None, False, time.monotonic() - begin)
+        if not placed.items and not placed.nets:  # nothing was fixed: what is proved holds for the state
+            bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
+        placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
+        found[name] = _outcome(problem, placed, bounds[name], outcome)
+    placed = _moved(problems, placed, begin + budget)
+    found = {name: _outcome(problems[name], placed, bounds[name], found[name]) for name in problems}
+    known = [b for b in bounds.values() if b is not None]
+    bound = max(known) if len(known) == len(bounds) else None
+    told = [o.verdict for o in found.values() if o.verdict is not None]
+    proved = all(v.feasible for v in told) and _reaches(max(v.maximum for v in told), bound)
+    return StatesOutcome(found, bound, proved, time.monotonic() - begin)
+
+
+def _reaches(maximum: Fraction, bound: Fraction | None) -> bool:
+    return bound is not None and maximum <= bound * (1 + CLOSE)
+
+
+def _least(problem: JointProblem) -> Fraction | None:
+    relaxed = relax(problem)
+    return None if relaxed is None else as_fraction(relaxed.bound)
+
+
+def _outcome(problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None) -> Outcome:
+    assignment = placed.of(problem)
+    told = verdict(problem, assignment)
+    name, count, seconds = ("states", 1, 0.0) if like is None else (like.search, like.evaluations, like.seconds)
+    proved = told.feasible and _reaches(told.maximum, bound)
+    return Outcome(name, assignment, told, bound, proved, False, count, seconds)
+
+
+def _without_stages(
+    placed: Placed, problems: Mapping[str, JointProblem]
+) -> tuple[dict[str, str], dict[str, tuple[int, tuple[str, ...]]]]:
+    """Only names that some problem knows."""
+    items = {i.name for p in problems.values() for i in p.items}
+    return {n: p for n, p in placed.items.items() if n in items}, dict(placed.nets)
+
+
+# -- a problem of which a part is placed -------------------------------------------------------------------------------
+def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
+    """The problem with what is placed pinned; stages of networks are tasks that follow each other."""
+    pins = {**problem.pins, **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items}}
+    items, ends = list(problem.items), dict[str, tuple[str, str]]()
+    links: dict[str, list[TimedChannel]] = {t.name: [] for t in problem.teams}
+    for net in problem.nets:
+        if net.name not in placed.nets:
+            continue
+        choice, places = placed.nets[net.name]
+        steps = net.candidates[choice].steps
+        names = [f"{net.name}.stage{k}" for k in range(1, len(steps) + 1)] if len(steps) > 1 else [net.name]
+        for name, step, place in zip(names, steps, places, strict=True):
+            items.append(_stage(net, name, step))
+            pins[name] = place
+        links[net.group] += [TimedChannel(a, b) for a, b in pairwise(names)]
+        ends[net.name] = names[0], names[-1]
+    teams = tuple(_between(team, ends, links[team.name]) for team in problem.teams)
+    followers = tuple(
+        replace(
+            f,
+            source=ends.get(f.source, (f.source,) * 2)[1],
+            destination=ends.get(f.destination, (f.destination,) * 2)[0],
+        )
+        for f in problem.followers
+    )
+    nets = tuple(n for n in problem.nets if n.name not in placed.nets)
+    return JointProblem(problem.platform, teams, tuple(items), nets, pins, followers)
+
+
+def _stage(net: Net, name: str, step: Step) -> Item:
+    curves = {} if step.curve is None else {step.kind: step.curve}
+    return Item(name, net.group, {step.kind: step.firing}, step.firings, step.estimated, curves)
+
+
+def _between(team: Team, ends: Mapping[str, tuple[str, str]], links: list[TimedChannel]) -> Team:
+    channels = tuple(
+        replace(
+            c,
+            source=ends.get(c.source, (c.source,) * 2)[1],
+            destination=ends.get(c.destination, (c.destination,) * 2)[0],
+        )
+        for c in team.channels
+    )
+    paths = tuple(replace(p, sink=ends.get(p.sink, (p.sink,) * 2)[1]) for p in team.paths)
+    return replace(team, channels=(*channels, *links), paths=paths)
+
+
+# -- moves -------------------------------------------------------------------------------------------------------------
+def _moved(problems: Mapping[str, JointProblem], placed: Placed, until: float) -> Placed:
+    """Move single tasks, and stages of networks, while that makes the worst state better and time is left."""
+    best = _worst(problems, placed)
+    better = True
+    while better and time.monotonic() < until:
+        better = False
+        for other in _neighbors(problems, placed):
+            if time.monotonic() >= until:
+                break
+            score = _worst(problems, other)
+            if score < best:
+                placed, best, better = other, score, True
+                break
+    return placed
+
+
+def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, Fraction]:
+    """How many deadlines and limits are missed over all states, then the utilization of the busiest processor."""
+    missed, most = 0, Fraction(0)
+    for problem in problems.values():
+        try:
+            told: Verdict = verdict(problem, placed.of(problem), patience=Fraction(1))
+        except Refused:
+            return 10**6, Fraction(10**6)
+        missed += len(told.late) + len(told.engines)
+        most = max(most, told.maximum)
+    return missed, most
+
+
+def _neighbors(problems: Mapping[str, JointProblem], placed: Placed) -> Iterator[Placed]:
+    free: dict[str, set[str]] = {}
+    for problem in problems.values():
+        for item in problem.items:
+            own = set(problem.places(item))
+            free[item.name] = free.get(item.name, own) & own
+    for name, places in free.items():
+        for place in sorted(places - {placed.items[name]}):
+            yield replace(placed, items={**placed.items, name: place})
+    kinds = next(iter(problems.values()))
+    for name, (choice, steps) in placed.nets.items():
+        for k, at in enumerate(steps):
+            for place in kinds.of_kind[kinds.kind[at]]:
+                if place != at:
+                    moved = (*steps[:k], place, *steps[k + 1 :])
+                    yield replace(placed, nets={**placed.nets, name: (choice, moved)})

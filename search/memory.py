@@ -1,0 +1,198 @@
+"""Mappings whose networks fit into a memory: which bands, on which processors.
+
+In: a problem, the front of each network that may go in bands (`networks.bands.choose`), and a way to tell what a
+mapping takes. Out: the fastest mapping within a limit, or the one that takes least.
+
+Networks of one worker share what they need between layers, so what counts is the largest: for every size of it, each
+network takes its fastest choice that is not larger, and all plain ways to map the networks are looked at with the times
+of those choices. Where there is no limit on the choices, the partitions into stages compete as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..model.deployment import PlannedMemory
+from ..model.diagnostic import Diagnostic, Errors
+from ..model.mapping import Contestant, NetworkPlan
+from ..model.mapping import Mapping as Answer
+from ..networks.bands.choose import Choice
+from .events import Event, Teller
+from .throughput.auto import HOPELESS, partitions, plain_ways, unlike
+from .throughput.contest import Contest
+from .throughput.design import Design
+from .throughput.problem import Measure, Problem
+
+Fronts = Mapping[str, tuple[Choice, ...]]
+Chosen = dict[str, Choice]
+
+#: Sizes that are tried, and rows of the table where nothing is run.
+MOST_SIZES, MOST_SHOWN = 14, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """At most `limit` bytes (None: any number); `least`: as few as can be, else as fast as can be.
+
+    `period_ns`: a frame may not take longer than that.
+    """
+
+    limit: int | None = None
+    least: bool = False
+    period_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A design with the choices of its networks, and what it takes."""
+
+    design: Design
+    chosen: Chosen
+    memory: PlannedMemory
+
+
+def search(
+    problem: Problem,
+    fronts: Fronts,
+    wish: Wish,
+    planned: Callable[[Answer], PlannedMemory],
+    *,
+    seed: int = 0,
+    budget: float = 60.0,
+    progress: Callable[[Event], None] | None = None,
+    measure: Measure | None = None,
+) -> Answer:
+    """The mapping. Raises Errors (F521) where none is small enough."""
+    begin = time.monotonic()
+    teller = Teller(progress)
+    found = list(_designs(problem, fronts))
+    fitting, smallest, looked = _fitting(found, wish, planned)
+    if not fitting:
+        raise Errors([_too_much(wish, smallest)])
+    contest = None
+    if measure is not None and not wish.least:
+        contest = Contest(measure, "throughput", begin + budget, teller)
+        for f in fitting:
+            contest.enter(f.design, run=f.design.predicted <= HOPELESS * fitting[0].design.predicted)
+        winner = contest.decide()
+        best = next(f for f in fitting if f.design is winner.design)
+        entries = tuple(e.contestant for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0)))
+    else:
+        best = fitting[0]
+        entries = tuple(
+            Contestant(f.design.name, f.design.configuration, f.design.predicted) for f in fitting[:MOST_SHOWN]
+        )
+    effort = replace(
+        best.design.mapping.effort,
+        objective="memory" if wish.least else "throughput",
+        seed=seed,
+        evaluations=looked,
+        measured_runs=0 if contest is None else contest.runs,
+        seconds=time.monotonic() - begin,
+        history=teller.history(),
+    )
+    why = tuple(_why(fronts, best))
+    return replace(best.design.mapping, search="auto", contestants=entries, effort=effort, why=why, memory=best.memory)
+
+
+def sizes(fronts: Fronts) -> list[int]:
+    """Bytes between layers that some choice needs, from most to least; a selection where they are many."""
+    all_of = sorted({c.buffers for front in fronts.values() for c in front}, reverse=True)
+    if len(all_of) <= MOST_SIZES:
+        return all_of
+    step = (len(all_of) - 1) / (MOST_SIZES - 1)
+    return [all_of[round(k * step)] for k in range(MOST_SIZES)]
+
+
+def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]]:
+    """All that is looked at, with bands."""
+    for design in unlike(partitions(problem, "throughput")):
+        yield design, {}
+    for size in sizes(fronts) or [0]:
+        chosen = {task: _fastest(front, size) for task, front in fronts.items()}
+        slower = {task: _slower(problem.firing_ns[task], c.time) for task, c in chosen.items()}
+        changed = replace(problem, firing_ns={**problem.firing_ns, **slower})
+        for design in plain_ways(changed, "throughput"):
+            plans = tuple(_with_bands(problem, n, chosen) for n in design.mapping.networks)
+            yield replace(design, mapping=replace(design.mapping, networks=plans)), chosen
+
+
+def _fastest(front: tuple[Choice, ...], size: int) -> Choice:
+    """The fastest that needs no more between layers, else the one that needs least."""
+    small = [c for c in front if c.buffers <= size]
+    return min(small, key=lambda c: c.time) if small else min(front, key=lambda c: c.buffers)
+
+
+def _slower(times: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {kind: ns * factor if kind == "cpu" else ns for kind, ns in times.items()}
+
+
+def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkPlan:
+    """The plan of a network that runs whole on CPUs, in the bands that were chosen."""
+    choice = chosen.get(plan.task)
+    kinds = {problem.platform.pool_of(p).kind for s in plan.stages for p in s.processors}
+    if choice is None or len(plan.stages) > 1 or kinds != {"cpu"}:
+        return plan
+    return replace(plan, stages=(replace(plan.stages[0], bands=choice.bands),))
+
+
+def _fitting(
+    found: list[tuple[Design, Chosen]], wish: Wish, planned: Callable[[Answer], PlannedMemory]
+) -> tuple[list[_Fitting], _Fitting | None, int]:
+    """Designs within the limits, the best first; the smallest of all that were looked at; how many were."""
+    seen: set[str] = set()
+    ways: set[str] = set()
+    fitting: list[_Fitting] = []
+    smallest: _Fitting | None = None
+    quick = sorted(found, key=lambda f: f[0].predicted)
+    if wish.period_ns is not None:
+        quick = [f for f in quick if f[0].predicted <= wish.period_ns]
+        if not quick:
+            raise Errors([_too_slow(min(found, key=lambda f: f[0].predicted)[0], wish.period_ns)])
+    for design, chosen in quick:
+        # Predictions decide within a way to map, runs between ways.
+        if design.configuration in seen or (design.name in ways and not wish.least):
+            continue
+        seen.add(design.configuration)
+        one = _Fitting(design, chosen, planned(design.mapping))
+        if smallest is None or one.memory.total < smallest.memory.total:
+            smallest = one
+        if wish.limit is None or one.memory.total <= wish.limit:
+            fitting.append(one)
+            ways.add(design.name)
+    if wish.least:
+        fitting.sort(key=lambda f: f.memory.total)
+    return fitting, smallest, len(seen)
+
+
+def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:
+    message = f"no mapping that was looked at has {1e9 / period_ns:.4g} frames/s"
+    return Diagnostic("F521", message, None, help=f"the fastest is predicted to have {1e9 / fastest.predicted:.4g}")
+
+
+def _too_much(wish: Wish, smallest: _Fitting | None) -> Diagnostic:
+    """The least that was found, and the layer that dictates it."""
+    assert smallest is not None and wish.limit is not None
+    memory = smallest.memory
+    message = f"networks need {_mb(memory.total)} at least, the limit is {_mb(wish.limit)}"
+    parts = f"{_mb(memory.weights)} for weights, {_mb(memory.buffers)} between layers, {_mb(memory.tokens)} for tokens"
+    largest = max(smallest.chosen.items(), key=lambda c: c[1].block, default=None)
+    dictated = (
+        "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"
+    )
+    return Diagnostic("F521", message, None, help=f"it is {parts}{dictated}")
+
+
+def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:
+    """The front of each network, with the choice that was taken."""
+    for task, front in fronts.items():
+        yield f"{task}: between layers, and times as long as the whole network"
+        for c in front:
+            mark = "->" if best.chosen.get(task) == c else "  "
+            yield f"{mark} {_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.2f} MB"

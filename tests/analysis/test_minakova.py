@@ -1,0 +1,102 @@
+"""Algorithm 8 of Minakova's thesis, with the answers of its tables, and where it is wrong."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from flowc.analysis.minakova import Buffer, Edge, algorithm8
+from flowc.analysis.placement import Item, live_set, place
+
+#: Parts 2 and 3 are a pipeline; part 1 is the other CNN.
+PIPELINE = {frozenset((2, 3))}
+SECOND = (
+    Edge("e12^2", 2, 3072, 1, 2), Edge("e23^2(1)", 2, 6272, 2, 2), Edge("e23^2(2)", 3, 6272, 1, 1),
+    Edge("e34^2", 3, 10, 1, 2),
+)  # fmt: skip
+WHOLE = (
+    Edge("e12^1", 1, 3072, 1, 2), Edge("e23^1", 1, 8192, 2, 3), Edge("e24^1", 1, 8192, 2, 4),
+    Edge("e34^1", 1, 8192, 3, 4), Edge("e45^1", 1, 8192, 4, 5), *SECOND,
+)  # fmt: skip
+#: Schedule l1, l2, (l3 l4 l5) x 32.
+BY_PARTS = (
+    Edge("e12^1", 1, 3072, 1, 2), Edge("e23^1", 1, 8192, 2, 96), Edge("e24^1", 1, 8192, 2, 97),
+    Edge("e34^1", 1, 256, 3, 97), Edge("e45^1", 1, 256, 4, 98), *SECOND,
+)  # fmt: skip
+
+
+def total(buffers: tuple[Buffer, ...]) -> int:
+    """Elements of all."""
+    return sum(b.size for b in buffers)
+
+
+def test_the_tables_of_the_thesis() -> None:
+    """6.2 and 6.3, buffer by buffer; 6.1 adds up to more than it says (51446)."""
+    assert sum(e.size for e in WHOLE) == 51466
+    assert [b.size for b in algorithm8(WHOLE, PIPELINE)] == [8192, 8192, 8192, 10]
+    assert sorted(b.size for b in algorithm8(BY_PARTS, PIPELINE)) == [256, 3072, 8192, 8192]
+    assert (total(algorithm8(WHOLE, PIPELINE)), total(algorithm8(BY_PARTS, PIPELINE))) == (24586, 19712)
+
+
+def test_the_answer_depends_on_the_order_of_the_edges() -> None:
+    """By a third."""
+    rng = random.Random(0)
+    for edges, least, most in ((WHOLE, 24586, 32768), (BY_PARTS, 19712, 28928)):
+        found = {total(algorithm8(rng.sample(edges, len(edges)), PIPELINE)) for _ in range(2000)}
+        assert (min(found), max(found)) == (least, most)
+
+
+@pytest.mark.parametrize(("edges", "least"), [(WHOLE, 24576), (BY_PARTS, 15626)])
+def test_offsets_in_one_arena_need_less(edges: tuple[Edge, ...], least: int) -> None:
+    """Where the tensor of e23 and e24 is there once, and what alternates between parts is alive all the time."""
+    one = [e for e in edges if e.part == 1 and e.name != "e23^1"]
+    items = [Item(e.size, e.first, e.last) for e in one]
+    # The pipeline runs when the first CNN does not, and its two parts together.
+    end = max(e.last for e in one)
+    items += [Item(e.size, end + 1, end + 2) for e in SECOND]
+    placed = place(items, seconds=0.5)
+    assert placed.proved and placed.total == live_set(items)
+    assert placed.total == least < total(algorithm8(edges, PIPELINE))
+
+
+def test_alternating_copies_are_overwritten() -> None:
+    """Part 2 hands over to part 3: with copies in turn, the last layer finds the next frame; copied, all is well."""
+    edges = [Edge("e12", 2, 100, 1, 2), Edge("e23(1)", 2, 100, 2, 2), Edge("e23(2)", 3, 100, 1, 1),
+             Edge("e34", 3, 50, 1, 2), Edge("e45", 3, 100, 2, 3)]  # fmt: skip
+    buffers = algorithm8(edges, PIPELINE)
+    where = {e.name: k for k, b in enumerate(buffers) for e in b.edges}
+    assert where["e23(2)"] == where["e45"]
+
+    def wrong(alternating: bool) -> list[int]:
+        """Frames of which a layer reads something else."""
+        there: dict[int, tuple[str, int]] = {}
+        found = []
+
+        def write(name: str, frame: int) -> None:
+            there[where[name]] = name, frame
+
+        def read(name: str, frame: int) -> None:
+            if there.get(where[name]) != (name, frame):
+                found.append(frame)
+
+        for k in range(6):  # part 2 works on frame k, part 3 on the one before
+            written = f"e23({1 + k % 2})" if alternating else "e23(1)"
+            taken = f"e23({1 + (k - 1) % 2})" if alternating else "e23(2)"
+            if not alternating and k:
+                read("e23(1)", k - 1)
+                write("e23(2)", k - 1)
+            for step in (1, 2, 3):
+                if k and step < 3:
+                    read(taken if step == 1 else "e34", k - 1)
+                    write("e34" if step == 1 else "e45", k - 1)
+                if step == 1:
+                    write("e12", k)
+                elif step == 2:
+                    read("e12", k)
+                    write(written, k)
+                elif k:
+                    read("e45", k - 1)
+        return found
+
+    assert not wrong(alternating=False)
+    assert wrong(alternating=True) == [0, 2, 4]

@@ -1,0 +1,302 @@
+"""Networks in bands of rows: plans against a simulator of rows, a poisoned arena, and the network as a whole."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from flowc.codegen.kinds import bands as kind
+from flowc.model.mapping import Bands
+from flowc.networks.bands.choose import choice_of, front
+from flowc.networks.bands.firings import CannotBand, Plan, View
+from flowc.networks.bands.made import Made, planned_of
+from flowc.networks.bands.models import models
+from flowc.networks.bands.net import Net, read_net
+from flowc.runtime.bands import _Player as Player
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from models import N, stack
+
+
+class Drawn:
+    """A network that grows by draws; `seen` are tensors with their shapes."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.rng = np.random.default_rng(seed)
+        shape = (1, self.draw.choice((1, 3, 16)), self.draw.randint(6, 20), self.draw.randint(3, 8))
+        self.seen: list[tuple[str, tuple[int, ...]]] = [("x", shape)]
+        self.shape = shape
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+
+    def weight(self, *shape: int) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(self.rng.normal(0, 0.3, shape).astype(np.float32), name))
+        return name
+
+    def add(self, op: str, *inputs: str, **attributes: object) -> None:
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(N(op, inputs, [name], **attributes))
+        graph = helper.make_graph(
+            self.nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)], self.weights,
+        )  # fmt: skip
+        inferred = onnx.shape_inference.infer_shapes(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        )
+        self.seen.append((name, tuple(d.dim_value for d in inferred.graph.output[0].type.tensor_type.shape.dim)))
+
+    def layer(self) -> None:
+        """One more."""
+        draw = self.draw
+        name, (_, channels, height, width) = draw.choice(self.seen[-3:]) if draw.random() < 0.2 else self.seen[-1]
+        op = draw.choice(
+            ("conv", "conv", "conv", "max", "mean", "relu", "add", "concat", "up", "deep", "back", "scale")
+        )
+        kernel, dilation = draw.randint(1, 5), draw.randint(1, 2)
+        span = (kernel - 1) * dilation + 1
+        pads = [draw.randint(0, span - 1), 1 % span, draw.randint(0, span - 1), 1 % span]
+        if height + pads[0] + pads[2] < span or width + 2 * (1 % span) < span:
+            kernel, dilation, pads = 1, 1, [0] * 4
+        window = {"kernel_shape": [kernel] * 2, "strides": [draw.randint(1, 3), 1], "pads": pads}
+        alike = [n for n, s in self.seen if s == (1, channels, height, width) and n != name]
+        tall = [n for n, s in self.seen if s[2:] == (height, width)]
+        if op == "conv":
+            out = draw.choice((1, 4, 16))
+            self.add("Conv", name, self.weight(out, channels, kernel, kernel), dilations=[dilation] * 2, **window)
+        elif op == "max":
+            pads = [min(p, kernel - 1) for p in pads]
+            self.add("MaxPool", name, **{**window, "pads": pads}, ceil_mode=0) if dilation == 1 else self.add(
+                "Relu", name
+            )
+        elif op == "mean" and dilation == 1:
+            self.add("AveragePool", name, **window, count_include_pad=draw.randint(0, 1))
+        elif op == "add" and alike:
+            self.add("Add", name, draw.choice(alike))
+        elif op == "concat" and channels < 40:
+            self.add("Concat", name, draw.choice(tall), axis=1)
+        elif op == "up" and height < 30:
+            self.weights.append(numpy_helper.from_array(np.array([1, 1, 2, 1], np.float32), f"w{len(self.weights)}"))
+            self.add("Resize", name, "", self.weights[-1].name, mode="nearest",
+                     coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        elif op == "deep" and channels % 4 == 0 and height < 30:
+            self.add("DepthToSpace", name, blocksize=2, mode=draw.choice(("CRD", "DCR")))
+        elif op == "back" and height < 30:
+            self.add("ConvTranspose", name, self.weight(channels, 4, 2, 2), kernel_shape=[2, 2], strides=[2, 2])
+        elif op == "scale":
+            self.add("Mul", name, self.weight(1, channels, 1, 1))
+        else:
+            self.add("Relu", name)
+
+    def save(self, path: Path) -> Path:
+        """With one or two outputs, and a mean over the image at the end of some."""
+        if self.draw.random() < 0.3:
+            self.add("GlobalAveragePool", self.seen[-1][0])
+        outputs = dict.fromkeys(
+            [self.seen[-1][0], *([self.draw.choice(self.seen[1:])[0]] if self.draw.random() < 0.3 else [])]
+        )
+        shapes = dict(self.seen)
+        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in ("x", *outputs)]
+        graph = helper.make_graph(self.nodes, "g", ends[:1], ends[1:], self.weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        return path
+
+
+def drawn(seed: int, folder: Path) -> Net:
+    """A random network."""
+    network = Drawn(seed)
+    for _ in range(network.draw.randint(2, 9)):
+        network.layer()
+    return read_net(network.save(folder / "net.onnx"))
+
+
+def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
+    """Bands that are possible, if some draws find any."""
+    draw = random.Random(seed)
+    for _ in range(30):
+        good = next((k for k in range(len(net.groups)) if net.why_not(k)), len(net.groups))
+        if not good:
+            return None
+        end = draw.randint(1, good)
+        inner = [net.groups[k].makes[0] for k in range(end - 1) if net.groups[k].makes]
+        keep = tuple(t for t in inner if draw.random() < 0.5)
+        until = None if end == len(net.groups) else (net.groups[end - 1].makes or ("",))[0]
+        bands = [Bands(draw.randint(1, 6), until, keep)]
+        if draw.random() < 0.3 and end < good:
+            bands.append(Bands(draw.randint(1, 4), None if good == len(net.groups) else net.groups[good - 1].makes[0]))
+        try:
+            return planned_of(net, bands, 0.0), tuple(bands)
+        except CannotBand as error:
+            assert error.code in ("F522", "F523", "F526")
+    return None
+
+
+def simulate(plan: Plan) -> None:
+    """Rows by name in every stretch of memory: each read finds its rows, and all rows of the outputs are made."""
+    net = plan.net
+    rows: dict[tuple[str | int, ...], list[tuple[str, int] | None]] = {
+        ("token", t): [(t, r) for r in range(net.height(t))] for t in net.chain.inputs
+    }
+    for t in net.chain.outputs:
+        rows["token", t] = [None] * net.height(t)
+
+    def seen(view: View) -> list[tuple[str, int] | None]:
+        return rows[view.key][view.rows[0] - view.held[0] : view.rows[1] - view.held[0]]
+
+    def put(view: View, what: list[tuple[str, int] | None]) -> None:
+        there = rows.get(view.key, [])
+        size = view.held[1] - view.held[0]
+        there = (there + [None] * size)[:size] if view.key[0] == "line" else there or [None] * size
+        first = view.rows[0] - view.held[0]
+        rows[view.key] = there[:first] + what + there[first + len(what) :]
+
+    for call in plan.calls:
+        for move in call.before:
+            put(move.target, seen(move.source))
+        for view in call.reads:
+            assert seen(view) == [(view.tensor, r) for r in range(*view.rows)], call
+        for view in call.makes:
+            put(view, [(view.tensor, r) for r in range(*view.rows)])
+        for move in call.after:
+            put(move.target, seen(move.source))
+    for t in net.chain.outputs:
+        assert rows["token", t] == [(t, r) for r in range(net.height(t))]
+
+
+def poisoned(
+    plan: Plan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
+) -> list[np.ndarray]:
+    """Call by call, with every byte of the arena that no stretch has now made NaN, and canaries at both ends."""
+    net = plan.net
+    arena = np.full(plan.arena // 4 + 32, np.nan, np.float32)
+    tokens = {net.chain.inputs[0]: x} | {t: np.full(net.shapes[t], np.nan, np.float32) for t in net.chain.outputs}
+
+    def at(view: View) -> np.ndarray:
+        if view.key[0] == "token":
+            whole = tokens[view.tensor]
+        else:
+            shape = list(net.shapes[view.tensor])
+            if len(shape) == 4:
+                shape[2] = view.held[1] - view.held[0]
+            first = 16 + plan.offsets[view.key] // 4
+            whole = arena[first : first + int(np.prod(shape))].reshape(shape)
+        return whole[:, :, view.rows[0] - view.held[0] : view.rows[1] - view.held[0]] if whole.ndim == 4 else whole
+
+    for now, (call, number) in enumerate(zip(plan.calls, which, strict=True)):
+        alive = np.zeros(len(arena), bool)
+        for key, item in plan.items.items():
+            if item.first <= now <= item.last:
+                first = 16 + plan.offsets[key] // 4
+                alive[first : first + item.size // 4] = True
+        arena[~alive] = np.nan
+        for move in call.before:
+            at(move.target)[...] = at(move.source).copy()
+        made = sessions[number].run([v.tensor for v in call.makes], {v.tensor: at(v).copy() for v in call.reads})
+        for view, value in zip(call.makes, made, strict=True):
+            at(view)[...] = value
+        for move in call.after:
+            at(move.target)[...] = at(move.source).copy()
+        assert np.isnan(arena[:16]).all() and np.isnan(arena[len(arena) - 16 :]).all()
+    return [tokens[t] for t in net.chain.outputs]
+
+
+def played(
+    plan: Plan, sessions: Sequence[ort.InferenceSession], which: Sequence[int], x: np.ndarray
+) -> list[np.ndarray]:
+    """By the runtime, from the document that a build has."""
+    net = plan.net
+    made = Made(plan, tuple(b"" for _ in sessions), tuple(which), 0)
+    document = kind._document(made, ["" for _ in sessions], net.chain.inputs, net.chain.outputs)
+    memory = np.full(plan.arena + 64, 255, np.uint8)[-memory_shift(plan) :]
+    player = Player(document, sessions, memory)
+    for _ in range(2):  # the second frame finds what the first one left
+        outputs = [np.full(net.shapes[t], np.nan, np.float32) for t in net.chain.outputs]
+        player.play([x, *outputs])
+    return outputs
+
+
+def memory_shift(plan: Plan) -> int:
+    """The end of an array that is as long as the arena."""
+    return max(plan.arena, 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_bands_make_what_the_network_makes(seed: int) -> None:
+    """Random networks in random bands: no row is missing, no life too short, nothing differs."""
+    with tempfile.TemporaryDirectory() as folder:
+        net = drawn(seed, Path(folder))
+        found = some_plan(net, seed)
+        if found is None:
+            return
+        plan, bands = found
+        simulate(plan)
+        contents, which = models(net, tuple(c.firing for c in plan.calls))
+        for content in contents:
+            onnx.checker.check_model(onnx.load_model_from_string(content), full_check=True)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = 1, 3
+        sessions = [ort.InferenceSession(c, options, providers=["CPUExecutionProvider"]) for c in contents]
+        x = np.random.default_rng(seed).standard_normal(net.shapes["x"]).astype(np.float32)
+        whole = ort.InferenceSession(str(Path(folder) / "net.onnx"), options, providers=["CPUExecutionProvider"])
+        wanted = whole.run(list(net.chain.outputs), {"x": x})
+        for result in (poisoned(plan, sessions, which, x), played(plan, sessions, which, x)):
+            for mine, other in zip(result, wanted, strict=True):
+                np.testing.assert_allclose(mine, other, 1e-4, 1e-4 * max(1e-3, np.abs(other).max()), err_msg=f"{bands}")
+
+
+def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path) -> None:
+    """By hand: bands of 8 rows of 64; a unit of two convolutions of 3 x 3 computes two rows again at each border."""
+    net = read_net(stack(tmp_path / "net.onnx"))
+    kept = planned_of(net, [Bands(8, "c3", ("c0", "c1", "c2"))], 0.0)
+    again = planned_of(net, [Bands(8, "c3", ("c1",))], 0.0)
+    assert kept.work == 0 and len({f.firing.unit.out for f in kept.calls}) == 5
+    own = sum(s.macs for s in net.steps)
+    each = net.steps[1].macs / 64
+    # In either unit the first layer makes 10 rows for 8 in the middle; the second unit begins a row later.
+    borders = 2 * 7
+    assert again.work == pytest.approx((borders * net.steps[0].macs / 64 + borders * each) / own, rel=0.08)
+    row = 4 * 16 * 32
+    line = kept.items["line", "c1"]
+    assert line.size == 10 * row  # two rows that stay, and eight new ones
+    assert kept.block <= again.block
+
+
+def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
+    """From the least memory to the whole network, which is always there; every choice is a plan that can be written."""
+    net = read_net(stack(tmp_path / "net.onnx", 6, 128))
+    found = front(net, seconds=1.0)
+    assert found[-1].bands == () and found[-1].time == 1.0
+    assert found[0].buffers < found[-1].buffers / 1.5
+    assert list(found) == sorted(found, key=lambda c: c.bytes)
+    assert [c.time for c in found] == sorted((c.time for c in found), reverse=True)
+    for choice in found[:-1]:
+        assert choice_of(planned_of(net, choice.bands, 0.0), choice.bands) == choice
+
+
+@pytest.mark.parametrize(
+    ("bands", "code", "words"),
+    [
+        ([Bands(8, "c9")], "F522", "has no tensor `c9`"),
+        ([Bands(65, "c3")], "F526", "has 64 rows"),
+        ([Bands(8)], "F525", "layer `y` (GlobalAveragePool) cannot go by rows"),
+        ([Bands(8, "c3", ("c2", "c1"))], "F523", "too early"),
+        ([Bands(8, "c1", ("c2",))], "F523", "not made before the bands end"),
+        ([Bands(8, None), Bands(8, None)], "F523", "nothing is left"),
+    ],
+)
+def test_bands_that_cannot_be(tmp_path: Path, bands: list[Bands], code: str, words: str) -> None:
+    """With what to do instead."""
+    net = read_net(stack(tmp_path / "net.onnx"))
+    with pytest.raises(CannotBand) as caught:
+        planned_of(net, bands, 0.0)
+    assert caught.value.code == code and words in str(caught.value) and caught.value.help

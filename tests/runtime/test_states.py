@@ -1,0 +1,251 @@
+"""Programs with states: no frame is lost, doubled or out of order at a change, and what lies in delays goes on."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flowc.runtime.channel import EndOfStream
+from flowc.runtime.code import Code
+from flowc.runtime.control import Stay, document
+from flowc.runtime.embed import Running
+from flowc.runtime.graph import App, Fire, Task
+from flowc.runtime.harness import tour
+from flowc.runtime.outside import prepare
+from flowc.runtime.program import Program
+from flowc.runtime.tokens import Port
+
+
+class Call(Code):
+    """States share it: it is opened once."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.opened = function, 0
+
+    def open(self, home: str, inputs: Any, outputs: Any) -> None:
+        self.opened += 1
+        assert self.opened == 1
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        return self.function(*inputs)
+
+
+def port(name: str) -> Port:
+    return Port(name, "int64", ())
+
+
+class Sums:
+    """An app that adds up what its source counts; the sum comes back through a delay, and stands in front of it."""
+
+    def __init__(self, length: int = 10**9, at: Callable[[int], None] = lambda y: None) -> None:
+        self.seen: list[int] = []
+        self.source, self.add, self.sink = Call(self._next), Call(lambda s, x: s + x), Call(self._see)
+        self._numbers, self._at = iter(range(length)), at
+
+    def _next(self) -> Any:
+        return np.int64(next(self._numbers))
+
+    def _see(self, y: Any) -> None:
+        self.seen.append(int(y))
+        self._at(len(self.seen))
+
+    def in_state(self, program: Program, name: str, period: str | None = None) -> tuple[Task, Task, Task]:
+        app = program.app(name, period)
+        source = app.task(f"{name}.source", self.source, [], [port("x")])
+        add = app.task(f"{name}.add", self.add, [port("s"), port("x")], [port("y")])
+        sink = app.task(f"{name}.sink", self.sink, [port("y")], [])
+        program.channel(source, "x", add, "x", 2)
+        program.channel(add, "y", add, "s", 2, delay=1, key="0")
+        program.channel(add, "y", sink, "y", 2)
+        return source, add, sink
+
+    @property
+    def right(self) -> bool:
+        return self.seen == list(accumulate(range(len(self.seen))))
+
+
+def patrol(a: Sums, b: Sums, period: str | None = None) -> Program:
+    """Three states: A alone on one worker, both with A in a pipeline, B in a pipeline."""
+    program = Program("p", "")
+    program.state("one", initial=True)
+    program.processor("c0", [Fire(t) for t in a.in_state(program, "A", period)])
+    program.state("two")
+    source, add, sink = a.in_state(program, "A", period)
+    program.processor("c0", [Fire(add, stage=1), Fire(source)])
+    program.processor("c1", [Fire(sink, stage=2)])
+    program.processor("c0", [Fire(t) for t in b.in_state(program, "B", period)])
+    program.state("three")
+    source, add, sink = b.in_state(program, "B", period)
+    program.processor("c0", [Fire(source)])
+    program.processor("c1", [Fire(add, stage=1), Fire(sink, stage=1)])
+    program.events(["go", "back"])
+    program.transition("one", "two", ["go"])
+    program.transition("two", "three", ["go"])
+    program.transition("two", "one", ["back"])
+    program.transition("three", "one", ["go"])
+    return program
+
+
+def changed(program: Program, times: int, seed: int) -> None:
+    """Raise events at random until there were so many changes, then let it end."""
+
+    def storm() -> None:
+        rng, control = random.Random(seed), program.control
+        assert control is not None
+        program.go.wait()
+        while len(control.changes) < times and program.failure is None:
+            program.raise_event(rng.choice(("go", "go", "back")))
+            threading.Event().wait(rng.choice((0, 0, 0.0005)))
+        program.drain()
+
+    threading.Thread(target=storm, daemon=True).start()
+    assert program.run(), program.failure
+
+
+@pytest.mark.parametrize("period", [None, "300000"])
+def test_running_sums_stay_right_over_many_changes(period: str | None) -> None:
+    a, b = Sums(), Sums()
+    program = patrol(a, b, period)
+    changed(program, 150, 1)
+    assert a.right and b.right
+    control = program.control
+    assert control is not None and len(control.changes) >= 150
+    assert {x.name: x.frames for x in program.told} == {"A": len(a.seen), "B": len(b.seen)}
+    assert all(min(s.frames.values()) > 0 for s in control.stays[:-1])  # an event waits for a frame of each app
+    firings = {t.name: t.firings for x in program.told for t in x.tasks}
+    assert firings == {f"{n}.{t}": len(s.seen) for n, s in (("A", a), ("B", b)) for t in ("source", "add", "sink")}
+
+
+def test_a_run_is_repeated_by_its_report() -> None:
+    first, again = (Sums(), Sums()), (Sums(), Sums())
+    program = patrol(*first)
+    changed(program, 20, 2)
+    assert program.control is not None
+    told = document(program.control)
+    repeated = patrol(*again)
+    assert repeated.control is not None
+    repeated.control.script = [Stay(s["state"], dict(s["frames"])) for s in told["stays"]]
+    assert repeated.run()
+    assert [s.seen for s in again] == [s.seen for s in first]
+    assert document(repeated.control)["stays"] == told["stays"]
+
+
+def test_frames_are_those_of_all_states_together() -> None:
+    a, b = Sums(at=lambda n: program.raise_event("go") if n == 3 else None), Sums()
+    program = patrol(a, b)
+    assert program.run(frames=10)
+    assert (len(a.seen), len(b.seen)) == (10, 10) and a.right and b.right
+
+
+def test_it_ends_with_the_streams_of_a_state() -> None:
+    a, b = Sums(length=5), Sums()
+    program = patrol(a, b)
+    assert program.run()
+    assert len(a.seen) == 5 and not b.seen and program.control is not None
+    assert [s.frames for s in program.control.stays] == [{"A": 5}]
+
+
+def test_a_failure_during_a_change_ends_everything() -> None:
+    def fails(n: int) -> None:
+        if n == 3:
+            program.raise_event("go")
+        if n == 4:
+            raise ValueError("no")
+
+    program = patrol(Sums(at=fails), Sums())
+    assert not program.run()
+    assert program.failure is not None and program.failure.task == "A.sink"
+
+
+def test_a_state_ends_after_some_time_and_unknown_events_count_nowhere() -> None:
+    a, b = Sums(), Sums(at=lambda n: program.drain() if n == 2 else None)
+    program = patrol(a, b, "1000000")
+    program.transition("one", "three", after="2000000")
+    assert program.control is not None
+    with pytest.raises(ValueError, match="no event `gone`"):
+        program.raise_event("gone")
+    program.raise_event("back")
+    assert program.run()
+    assert [c.event for c in program.control.changes] == ["after"]
+    assert program.control.ignored == {"back": 1} and a.right and b.right
+
+
+def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
+    """The sum is there, what is to be added is not: it waits for both, whatever the order of its inputs."""
+    a, b = Sums(), Sums()
+    program = patrol(a, b)
+    program.control, program._of_state = None, [None] * len(program.orders)
+    app = program.apps[1]
+    program.apps, program.orders = [app], program.orders[1:3]
+    program.priorities, program._of_state = program.priorities[:2], [None, None]
+    program._wiring = [w for w in program._wiring if w[0].app is app]
+    assert program.run(frames=7)
+    assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {"A.add.x": 0, "A.add.s": 1, "A.sink.y": 0}
+    with pytest.raises(EndOfStream):
+        app.begin(7)
+
+
+def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
+    a, b, path = Sums(), Sums(), tmp_path / "s"
+    program = patrol(a, b)
+    said: list[str] = []
+    program.speak = said.append
+    outside = prepare(program, SimpleNamespace(start=None, events=None, control=str(path), replay=None))
+    assert outside is not None and program.control is not None
+    outside.start()
+    assert path.stat().st_mode & 0o777 == 0o600
+    control = program.control
+
+    def steer() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            for word in (b"goo", b"go\n", b"\xff"):
+                sender.sendto(word, str(path))
+        while not control.changes or len(said) < 2:
+            threading.Event().wait(0.001)
+        program.drain()
+
+    threading.Thread(target=steer, daemon=True).start()
+    assert program.run() and a.right and b.right
+    outside.close()
+    assert not path.exists()
+    assert [c.target.name for c in control.changes] == ["two"]
+    assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
+
+
+def test_a_program_in_this_process_is_told_of_events() -> None:
+    a, b = Sums(), Sums()
+    program = patrol(a, b)
+    with Running(program) as running:
+        running.raise_event("go")
+        while not b.seen:
+            threading.Event().wait(0.001)
+        with pytest.raises(ValueError, match="no event `gone`"):
+            running.raise_event("gone")
+        running.stop()
+    assert program.control is not None and [c.target.name for c in program.control.changes] == ["two"]
+    assert a.right and b.right
+
+
+def test_the_tour_takes_every_transition() -> None:
+    program = patrol(Sums(), Sums())
+    assert program.control is not None
+    states = [s.state for s in tour(program.control, 4)]
+    pairs = set(pairwise(states))
+    assert pairs == {("one", "two"), ("two", "one"), ("two", "three"), ("three", "one")}
+
+
+def test_channels_know_when_a_frame_is_left_in_them() -> None:
+    program = patrol(Sums(), Sums())
+    program._wire()
+    app: App = program.apps[0]
+    app.channels[0]._append(np.zeros(1, np.int64), 1, True)
+    with pytest.raises(AssertionError, match="1 tokens between two frames"):
+        app.enter(app, 0, 1, 0)
