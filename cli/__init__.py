@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -69,6 +70,9 @@ def main() -> NoReturn:
         raise Terminated
 
     signal.signal(signal.SIGTERM, stop)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     app()
     sys.exit(0)
 

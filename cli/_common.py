@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -157,6 +158,7 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
         progress.begin()
         try:
             status = function(*args, **kwargs)
+            sys.stdout.flush()
         except Errors as faults:
             if kwargs.get("as_json"):
                 from ._diagnostics import as_data
@@ -174,7 +176,10 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
             os._exit(141)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+                say(f"flowc: cannot write to standard output: {error.strerror}")
+                os._exit(1)  # what is left in the buffer cannot be written either
             import traceback
 
             traceback.print_exc()

@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from builds import HANGS, Write, store_profile
+from builds import HANGS, ROOT, Write, store_profile
 
 TEXT = """
 task Make { out x: int64   python "t.py:make" }
@@ -235,3 +235,12 @@ def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch)
     status, stdout, stderr = said("lsp")
     assert (status, stdout) == (1, "")
     assert "F615" in stderr and "flowc[editor]" in stderr
+
+
+# -- where nobody listens ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
+def test_streams_that_are_closed_or_full(redirected: str, status: int) -> None:
+    command = f"{sys.executable} -m flowc check {ROOT / 'examples' / 'hello'} {redirected}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False)
+    assert ("No space left" in done.stderr) == (status == 1)

@@ -553,7 +553,9 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"cpu[0]"}
     assert {e["name"] for e in events if e["ph"] == "C"} == {"A.c.n->A.d.n", "A.d.m->A.k.n"}
     report = json.loads((tmp_path / "r.json").read_text())
-    assert set(report) == {"status", "failure", "build", "apps", "processors", "tasks", "channels", "dropped"}
+    assert set(report) == {
+        *("status", "failure", "build", "apps", "processors", "tasks", "memory", "channels", "dropped")
+    }
     assert set(report["apps"]["A"]["latency_ms"]) == {"mean", "p50", "p99", "max"}
     assert report["tasks"]["A.d"]["firings"] == 6
     assert "A.d" in done.stdout and "latency" in done.stdout
