@@ -213,10 +213,10 @@ def test_nothing_is_left_when_the_connection_ends(shell: str, tmp_path: Path) ->
     script = f"import os, time; open({str(alive)!r}, 'w').write(str(os.getpid())); time.sleep(100)"
     board = reach(shell).__enter__()
     board._request("run", words=[sys.executable, "-c", script], cwd=None, environment={})
-    with board.folder() as folder:
-        while not alive.exists() or not alive.read_text():
-            time.sleep(0.01)
-        board.close()
+    folder = board.folder().__enter__()
+    while not alive.exists() or not alive.read_text():
+        time.sleep(0.01)
+    board.close()
     with pytest.raises(ProcessLookupError):
         os.kill(int(alive.read_text()), 0)
     assert not os.path.exists(folder)
@@ -258,6 +258,24 @@ def test_ctrl_c_ends_the_program_on_the_board(shell: str, text: Path, tmp_path: 
     running.send_signal(signal.SIGINT)
     out, err = running.communicate()
     assert "total" in out and running.returncode == 130, err  # as here: it was stopped in order
+
+
+def test_ctrl_c_ends_a_measurement_on_the_board(shell: str, text: Path, tmp_path: Path) -> None:
+    fired = tmp_path / "fired"
+    slow = f"open({str(fired)!r}, 'w').write(str(__import__('os').getpid())); __import__('time').sleep(0.2)"
+    (text.parent / "tasks.py").write_text(TASKS.replace("self.n += 1", f"self.n += 1; {slow}"))
+    command = [sys.executable, "-m", "flowc", "profile", str(text), "--seconds", "1000"]
+    command += ["--board", shell, "--board-python", sys.executable]
+    measuring = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not fired.exists() or not fired.read_text():
+        assert measuring.poll() is None, measuring.communicate()
+        time.sleep(0.01)
+    measuring.send_signal(signal.SIGINT)
+    out, err = measuring.communicate()
+    assert measuring.returncode == 130 and "interrupted" in err, (out, err)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(fired.read_text()), 0)
+    assert not [name for name in os.listdir(tmp_path / "far") if name.startswith("tmp-")]
 
 
 # -- ssh itself --------------------------------------------------------------------------------------------------------
