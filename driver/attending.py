@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from ..machines.board import Board, Lost, lost_way
-from ..machines.host import HERE, Host
+from ..machines.host import HERE, Host, last_words
 from ..model.diagnostic import Diagnostic, Errors
 from .build import Built
 from .check import Report
@@ -31,8 +31,8 @@ def there(built: Built, host: Host, report: Report | None) -> str:
             report("building TensorRT engines, which takes minutes the first time")
         done = host.execute([*host.python, "build_engines.py"], cwd=tree)
         if done.status:
-            said = "\n".join(done.stderr.strip().splitlines()[-10:])
-            raise Errors([Diagnostic("F606", f"the engines cannot be built there\n{said}", None)])
+            message = f"the engines cannot be built there\n{last_words(done.stderr)}"
+            raise Errors([Diagnostic("F606", message, None)])
     return tree
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from ..codegen.deploy import deploy, sequential
 from ..codegen.kinds.engine import EngineCode
 from ..dsl.modules import local_modules
+from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
@@ -162,8 +163,7 @@ def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
         file = f"{folder}/{report}"
         done = host.execute([*host.python, *command, *(("--report", file) if report else ())], cwd=tree)
         if done.status:
-            said = "\n".join(done.stderr.strip().splitlines()[-10:])
-            message = f"the application failed while it was measured\n{said}"
+            message = f"the application failed while it was measured\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F606", message, valid.system.apps[0].span)])
         return (host.read(file) or b"") if report else b""
 

@@ -30,7 +30,7 @@ from typing import IO, Any, TypeVar
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.json_reader import parse_object
-from .host import Done, Identity
+from .host import Done, Identity, last_words
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -190,7 +190,7 @@ class Board:
         self._send_files(self._ours, files)
         done = self.module("machines.whoami", [])
         if done.status:
-            message = f"Python on `{self.address}` does not start\n{_last(done.stderr)}"
+            message = f"Python on `{self.address}` does not start\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F641", message, None)])
         found = parse_object(done.stdout.encode())
         if not found["numpy"]:
@@ -245,7 +245,7 @@ class Board:
         except subprocess.TimeoutExpired:
             status = None
         self._said.seek(0)
-        said = _last(self._said.read().decode(errors="replace"))
+        said = last_words(self._said.read().decode(errors="replace"))
         return Lost(said or f"ssh ended with status {status}", status)
 
     # -- what a host does ---------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Board:
             done = self.execute(["sh", "compile.sh"], cwd=tree)
             if done.status:
                 self._ask("put", tree=tree, files=[], gone=["compile.sh"])  # so that it is tried again
-                message = f"C code does not compile on `{self.address}`\n{_last(done.stderr)}"
+                message = f"C code does not compile on `{self.address}`\n{last_words(done.stderr)}"
                 raise Errors([Diagnostic("F641", message, None, help="install a compiler there: `apt install gcc`")])
         return tree
 
@@ -400,7 +400,3 @@ def _unreachable(where: Address, lost: Lost) -> Diagnostic:
     elif "permission denied" in low:
         advice = "flowc asks for no password: put a key there with `ssh-copy-id`, or load it with `ssh-add`"
     return Diagnostic("F640", f"`{where}` cannot be reached\n{said}", None, help=advice)
-
-
-def _last(text: str, lines: int = 10) -> str:
-    return "\n".join(text.strip().splitlines()[-lines:])

@@ -20,6 +20,14 @@ from . import whoami
 
 T = TypeVar("T")
 
+#: Lines of what something said before it failed.
+LAST_LINES = 10
+
+
+def last_words(said: str) -> str:
+    """The end of what a program said: there it says why it failed."""
+    return "\n".join(said.strip().splitlines()[-LAST_LINES:])
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..machines.host import HERE, Host, Identity
+from ..machines.host import HERE, Host, Identity, last_words
 from ..model.application import Task
 from ..model.profile import Profile, ProfileEntry
 from ..model.workload import workload
@@ -22,8 +22,6 @@ from .identity import implementation_name
 
 #: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
 WARM_UP = 0.2
-#: Lines of what a crashed program said.
-LAST_LINES = 10
 
 
 class MeasurementFailed(Exception):
@@ -86,7 +84,7 @@ def run_build(
 
 def _death(status: int, said: str) -> str:
     """The last words of a process that did not end by itself."""
-    last = "\n".join(said.strip().splitlines()[-LAST_LINES:])
+    last = last_words(said)
     if status < 0:
         return f"{last}\nkilled by {signal.Signals(-status).name}, most likely in C code".strip()
     return last or f"exit status {status}"
