@@ -8,7 +8,7 @@ go to Python.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -306,8 +306,3 @@ def _kind(value: object) -> str:
     if isinstance(value, int):
         return "int"
     return "float" if isinstance(value, float) else "string"
-
-
-def with_token(made: Unit, token: str) -> Unit:
-    """The unit with its token."""
-    return replace(made, token=token)
