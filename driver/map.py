@@ -28,7 +28,7 @@ from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
 from ..search.budget import Budget
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
 from ..search.registry import Search, searches_for
@@ -111,6 +111,7 @@ def find_mapping(
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
+    on_event: Listener = None,
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
@@ -123,7 +124,7 @@ def find_mapping(
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
     the rate of `what_if`. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
-    run, `report` where there is none.
+    run, `report` where there is none. `on_event` is told how the search goes, as data.
     """
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
@@ -156,7 +157,19 @@ def find_mapping(
     if valid.states:
         assert objective != "memory"
         return _of_states(
-            valid, profile, warnings, known[search], what_if, objective, allowed, seed, crew, measure, runnable, report
+            valid,
+            profile,
+            warnings,
+            known[search],
+            what_if,
+            objective,
+            allowed,
+            seed,
+            crew,
+            measure,
+            runnable,
+            report,
+            on_event,
         )
     if joint:
         together = map_jointly(
@@ -169,6 +182,7 @@ def find_mapping(
             crew=crew,
             run_here=measure and what_if.profile is None,
             report=report,
+            listener=on_event,
         )
         # The best there is, even if something is late; `check` would refuse more engines than fit.
         fits = together.verdict is not None and not together.verdict.engines
@@ -199,7 +213,7 @@ def find_mapping(
             partial(_taken, valid, profile),
             seed=seed,
             budget=allowed,
-            progress=in_words(report),
+            progress=heard(report, on_event),
             measure=_Runs(valid, profile) if runnable else None,
         )
         stored = store.save_mapping(valid, found) if what_if.cores is None else None
@@ -209,7 +223,7 @@ def find_mapping(
         problem,
         seed=seed,
         budget=allowed,
-        progress=in_words(report),
+        progress=heard(report, on_event),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
@@ -263,13 +277,22 @@ def _of_states(
     measure: bool,
     runnable: bool,
     report: Report | None,
+    on_event: Listener,
 ) -> Mapped:
     """A scenario: one placement for all of its states. Raises Errors."""
     told, states = [*valid.diagnostics, *warnings], None
     if search.kind == "deadlines":
         run_here = measure and what_if.profile is None
         states = map_states_jointly(
-            valid, profile, search, budget=budget, seed=seed, crew=crew, run_here=run_here, report=report
+            valid,
+            profile,
+            search,
+            budget=budget,
+            seed=seed,
+            crew=crew,
+            run_here=run_here,
+            report=report,
+            listener=on_event,
         )
         mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
         told += [*(d for j in states.joints.values() for d in j.diagnostics), *crew.told]
@@ -281,7 +304,7 @@ def _of_states(
             problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
             _require(problem, objective)
             found: Mapping = search.run(
-                problem, seed=seed, budget=part, progress=in_words(report), objective=objective,
+                problem, seed=seed, budget=part, progress=heard(report, on_event), objective=objective,
                 measure=_Runs(state, profile) if runnable else None,
             )  # fmt: skip
             return found

@@ -18,7 +18,7 @@ from ..search.budget import Budget
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.registry import Search
 from .build import union
 from .check import Report, Valid
@@ -56,6 +56,7 @@ def map_states_jointly(
     crew: Crew = ALONE,
     run_here: bool,
     report: Report | None = None,
+    listener: Listener = None,
 ) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
 
@@ -67,7 +68,7 @@ def map_states_jointly(
         require_possible(problem)
 
     def run(problem: JointProblem, part: Budget) -> Outcome:
-        found: Outcome = search.run(problem, seed=seed, budget=part, progress=in_words(report), crew=crew)
+        found: Outcome = search.run(problem, seed=seed, budget=part, progress=heard(report, listener), crew=crew)
         return found
 
     try:
