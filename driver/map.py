@@ -19,7 +19,7 @@ from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, Supposed
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
@@ -80,7 +80,7 @@ class Mapped:
 class WhatIf:
     """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
 
-    A mapping for other rates or another board is not stored.
+    A mapping for other rates or fewer cores says so where it is stored.
     """
 
     fps: Fraction | None = None
@@ -88,9 +88,11 @@ class WhatIf:
     profile: Path | None = None
 
     @property
-    def kept(self) -> bool:
-        """Does the mapping speak for the text as it is?"""
-        return self.fps is None and self.cores is None
+    def supposed(self) -> Supposed | None:
+        """As a mapping says it; None where it speaks for the text as it is."""
+        if self.fps is None and self.cores is None:
+            return None
+        return Supposed(None if self.fps is None else str(self.fps), self.cores)
 
 
 def find_mapping(
@@ -115,15 +117,16 @@ def find_mapping(
     decide. `search` is one of
     `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
-    the rate of `what_if`. If not `measure`, nothing is run at
+    the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
     run, `report` where there is none.
     """
     what_if = what_if or WhatIf()
     little = memory is not None or objective == "memory"
-    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # A rate is then a limit on mappings, not a period.
-    valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
+    whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    # With little memory a rate is a limit on mappings, not a period.
+    asked, what_if = what_if, replace(what_if, fps=None) if little else what_if
+    valid = supposed(whole, what_if)
     joint = all(wants_joint(part) for part in valid.parts)
     if little:
         _require_plain(joint, valid, search)
@@ -150,7 +153,7 @@ def find_mapping(
     if valid.states:
         assert objective != "memory"
         return _of_states(
-            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
+            whole, valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
         )
     if joint:
         together = map_jointly(
@@ -165,8 +168,8 @@ def find_mapping(
         )
         # The best there is, even if something is late; `check` would refuse more engines than fit.
         fits = together.verdict is not None and not together.verdict.engines
-        keep = what_if.kept and bool(together.mapping.groups) and fits
-        stored = store.save_mapping(valid, together.mapping) if keep else None
+        keep = bool(together.mapping.groups) and fits
+        stored = _stored(whole, together.mapping, what_if) if keep else None
         told = (*valid.diagnostics, *warnings, *together.diagnostics)
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
     if (
@@ -183,19 +186,17 @@ def find_mapping(
     if runnable:
         require_buildable(valid)
     if little:
-        wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
         found = in_memory(
             problem,
             fronts(problem),
-            wish,
+            Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps)),
             partial(_taken, valid, profile),
             seed=seed,
             budget=budget,
             progress=in_words(report),
             measure=_Runs(valid, profile) if runnable else None,
         )
-        stored = store.save_mapping(valid, found) if what_if.cores is None else None
-        return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+        return Mapped(found, _stored(whole, found, what_if), valid, (*valid.diagnostics, *warnings))
     assert objective != "memory"
     found = known[search].run(
         problem,
@@ -205,8 +206,12 @@ def find_mapping(
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
-    stored = store.save_mapping(valid, found) if what_if.kept else None
-    return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+    return Mapped(found, _stored(whole, found, what_if), valid, (*valid.diagnostics, *warnings))
+
+
+def _stored(whole: Valid, mapping: Mapping, what_if: WhatIf) -> Path:
+    """Keep a mapping beside the text, with what it supposes. Raises Errors."""
+    return store.save_mapping(whole, replace(mapping, supposed=what_if.supposed))
 
 
 def _require_plain(joint: bool, valid: Valid, search: str) -> None:
@@ -233,6 +238,7 @@ def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMe
 
 
 def _of_states(
+    whole: Valid,
     valid: Valid,
     profile: Profile | None,
     warnings: tuple[Diagnostic, ...],
@@ -265,7 +271,7 @@ def _of_states(
             return found
 
         mapping, keep = map_states_apart(valid, find), True
-    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+    stored = _stored(whole, mapping, what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
 
