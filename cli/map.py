@@ -68,11 +68,11 @@ def map_(
     explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
     fps: Annotated[
         str | None,
-        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+        typer.Option(help="What if every app had so many frames/s?", metavar="F", show_default=False),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+        typer.Option(help="What if a pool of CPUs had N?", min=1, metavar="N", show_default=False),
     ] = None,
     sweep: Sweep = None,
     profile: Annotated[

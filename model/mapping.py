@@ -288,6 +288,21 @@ class ChangeBound:
 
 
 @dataclass(frozen=True, slots=True)
+class Supposed:
+    """What a search was told to suppose instead of the text: frames per second of every app ("25", "1/3"), and how many
+    cores a pool of CPUs has at most. None: as the text says.
+    """
+
+    fps: str | None = None
+    cores: int | None = None
+
+    def __str__(self) -> str:
+        said = [f"{self.fps} frames/s"] if self.fps is not None else []
+        said += [f"{self.cores} core{'s' if self.cores != 1 else ''} of a pool"] if self.cores is not None else []
+        return " on ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """The answer of a search: one placement per task, and the period per app it predicts (ns, measured times).
 
@@ -295,7 +310,7 @@ class Mapping:
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
     `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
     scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
-    it was searched for.
+    it was searched for, `supposed` where it is not for the text as it is.
     """
 
     platform: str
@@ -312,6 +327,7 @@ class Mapping:
     memory: PlannedMemory | None = None
     states: tuple[StateBound, ...] = ()
     transitions: tuple[ChangeBound, ...] = ()
+    supposed: Supposed | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -325,6 +341,8 @@ class Mapping:
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
         if not self.states:
             del document["states"], document["transitions"]
+        if self.supposed is None:
+            del document["supposed"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 

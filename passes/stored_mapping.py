@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic, has_errors
-from ..model.mapping import Mapping, Pin, PinStage, as_pin
+from ..model.mapping import Mapping, Pin, PinStage, Supposed, as_pin
 from ..model.platform import Platform
 from ..model.system import System
 from ..profiling.identity import task_hashes
@@ -67,7 +67,11 @@ class StoredMapping:
             )
         if has_errors(faults):
             return _with(staged, *faults)
-        return replace(staged, system=found, mapping=self.mapping)
+        supposed = self.mapping.supposed
+        if supposed is None:
+            return replace(staged, system=found, mapping=self.mapping)
+        told = _with(staged, _for_another(self.file, supposed))
+        return replace(told, system=found, mapping=_without_bounds(self.mapping) if supposed.fps else self.mapping)
 
 
 def _with(staged: Staged, *told: Diagnostic) -> Staged:
@@ -95,6 +99,17 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
     found = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
     return found, tuple(d for d in faults if d.code != "F603")
+
+
+def _for_another(file: str, supposed: Supposed) -> Diagnostic:
+    """The warning that a mapping counts which was not found for the text as it is."""
+    help_text = "it counts as it is; `flowc map` finds one for the text"
+    return Diagnostic("F734", f"`{file}` was found for {supposed}", None, help=help_text, severity="warning")
+
+
+def _without_bounds(mapping: Mapping) -> Mapping:
+    """What was proved for other rates says nothing of these."""
+    return replace(mapping, groups=(), utilization=(), bound=None, states=(), transitions=())
 
 
 def not_used(message: str) -> Diagnostic:
