@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, host_of
+from ._boards import BoardAddress, BoardPython, Machines, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def run(
     platform: OnPlatform = "host",
     board: BoardAddress = None,
     board_python: BoardPython = "python3",
+    machines: Machines = None,
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -110,6 +111,11 @@ def run(
             raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
     if live and board is not None:
         raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
+    alone = {"--board": board, "--trace": trace, "--live": live or None, "--twin": twin or None, "--start": start,
+             "--events": events, "--control": control, "--replay": replay}  # fmt: skip
+    for option, given in alone.items():
+        if machines is not None and given is not None:
+            raise typer.BadParameter("it is about programs on one machine", param_hint=option)
     shown = _live() if live else nullcontext()
     with host_of(board, board_python) as host, shown as tables:
         ran = driver_run(
@@ -139,14 +145,26 @@ def run(
             live=None if tables is None else tables.descriptor,
             hear=None if tables is None else tables.hear,
             report=progress,
+            machines=machines,
         )
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
         print(ran.report)
     if not (quiet or as_json):
+        if ran.parts is not None:
+            _print_parts(ran.parts)
         _print_comparison(ran)
     return ran.status
+
+
+def _print_parts(document: dict[str, Any]) -> None:
+    """The table of a program on several machines, and how well their clocks are known."""
+    from ..driver.joining import clocks
+    from ..runtime.report import columns, table
+
+    if document["apps"]:
+        print(f"{table(document)}\n\n{columns(clocks(document), left=2)}")
 
 
 def _print_comparison(ran: Ran) -> None:

@@ -25,6 +25,7 @@ from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
+from ..model.transfers import without_transfers
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
 from ..search.budget import Budget
@@ -344,7 +345,7 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:
     """A warning for networks that stay off the accelerators of a platform because nobody measured them there."""
     platform = valid.platform
-    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind != "cpu")
+    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
     known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
     known |= {p.task for p in valid.system.pins if p.platform == platform.name}
     off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
@@ -380,8 +381,9 @@ def _require(problem: Problem, objective: Objective) -> None:
 # -- what is known -----------------------------------------------------------------------------------------------------
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     """What a search gets: mean times per kind of processor, and networks with their parts."""
-    apps, platform = tuple(without_resampling(a) for a in valid.system.apps), valid.platform
-    pins = pinned(apps, platform, valid.system.pins)[0]
+    apps, platform = tuple(without_resampling(without_transfers(a)) for a in valid.system.apps), valid.platform
+    names = {t.name for a in apps for t in a.tasks}
+    pins = {name: p for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items() if name in names}
     given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
     kinds = {pool.kind for pool in platform.pools}
     means: dict[str, dict[str, float]] = {}

@@ -74,7 +74,7 @@ def profile(
     valid = prepare(path, platform=platform, host=host, report=report).require()
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    devices = any(pool.kind != "cpu" for pool in valid.platform.pools) and host.has_gpu()
+    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
     if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
@@ -115,7 +115,7 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     except TooLong as error:
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid, deployed, seconds, strict=True)
-    tasks = [t for t in valid.tasks.values() if t.resampling is None]
+    tasks = [t for t in valid.tasks.values() if t.resampling is None and t.transfer is None]
     result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity)
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))

@@ -24,7 +24,8 @@ ITEMS = {
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
-    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
+    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt", "machine",
+        "link"),
     "MAPPING": (
         "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback",

@@ -305,6 +305,19 @@ class TreeBuilder(Transformer[Token, Any]):
     def contention(self, meta: Any, victim: Token, aggressor: Token, factor: s.Expr) -> s.ContentionDecl:
         return s.ContentionDecl(self._word(victim), self._word(aggressor), factor, self._span(meta))
 
+    def machine(self, meta: Any, name: Token, *items: Any) -> s.MachineDecl:
+        return s.MachineDecl(self._word(name), items, self._span(meta))
+
+    def wire(
+        self, meta: Any, one: Token, other: Token, amount: s.Expr, unit: Token, sign: Token, per: Token,
+        latency: s.Expr, time: Token,
+    ) -> s.WireDecl:  # fmt: skip
+        rate = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(per)))
+        # `*` is refused with what stands behind it.
+        word = self._word(per) if sign == "/" else s.Word(f"{sign} {per}", self.token_span(sign))
+        delay = s.Quantity(latency, self._word(time), latency.span.to(self.token_span(time)))
+        return s.WireDecl((self._word(one), self._word(other)), rate, word, delay, self._span(meta))
+
     def platform(self, meta: Any, name: Token, *items: Any) -> s.PlatformDecl:
         return s.PlatformDecl(self._word(name), items, self._doc(meta), self._span(meta))
 
@@ -314,8 +327,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def path(self, meta: Any, *parts: s.Element) -> tuple[s.Element, ...]:
         return parts
 
-    def processor(self, meta: Any, name: Token, index: s.Expr | None) -> s.Element:
-        return s.Element(self._word(name), index, self._span(meta))
+    def processor(self, meta: Any, first: Token, second: Token | None, index: s.Expr | None) -> s.ProcessorName:
+        machine, name = (None, first) if second is None else (self._word(first), second)
+        return s.ProcessorName(machine, self._word(name), index, self._span(meta))
 
     def until(self, meta: Any, layer: Token) -> tuple[str, Any]:
         return "until", self._text(layer)
@@ -347,7 +361,7 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def stage(self, meta: Any, *children: Any) -> s.StageDecl:
         options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
-        processors = tuple(c for c in children if isinstance(c, s.Element))
+        processors = tuple(c for c in children if isinstance(c, s.ProcessorName))
         return s.StageDecl(
             processors,
             options.get("until"),

@@ -15,6 +15,7 @@ from ..model.mapping import MOST_BUFFERS, MOST_ROWS, MOST_STREAMS, MOST_THREADS,
 from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
 from ..model.span import Span
 from ..model.tensorrt import TensorRTVersion
+from . import rig
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
@@ -24,31 +25,21 @@ DEFAULT_SCHEDULER: dict[str, Scheduler] = {"cpu": "static_order", "gpu": "fifo",
 
 def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
     """The platform; faults go to the context."""
-    pools: dict[str, Pool] = {}
-    contention: list[Contention] = []
-    for item in declaration.items:
-        if isinstance(item, s.PoolDecl):
-            if item.name.text in pools:
-                context.fault("F102", f"two processors are called `{item.name.text}`", item.name.span)
-                continue
-            pool = _pool(item, context, evaluate)
-            if pool is not None:
-                pools[pool.name] = pool
-    for item in declaration.items:
-        if isinstance(item, s.ContentionDecl):
-            names = [*pools, *KINDS]
-            for word in (item.victim, item.aggressor):
-                if word.text not in names:
-                    context.fault(
-                        "F501", f"`{word.text}` is no processor here", word.span, help=did_you_mean(word.text, names)
-                    )
-            factor = evaluate.number(item.factor, {}, "a contention factor", 1)
-            contention.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
-    if not any(isinstance(item, s.PoolDecl) for item in declaration.items):
-        help_text = "add a line such as `cpu core[4]`"
-        context.fault(
-            "F506", f"platform `{declaration.name.text}` has no processors", declaration.name.span, help=help_text
-        )
+    pools = _pools(declaration.items, context, evaluate)
+    contention = _contention(declaration.items, pools, context, evaluate)
+    machines = tuple(i for i in declaration.items if isinstance(i, s.MachineDecl))
+    names = rig.names_of(machines, declaration, context)
+    for machine in machines:
+        own = _pools(machine.items, context, evaluate)
+        disturbed = _contention(machine.items, own, context, evaluate)
+        if not any(isinstance(item, s.PoolDecl) for item in machine.items):
+            _without_processors(f"machine `{machine.name.text}`", machine.name.span, context)
+        contention += rig.contention(machine, own.values(), disturbed)
+        pools |= {pool.name: pool for pool in rig.pools(machine, own.values())}
+    wires = rig.wires(declaration, names, context, evaluate)
+    pools |= {pool.name: pool for pool in rig.links(wires)}
+    if not any(isinstance(item, s.PoolDecl | s.MachineDecl) for item in declaration.items):
+        _without_processors(f"platform `{declaration.name.text}`", declaration.name.span, context)
     return Platform(
         declaration.name.text,
         tuple(pools.values()),
@@ -56,7 +47,47 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
         declaration.doc,
         declaration.name.span,
         _tensorrt(declaration, context, any(p.kind == "dla" for p in pools.values())),
+        names,
+        wires,
     )
+
+
+def _without_processors(what: str, span: Span, context: Context) -> None:
+    context.fault("F506", f"{what} has no processors", span, help="add a line such as `cpu core[4]`")
+
+
+def _pools(items: Iterable[object], context: Context, evaluate: Evaluator) -> dict[str, Pool]:
+    """The processors that a platform or a machine declares."""
+    pools: dict[str, Pool] = {}
+    for item in items:
+        if not isinstance(item, s.PoolDecl):
+            continue
+        if item.name.text in pools:
+            context.fault("F102", f"two processors are called `{item.name.text}`", item.name.span)
+            continue
+        pool = _pool(item, context, evaluate)
+        if pool is not None:
+            pools[pool.name] = pool
+    return pools
+
+
+def _contention(
+    items: Iterable[object], pools: dict[str, Pool], context: Context, evaluate: Evaluator
+) -> list[Contention]:
+    """How the processors of a platform or of a machine disturb each other."""
+    found = []
+    for item in items:
+        if not isinstance(item, s.ContentionDecl):
+            continue
+        names = [*pools, *KINDS]
+        for word in (item.victim, item.aggressor):
+            if word.text not in names:
+                context.fault(
+                    "F501", f"`{word.text}` is no processor here", word.span, help=did_you_mean(word.text, names)
+                )
+        factor = evaluate.number(item.factor, {}, "a contention factor", 1)
+        found.append(Contention(item.victim.text, item.aggressor.text, factor or Fraction(1)))
+    return found
 
 
 def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
@@ -204,9 +235,10 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
     processors = []
     for element in stage.processors:
         index = None if element.index is None else evaluate.integer(element.index, {}, "an index", 0)
-        name = element.name.text + (f"[{index}]" if index is not None else "")
+        machine = "" if element.machine is None else f"{element.machine.text}."
+        name = machine + element.name.text + (f"[{index}]" if index is not None else "")
         if target is not None and name not in target.processors:
-            names = [*target.processors]
+            names = [p for pool in target.pools if pool.kind != "link" for p in pool.processors]
             help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
             context.fault("F501", f"platform `{target.name}` has no processor `{name}`", element.span, help=help_text)
         processors.append(name)

@@ -430,9 +430,29 @@ class TensorRTDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineDecl:
+    """`machine front { cpu a57[4] }`."""
+
+    name: Word
+    items: tuple[PoolDecl | ContentionDecl, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WireDecl:
+    """`link front back 110 MB/s 0.3 ms`: both ways alike."""
+
+    ends: tuple[Word, Word]
+    rate: Quantity
+    per: Word
+    latency: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformDecl:
     name: Word
-    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl, ...]
+    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl, ...]
     doc: str
     span: Span
 
@@ -448,8 +468,18 @@ class BandsDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessorName:
+    """`core[0]`, or `front.core[0]` where there are several machines."""
+
+    machine: Word | None
+    name: Word
+    index: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class StageDecl:
-    processors: tuple[Element, ...]
+    processors: tuple[ProcessorName, ...]
     until: Text | None
     streams: Expr | None
     threads: Expr | None

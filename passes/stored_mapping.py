@@ -13,6 +13,7 @@ from ..model.diagnostic import Diagnostic, has_errors
 from ..model.mapping import Mapping, Pin, PinStage, Supposed, as_pin
 from ..model.platform import Platform
 from ..model.system import System
+from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
 from ..targets.pins import pinned
 from .staged import Staged
@@ -24,11 +25,13 @@ PINS = "pins of the text"
 
 def identity(system: System, platform: Platform) -> dict[str, str]:
     """What a mapping is for: its tasks as they are, and the pins of the text."""
+    carriers = {t.name for a in system.apps for t in a.tasks if t.transfer is not None}
+    system = replace(system, apps=tuple(without_transfers(a) for a in system.apps))
     pins = [
         (p.task, [(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
                   for s in p.stages],
          p.wcet_ns, p.buffers, p.pre, p.post, p.adapt)
-        for p in (*system.pins, *system.other_pins) if p.platform == platform.name
+        for p in (*system.pins, *system.other_pins) if p.platform == platform.name and p.task not in carriers
     ]  # fmt: skip
     shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
     others: list[System] = []

@@ -24,6 +24,7 @@ from .report import build_of, report, table
 from .status import LiveStatus, LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer, frames_of
+from .wire import unready
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
@@ -42,6 +43,8 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     program = build()
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
     reason, outside = refusal(program), None
+    if program.mesh is not None:
+        reason = unready(program.mesh)
     if reason:
         mistakes = [*mistakes, reason]
     try:
