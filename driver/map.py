@@ -39,6 +39,7 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .clocks import unknown_power
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -246,7 +247,8 @@ def _of_states(
     report: Report | None,
 ) -> Mapped:
     """A scenario: one placement for all of its states. Raises Errors."""
-    told, states = [*valid.diagnostics, *warnings], None
+    assert valid.system.scenario is not None
+    told, states = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)], None
     if search.kind == "deadlines":
         run_here = measure and what_if.profile is None
         states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)

@@ -21,7 +21,9 @@ class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
-    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU.
+    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU. The
+    pool is one clock domain: at each of its rates (or at the one it has) every processor takes `idle_w` watts, and
+    `busy_w` more while it is busy; () = unknown.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Pool:
     engines_total: bool = False
     memory_bytes: int = 0
     compute: tuple[int, int] | None = None
+    idle_w: tuple[Fraction, ...] = ()
+    busy_w: tuple[Fraction, ...] = ()
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -52,7 +56,8 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none."""
+    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none. `power_w` watts
+    takes the board itself, whatever runs."""
 
     name: str
     pools: tuple[Pool, ...]
@@ -60,6 +65,12 @@ class Platform:
     doc: str
     span: Span | None
     tensorrt: tuple[int, ...] = ()
+    power_w: Fraction = Fraction(0)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Pools that say nothing of their power."""
+        return tuple(pool.name for pool in self.pools if not pool.busy_w)
 
     def pool_of(self, processor: str) -> Pool:
         """The pool that a processor belongs to. Raises KeyError."""
