@@ -212,7 +212,8 @@ def _clocks(states: States) -> str:
             whole = sum(weights[n] * mw for n, mw in zip(bounds, known, strict=True)) if None not in known else None
             means.append(_w(whole))
         rows.append(["mean by weights", "", *means, ""])
-    return columns(rows, left=2) + "\n\npower by the model of the platform; the rates of each state are proved cheapest"
+    said = "power by the model of the platform; it is proved that no rates that keep all deadlines take less"
+    return f"{columns(rows, left=2)}\n\n{said}"
 
 
 def _w(mw: float | None) -> str:

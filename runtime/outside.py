@@ -43,13 +43,14 @@ def prepare(program: Program, options: Any) -> "Optional[Outside]":
         if {"start", "events", "control"}.intersection(n for n, _ in given):
             raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
         control.script = _stays(options.replay, control)
+    refused = ""
     if options.clocks == "set":
         try:
             control.set_clocks()
         except (Refused, OSError, ValueError) as error:
-            program.say("clock rates are left alone: %s" % error)
+            refused = "clock rates are left alone: %s" % error
     script = _script(options.events, program) if options.events else []
-    return Outside(program, script, options.control)
+    return Outside(program, script, options.control, refused)
 
 
 def _near(word: str, known: Sequence[str]) -> str:
@@ -140,10 +141,10 @@ def _listening(path: str) -> socket.socket:
 class Outside:
     """Raises events while the program runs: call `start` before, and `close` afterwards."""
 
-    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str]) -> None:
+    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str], refused: str) -> None:
         assert program.control is not None
         self._program, self._control = program, program.control
-        self._script, self._path = list(script), path
+        self._script, self._path, self._refused = list(script), path, refused
         self._listener: Optional[socket.socket] = None
         #: Was something at the path before? Then it is not ours.
         self._taken = path is not None and os.path.lexists(path) and not _dead(path)
@@ -151,6 +152,8 @@ class Outside:
 
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
+        if self._refused:
+            self._program.say(self._refused)
         self._listener = _listening(self._path) if self._path else None
         for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
             threading.Thread(target=target, name="outside", daemon=True).start()
