@@ -110,11 +110,14 @@ def build(
     else:
         from .states import placed_states
 
-        states, bounds, unread = placed_states(valid, profile)
+        placed = placed_states(valid, profile)
+        states = placed.states
         found = {name: _part(state, profile, measure) for name, state in states.items()}
-        extra += [*unread, *(d for _, _, told in found.values() for d in told)]
+        extra += [*placed.diagnostics, *(d for _, _, told in found.values() for d in told)]
         deployments = {n: d for n, (_, d, _) in found.items()}
-        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
+        deployed = together(
+            valid.system.scenario, valid.system.apps, deployments, placed.bounds, placed.proved, valid.platform
+        )
         mapping = union(m for m, _, _ in found.values())
         sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
     too_much = beyond_platform(deployed, valid.platform)

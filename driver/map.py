@@ -42,6 +42,7 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .clocks import unknown_power
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -286,7 +287,9 @@ def _of_states(
     runnable: bool,
 ) -> Mapped:
     """A scenario: one placement for all of its states. Raises Errors."""
-    told, states, keep = [*valid.diagnostics, *warnings], None, wanted.keep
+    assert valid.system.scenario is not None
+    told = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)]
+    states, keep = None, wanted.keep
     if wanted.search.kind == "deadlines":
         states = map_states_jointly(
             valid,

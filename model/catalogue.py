@@ -133,6 +133,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F806": ("nobody raises an event, or nobody waits for it", "Events are declared by the scenario (raised from outside) or by a task, and named `App.task.event` then. That an event can never happen in a state, or is waited for nowhere, is a warning."),
     "F807": ("a task cannot raise an event", "Its Python code gets a function for each event as a keyword argument, a class in `__init__`. Code in C or CUDA, and code in a process of its own, cannot raise any."),
     "F808": ("transitions contradict each other", "An event, or the time in a state, leads a state to one other state, and never to itself."),
+    "F809": ("what a platform says of power does not fit, or is missing", "Clock rates rise, and `idle` and `busy` have a value for each of them. Without both nothing is known of energy: clock rates stay as they are. That somebody asks for energy nevertheless is a warning."),
+    "F810": ("a state takes more power than it may", "By the model of the platform, the clock rates that keep every deadline with the least power take more than the `power` of the state."),
     "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun end. That cannot be promised of apps with open ends, of apps that wait for the tokens of others, and of a cut that moves by itself."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),

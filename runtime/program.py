@@ -17,6 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .clocks import Wanted
 from .control import Control, Event, State
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
@@ -94,11 +95,18 @@ class Program:
         """What a task calls to raise that event."""
         return Event(self, name)
 
-    def state(self, name: str, initial: bool = False) -> None:
-        """A state: the apps and processors that follow are its own."""
+    def state(
+        self, name: str, initial: bool = False, clocks: Optional[Wanted] = None, energy_mw: Optional[float] = None
+    ) -> None:
+        """A state: the apps and processors that follow are its own.
+
+        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
+        takes in the mean by the model.
+        """
         if self.control is None:
             self.control = Control(self)
         self._making = self.control.states[name] = State(name)
+        self._making.clocks, self._making.energy_mw = clocks or {}, energy_mw
         if initial:
             self.control.initial = name
 
