@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from ...model.mapping import Bands
-from .firings import Plan, Segment, plan, whole_inner_bytes
+from .firings import CannotBand, Plan, Segment, plan, segments_of
+from .inner import inner_bytes, whole_inner_bytes
 from .net import Band, Net
-from .units import Unit, inner_bytes, macs, unit_of
+from .units import Unit, macs, unit_of
 
 #: Rows that are tried, and parts of the height.
 ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
@@ -29,8 +30,9 @@ LONGEST = 24
 LIMITS = (2, 4, 8, 16, 32, 64)
 PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 #: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
-#: byte over the borders of a unit (copies, and other layouts), ns per firing.
-RATE, BORDER, FIRING = 40.0, 0.45, 5000.0
+#: byte over the borders of a unit (copies, and other layouts), ns per byte that is copied (in ONNX Runtime's own layout
+#: that is all), ns per firing.
+RATE, BORDER, COPIED, FIRING = 40.0, 0.45, 0.1, 5000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,23 @@ def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = 
     net = planned.net
     own = sum(s.macs for s in net.steps)
     whole = whole_ns or own / RATE + FIRING
-    borders = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls if c.firing.band is not None
-                  for v in (*c.reads, *c.makes))  # fmt: skip
-    extra = BORDER * borders + FIRING * (len(planned.calls) - 1)
-    spent = 1 + planned.work + extra / whole
-    calls = len(planned.calls)
-    return Choice(bands, planned.weights, planned.arena, planned.block, spent, calls, planned.dictated_by)
+    if net.blocked:
+        spent = COPIED * planned.moved
+    else:
+        spent = BORDER * sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls
+                             if c.firing.band is not None for v in (*c.reads, *c.makes))  # fmt: skip
+    extra = spent + FIRING * (len(planned.calls) - 1)
+    time, calls = 1 + planned.work + extra / whole, len(planned.calls)
+    return Choice(bands, planned.weights, planned.arena, planned.block, time, calls, planned.dictated_by)
 
 
-def front(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> tuple[Choice, ...]:
-    """Choices of which none is better in memory and in time than another, from least memory to least time."""
+def front(
+    net: Net, whole_ns: float | None = None, seconds: float = 4.0, plain: Net | None = None
+) -> tuple[Choice, ...]:
+    """Choices of which none is better in memory and in time than another, from least memory to least time.
+
+    Of ONNX Runtime's own graph those that the `plain` network can do as well: that is what runs where it cannot be.
+    """
     end = time.process_time() + seconds
     search = _Search(net, whole_ns)
     whole = choice_of(plan(net, (Segment((search.unit(0, len(net.groups)),), None),)), (), whole_ns)
@@ -85,8 +94,18 @@ def front(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> tupl
         if time.process_time() > end:
             break
         bands = (search.bands(path, rows),)
+        if plain is not None and not _possible(plain, bands):
+            continue
         found.append(choice_of(plan(net, search.segments(path, rows)), bands, whole_ns))
     return pareto(found)
+
+
+def _possible(net: Net, bands: tuple[Bands, ...]) -> bool:
+    try:
+        segments_of(net, bands)
+    except CannotBand:
+        return False
+    return True
 
 
 def _best_first(proposals: dict[tuple[int, Path], tuple[float, float]]) -> Iterator[tuple[int, Path]]:
@@ -137,7 +156,9 @@ class _Search:
         for k, size in enumerate(sizes):
             last = k == len(net.groups) - 1
             low = (k == 0 or size <= sizes[k - 1]) and (k + 1 == len(sizes) or size <= sizes[k + 1])
-            if (low or last) and len(net.groups[k].makes) == 1 and net.height(net.groups[k].makes[0]) > 1:
+            makes = net.groups[k].makes
+            named = last or net.names is None or net.names.issuperset(makes)
+            if (low or last) and named and len(makes) == 1 and net.height(makes[0]) > 1:
                 yield k + 1
 
     def bands(self, path: Path, rows: int) -> Bands:
@@ -179,13 +200,14 @@ class _Search:
         """The units up to an end whose line buffers and time cost least, none needing more than the limit."""
         best: dict[int, tuple[float, int]] = {0: (0.0, 0)}
         for j in range(1, end + 1):
-            for i in range(max(0, j - LONGEST), j):
-                if i in best:
-                    cost = self._cost(i, j, rows, height)
-                    if cost is not None and cost[1] <= limit:
-                        total = best[i][0] + cost[0] + price * cost[2]
-                        if j not in best or total < best[j][0]:
-                            best[j] = total, i
+            for i in range(j - 1, max(0, j - LONGEST) - 1, -1):
+                cost = self._cost(i, j, rows, height)
+                if cost is not None and cost[1] > limit:
+                    break  # one that begins earlier needs what this one needs, and more
+                if cost is not None and i in best:
+                    total = best[i][0] + cost[0] + price * cost[2]
+                    if j not in best or total < best[j][0]:
+                        best[j] = total, i
         if end not in best:
             return None
         path = [end]
@@ -197,7 +219,10 @@ class _Search:
     def _cost(self, first: int, end: int, rows: int, height: int) -> Cost | None:
         """Of a unit; None: it is none."""
         unit = self.unit(first, end)
-        if unit.why or len(unit.makes) != 1 or len(self.net.shapes[unit.out]) != 4:
+        net = self.net
+        if unit.why or len(unit.makes) != 1 or len(net.shapes[unit.out]) != 4:
+            return None
+        if net.names is not None and unit.out not in net.names and end < len(net.groups):
             return None
         own = self.net.height(unit.out)
         count = min(own, max(1, -(-rows * own // height)))
@@ -210,6 +235,6 @@ class _Search:
             reads = sum(self.net.bytes(t, needed[t][1] - needed[t][0]) for t in unit.reads if t in needed)
             made = self.net.bytes(unit.out, count)
             again = macs(unit, *band) - sum(s.macs for s in unit.steps) * count / own
-            spent = again / self.rate + BORDER * (reads + made) + FIRING
+            spent = again / self.rate + (COPIED if self.net.blocked else BORDER) * (reads + made) + FIRING
             self._costs[key] = reads, made + inner_bytes(unit, *band), spent * own / count, -(-own // count)
         return self._costs[key]
