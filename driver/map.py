@@ -39,6 +39,7 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .deadline_memory import map_jointly_within
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -122,9 +123,11 @@ def find_mapping(
     what_if = what_if or WhatIf()
     little = memory is not None or objective == "memory"
     valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # A rate is then a limit on mappings, not a period.
-    valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
+    # A rate is then a limit on mappings, not a period, where there is none.
+    limits = little and not all(wants_joint(part) for part in valid.parts)
+    valid = supposed(valid, replace(what_if, fps=None) if limits else what_if)
     joint = all(wants_joint(part) for part in valid.parts)
+    wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
     if little:
         _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
@@ -153,7 +156,10 @@ def find_mapping(
             valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
         )
     if joint:
-        together = map_jointly(
+        find = map_jointly
+        if little:
+            find = partial(map_jointly_within, wish=wish, planned=partial(_taken, valid, profile))
+        together = find(
             valid,
             profile,
             times,
@@ -183,7 +189,6 @@ def find_mapping(
     if runnable:
         require_buildable(valid)
     if little:
-        wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
         found = in_memory(
             problem,
             fronts(problem),
@@ -215,11 +220,7 @@ def _require_plain(joint: bool, valid: Valid, search: str) -> None:
         help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
         message = "`--memory` does not look for mappings of states"
         raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
-    if joint:
-        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
-        message = "`--memory` does not look for deadlines: every app has a period"
-        raise Errors([Diagnostic("F508", message, None, help=help_text)])
-    if search != "auto":
+    if search != "auto" and not joint:
         message = f"the search `{search}` knows nothing of memory"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 

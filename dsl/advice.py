@@ -26,7 +26,7 @@ ITEMS = {
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
     "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
     "MAPPING": (
-        "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
+        "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback",
     ),
     "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
