@@ -355,6 +355,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def keep(self, meta: Any, *tensors: Token) -> tuple[str, Any]:
         return "keep", tuple(self._text(t) for t in tensors)
 
+    def stage_memory(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "memory", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
     def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "streams", count
 
@@ -382,6 +385,7 @@ class TreeBuilder(Transformer[Token, Any]):
             "graph" in options,
             options.get("fallback"),
             tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
+            options.get("memory"),
             self._span(meta),
         )
 

@@ -296,11 +296,14 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
         for b in stage.bands
         for rows in [evaluate.integer(b.rows, {}, "the number of rows", 1, MOST_ROWS) or 1]
     )
+    memory = None
+    if stage.memory is not None:
+        memory = int(evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {}) or 0)
     if stage.fallback is not None and stage.fallback.text != "gpu":
         context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
         tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None,
-        bands,
+        bands, memory,
     )  # fmt: skip
 
 

@@ -496,6 +496,7 @@ class StageDecl:
     graph: bool
     fallback: Word | None
     bands: tuple[BandsDecl, ...]
+    memory: Quantity | None
     span: Span
 
 
