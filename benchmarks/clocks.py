@@ -25,6 +25,7 @@ from fractions import Fraction
 import boards
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.slower import slower
+from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
 from flowc.search.deadline.problem import Assignment, JointProblem, held, timed
 from flowc.search.frequency.greedy import greedy
@@ -66,7 +67,7 @@ def mapped() -> Board:
     """The mapping for the highest whole rate at which `auto` finds one."""
     best, fps = None, 20
     while True:
-        found = search(boards.imgprocessing(fps), name="auto", seed=SEED, budget=BUDGET)
+        found = search(boards.imgprocessing(fps), name="auto", seed=SEED, budget=Budget(BUDGET))
         if found.verdict is None or not found.verdict.feasible or found.assignment is None:
             assert best is not None
             return best
