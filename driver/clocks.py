@@ -34,14 +34,18 @@ from .deadlines import Joint
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A state at the clock rates that were chosen for it; `bound` says what it takes. `tests` of `combinations` were
-    looked at; `parts` has the power of the board and of each pool, in watts."""
+    """A state at the clock rates that were chosen for it; `bound` says what it takes.
+
+    `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
+    `parts` has the power of the board and of each pool, in watts.
+    """
 
     joint: Joint
     bound: StateBound
     weight: Fraction
     combinations: int
     tests: int
+    whole: bool
     parts: tuple[tuple[str, Fraction], ...]
 
 
@@ -104,13 +108,17 @@ def _clocked(
 
     problem = ClockProblem(domains, platform.power_w, holds)
     best, other = optimal(problem, failing=failing), greedy(problem)
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
+        best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     judged = _judged(joint, at(levels))
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
     bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates, *map(_mw, watts))
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
-    return Clocked(judged, bound, state.weight, problem.combinations, best.tests, tuple(parts)), best.witnesses
+    return Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)
+    ), best.witnesses
 
 
 def _mw(watts: Fraction | None) -> float | None:
