@@ -264,7 +264,8 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
                 found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
         workers = [_worker(worker, ids) for worker in state.processors if worker.order]
         clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
-        states.append({"name": state.name, "apps": made, "workers": workers, "clocks": clocks, "mw": state.energy_mw})
+        states.append({"name": state.name, "apps": made, "workers": workers, "clocks": clocks, "mw": state.energy_mw,
+                       "level_of": state.level_of})  # fmt: skip
     text = jinja.get_template("python/main_with_states.py.j2").render(
         deployment=deployment,
         scenario=scenario,

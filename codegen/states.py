@@ -19,7 +19,7 @@ from ..model.deployment import (
 )
 from ..model.mapping import StateBound
 from ..model.platform import Platform
-from ..model.scenario import Scenario
+from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .memory import planned
 
@@ -42,7 +42,7 @@ def together(
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
-        tuple(_state(n, d, proved.get(n), platform) for n, d in states.items()),
+        tuple(_state(scenario.state(n), d, proved.get(n), platform) for n, d in states.items()),
         tuple(
             DeployedTransition(
                 t.source,
@@ -64,8 +64,11 @@ def together(
     return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
 
 
-def _state(name: str, deployed: Deployed, proved: StateBound | None, platform: Platform) -> DeployedState:
-    made = DeployedState(name, deployed.deployment.apps, deployed.deployment.processors)
+def _state(state: State, deployed: Deployed, proved: StateBound | None, platform: Platform) -> DeployedState:
+    made = DeployedState(state.name, deployed.deployment.apps, deployed.deployment.processors)
+    if state.level is not None:
+        fastest = min(a.period_ns for a in state.apps if a.period_ns is not None)
+        made = replace(made, level_of=(state.of, round(float(10**9 / fastest), 6)))
     if proved is None:
         return made
     pools = {pool.name: pool for pool in platform.pools}

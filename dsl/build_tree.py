@@ -430,8 +430,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def run(self, meta: Any, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        limits = self._given(period, period_unit), self._given(deadline, deadline_unit)
-        return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
+        levels = tuple(self._quantity(p, period_unit) for p in period) if isinstance(period, tuple) else ()
+        one = None if levels else self._given(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), self._span(meta))
 
     def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
         return None if amount is None or unit is None else self._quantity(amount, unit)
