@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..model.diagnostic import has_errors
 from ..model.platform import Platform
 from ..model.system import System
+from .exits import Exits
 from .precision import Precision
 from .staged import Pass, Staged
 from .stages import Stages
@@ -18,7 +19,7 @@ __all__ = ["Pass", "Staged", "StoredMapping", "passes", "stage"]
 
 def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
     """All passes in their order; the stored mapping comes last, since it speaks where the pins of the text do not."""
-    return (Precision(), Stages(), *([] if stored is None else [stored]))
+    return (Precision(), Stages(), Exits(), *([] if stored is None else [stored]))
 
 
 def stage(system: System, platform: Platform, stored: StoredMapping | None = None) -> Staged:
