@@ -172,9 +172,9 @@ def states_table(states: States) -> str:
     if states.mapping.transitions:
         from ..runtime.report import columns
 
-        rows = [["from", "to", "change ms, at most"]]
-        rows += [[t.source, t.target, _ms(t.delay_ns)] for t in states.mapping.transitions]
-        tables.append(columns(rows, left=2))
+        rows = [["from", "to", "protocol", "change ms, at most"]]
+        rows += [[t.source, t.target, t.protocol, _ms(t.delay_ns)] for t in states.mapping.transitions]
+        tables.append(columns(rows, left=3))
     most = _most(states)
     if most is not None:
         name, share = most

@@ -5,13 +5,15 @@ In: a scenario, and the deployment of each of its states. Out: one deployment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..model.application import Application, Task
 from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment, PlannedMemory
+from ..model.mapping import ChangeBound
 from ..model.scenario import Scenario
 from .deploy import Deployed
+from .layouts import apart
 from .memory import planned
 
 
@@ -19,25 +21,26 @@ def together(
     scenario: Scenario,
     apps: tuple[Application, ...],
     states: Mapping[str, Deployed],
-    bounds: Mapping[tuple[str, str], int | None],
+    changes: Mapping[tuple[str, str], ChangeBound],
 ) -> Deployed:
     """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
 
-    `bounds` say what a change from one state to another takes at most in ns, where that is known.
+    `changes` say how each change is made, and what it takes at most.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
-        tuple(DeployedState(n, d.deployment.apps, d.deployment.processors) for n, d in states.items()),
+        with_likes(deployed_states(scenario, states), changes.values()),
         tuple(
             DeployedTransition(
                 t.source,
                 t.target,
                 t.events,
                 None if t.after_ns is None else str(t.after_ns),
-                bounds.get((t.source, t.target)),
+                changes[t.source, t.target].delay_ns,
+                changes[t.source, t.target].protocol,
             )
             for t in scenario.transitions
         ),
@@ -50,6 +53,27 @@ def together(
     memory = _memory([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
     return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
+
+
+def deployed_states(scenario: Scenario, states: Mapping[str, Deployed]) -> tuple[DeployedState, ...]:
+    """What each state runs, in the order of `states`."""
+    return tuple(
+        DeployedState(n, d.deployment.apps, d.deployment.processors, scenario.state(n).choices)
+        for n, d in states.items()
+    )
+
+
+def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBound]) -> tuple[DeployedState, ...]:
+    """States between which something changes without a pause are like the first of them."""
+    linked = {c.source for c in changes if c.protocol != "idle"} | {c.target for c in changes if c.protocol != "idle"}
+    hosts: list[DeployedState] = []
+    found = []
+    for state in states:
+        host = next((h for h in hosts if apart(h, state) is None), None) if state.name in linked else None
+        if host is None:
+            hosts += [state] if state.name in linked else []
+        found.append(state if host is None else replace(state, like=host.name))
+    return tuple(found)
 
 
 def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:

@@ -17,7 +17,7 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
 from ..codegen.emit import digest, emit
 from ..codegen.nvrtc import faults as cuda_faults
-from ..codegen.states import together
+from ..codegen.states import deployed_states, together
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host
@@ -37,6 +37,7 @@ from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
 from .memory import beyond_platform
+from .protocols import changes_of_build
 
 #: Is told, in words, before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
@@ -106,13 +107,16 @@ def build(
         mapping, deployed, told = _part(valid, profile, measure)
         extra, sources = [*extra, *told], sources_of(valid, _times(valid, profile))
     else:
+        from .shared import with_shared_parts
         from .states import placed_states
 
         states, bounds, unread = placed_states(valid, profile)
+        states = with_shared_parts(states)
         found = {name: _part(state, profile, measure) for name, state in states.items()}
         extra += [*unread, *(d for _, _, told in found.values() for d in told)]
         deployments = {n: d for n, (_, d, _) in found.items()}
-        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
+        changes = changes_of_build(valid.system.scenario, deployed_states(valid.system.scenario, deployments), bounds)
+        deployed = together(valid.system.scenario, valid.system.apps, deployments, changes)
         mapping = union(m for m, _, _ in found.values())
         sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
     too_much = beyond_platform(deployed, valid.platform)

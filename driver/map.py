@@ -251,7 +251,7 @@ def _of_states(
         run_here = measure and what_if.profile is None
         states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
         mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
-        told += [d for j in states.joints.values() for d in j.diagnostics]
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics]
     else:
         seconds = budget / len(valid.states)
 

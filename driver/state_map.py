@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..analysis.timing.system import Refused
+from ..codegen.deploy import missing
+from ..codegen.states import deployed_states
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
@@ -18,19 +20,25 @@ from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
 from ..search.events import in_words
 from ..search.registry import Search
-from .build import union
+from .build import place, plan, union
 from .check import Report, Valid
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged
+from .protocols import Timing, with_protocols
+from .states import places_of_variants
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states."""
+    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
+
+    `diagnostics`: what changes that are wanted at once cost.
+    """
 
     joints: dict[str, Joint]
     mapping: Mapping
     outcome: StatesOutcome
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def late(self) -> bool:
@@ -68,7 +76,7 @@ def map_states_jointly(
         return found
 
     try:
-        outcome = search_states(problems, run, budget=budget)
+        outcome = search_states(problems, run, budget=budget, alternatives=_alternatives(valid))
     except Refused as refused:
         raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
     joints = {}
@@ -80,7 +88,19 @@ def map_states_jointly(
         joints[name] = judged(
             state, profile, times[name], problems[name], outcome.states[name], seed, run_here=run_here, report=report
         )
-    return States(joints, _together(valid, search, joints, outcome, seed), outcome)
+    mapping = _together(valid, search, joints, outcome, seed)
+    if not mapping.placements:
+        return States(joints, mapping, outcome)
+    changes, told = _with_protocols(valid, profile, joints, mapping)
+    return States(joints, replace(mapping, transitions=changes), outcome, told)
+
+
+def _alternatives(valid: Valid) -> list[list[str]]:
+    """Tasks and networks of different variants that take each other's place."""
+    found: dict[str, dict[str, None]] = {}
+    for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
+        found.setdefault(where, {})[task] = None
+    return [list(names) for names in found.values() if len(names) > 1]
 
 
 def _together(valid: Valid, search: Search, joints: dict[str, Joint], outcome: StatesOutcome, seed: int) -> Mapping:
@@ -110,6 +130,23 @@ def _changes(valid: Valid, joints: dict[str, Joint]) -> Iterator[ChangeBound]:
     for source, target in dict.fromkeys((t.source, t.target) for t in valid.system.scenario.transitions):
         before, after = longest[source], longest[target]
         yield ChangeBound(source, target, None if before is None or after is None else before + after)
+
+
+def _with_protocols(
+    valid: Valid, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
+) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
+    """How each change is made, with its bound. Raises Errors for what cannot be made at once."""
+    scenario, deployments, timings = valid.system.scenario, {}, {}
+    assert scenario is not None
+    for name, state in valid.states.items():
+        if missing(state.system):
+            return mapping.transitions, ()
+        mapped = state.mapped(joints[name].mapping)
+        known = times_of(mapped.system, mapped.platform, profile)
+        deployments[name] = plan(mapped, known, place(mapped, known))
+        told = joints[name].verdict
+        timings[name] = Timing(joints[name].program, told is not None and told.feasible)
+    return with_protocols(scenario, deployed_states(scenario, deployments), timings, mapping.transitions)
 
 
 def _longest(joint: Joint) -> int | None:

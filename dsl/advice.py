@@ -29,7 +29,7 @@ ITEMS = {
         "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback",
     ),
-    "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
+    "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after", "once"),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from .application import OnError
+from .scenario import ChangeProtocol
 
 DEPLOYMENT_VERSION = 1
 
@@ -129,22 +130,32 @@ class DeployedWorker:
 
 @dataclass(frozen=True, slots=True)
 class DeployedState:
-    """A state of a scenario: what `Deployment` says of a program without states."""
+    """A state of a scenario: what `Deployment` says of a program without states.
+
+    `choices` are networks with the variants that it has of them. `like` is another state from which it differs in these
+    alone: one set of channels and workers serves both.
+    """
 
     name: str
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
+    choices: tuple[tuple[str, str], ...] = ()
+    like: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedTransition:
-    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most."""
+    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most.
+
+    `protocol` is how the change is made.
+    """
 
     source: str
     target: str
     events: tuple[str, ...]
     after_ns: str | None
     bound_ns: int | None
+    protocol: ChangeProtocol = "idle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
+from .scenario import ChangeProtocol
 from .span import Span
 
 MAPPING_VERSION = 1
@@ -280,11 +281,12 @@ class StateBound:
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
     """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame, beside what the controller itself takes (None = no bound is known)."""
+    frame, beside what the controller itself takes (None = no bound is known), and how the change is made."""
 
     source: str
     target: str
     delay_ns: _WholeNs | None
+    protocol: ChangeProtocol = "idle"
 
 
 @dataclass(frozen=True, slots=True)

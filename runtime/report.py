@@ -27,8 +27,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     tasks = {}
     where: Dict[str, List[str]] = {}
     for processor, order in program.orders:
-        for entry in order:
-            places = where.setdefault(entry.task.name, [])
+        for name in [name for entry in order for name, _ in entry.task.codes()]:
+            places = where.setdefault(name, [])
             if processor not in places:
                 places.append(processor)
     apps = program.told or program.apps
