@@ -142,9 +142,10 @@ class Select(Code):
                 made = code.fire(inputs, firing, options)
                 good = True
             except Exception:
-                if pick.stop(iteration, options, state, False):
+                # It may have been broken off, and its state may count again: another replica has ended meanwhile.
+                if pick.stop(iteration, options, state, False) and not options.terminate:
                     raise
-                continue  # it was broken off
+                continue
             if pick.stop(iteration, options, state, good):
                 return state, made
 

@@ -179,6 +179,30 @@ def test_an_inference_is_broken_off_and_its_frame_done_again() -> None:
     assert [s.frames for s in chosen.program.control.stays] == [{"A": 0}, {"A": 5}]
 
 
+def test_two_changes_while_an_inference_ends_are_no_failure() -> None:
+    """The frame before it is done again and ends, so that the next change may come, and leads back."""
+    chosen = Chosen("at once", 1, 1)
+    select = chosen.program.apps[0].tasks[1].code
+    assert isinstance(select, Select)
+    pick = select.pick = Pick()
+    pick.begin([("plus", 0)])
+
+    class Turned(Slow):
+        def fire(self, inputs: Any, firing: int, options: Any = None) -> Any:
+            if not self.broken:
+                self.broken += 1
+                assert pick.follow("minus", 0, True) == 0
+                assert options.terminate
+                pick.done = 0
+                assert pick.follow("plus", 0, True) == 1
+                raise RuntimeError("broken off")
+            return super().fire(inputs, firing, options)
+
+    select._codes["plus"] = Turned(1, 1)
+    select.breaks = True
+    assert select.fire([np.int64(7)], 1) == (7,)
+
+
 def test_a_failure_is_no_change() -> None:
     chosen = Chosen("at once", 1, 1)
 
