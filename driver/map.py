@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
+from ..machines.crew import ALONE, Crew
 from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
@@ -26,6 +27,7 @@ from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
+from ..search.budget import Budget
 from ..search.events import in_words
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
@@ -101,7 +103,9 @@ def find_mapping(
     search: str = "auto",
     objective: Objective | Literal["memory"] = "throughput",
     budget: float = 60.0,
+    evaluations: int | None = None,
     seed: int = 0,
+    crew: Crew = ALONE,
     what_if: WhatIf | None = None,
     memory: int | None = None,
     measure: bool = True,
@@ -113,13 +117,15 @@ def find_mapping(
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
     and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
     decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
+    `search.registry` for that kind of problem, `budget` the seconds it may take; with `evaluations` it tries so many
+    things instead, however long they take, and without measured runs the answer depends on `seed` only. A `crew` helps
+    searches for deadlines. With `memory` networks may take so
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
     the rate of `what_if`. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
     run, `report` where there is none.
     """
-    what_if = what_if or WhatIf()
+    what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
     valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
     # A rate is then a limit on mappings, not a period.
@@ -150,7 +156,7 @@ def find_mapping(
     if valid.states:
         assert objective != "memory"
         return _of_states(
-            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
+            valid, profile, warnings, known[search], what_if, objective, allowed, seed, crew, measure, runnable, report
         )
     if joint:
         together = map_jointly(
@@ -158,8 +164,9 @@ def find_mapping(
             profile,
             times,
             known[search],
-            budget=budget,
+            budget=allowed,
             seed=seed,
+            crew=crew,
             run_here=measure and what_if.profile is None,
             report=report,
         )
@@ -167,8 +174,9 @@ def find_mapping(
         fits = together.verdict is not None and not together.verdict.engines
         keep = what_if.kept and bool(together.mapping.groups) and fits
         stored = store.save_mapping(valid, together.mapping) if keep else None
-        told = (*valid.diagnostics, *warnings, *together.diagnostics)
+        told = (*valid.diagnostics, *warnings, *together.diagnostics, *crew.told)
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
+    warnings = (*warnings, *_idle(crew))
     if (
         measure
         and valid.tasks
@@ -190,7 +198,7 @@ def find_mapping(
             wish,
             partial(_taken, valid, profile),
             seed=seed,
-            budget=budget,
+            budget=allowed,
             progress=in_words(report),
             measure=_Runs(valid, profile) if runnable else None,
         )
@@ -200,13 +208,23 @@ def find_mapping(
     found = known[search].run(
         problem,
         seed=seed,
-        budget=budget,
+        budget=allowed,
         progress=in_words(report),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
     stored = store.save_mapping(valid, found) if what_if.kept else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
+    """A warning where somebody would help who cannot."""
+    if crew.size < 2:
+        return ()
+    message = "workers do not help here: apps without periods are mapped by runs of their programs, one at a time"
+    return (
+        Diagnostic("F647", message, None, help="give every app a `period`, or leave workers out", severity="warning"),
+    )
 
 
 def _require_plain(joint: bool, valid: Valid, search: str) -> None:
@@ -239,8 +257,9 @@ def _of_states(
     search: Search,
     what_if: WhatIf,
     objective: Objective,
-    budget: float,
+    budget: Budget,
     seed: int,
+    crew: Crew,
     measure: bool,
     runnable: bool,
     report: Report | None,
@@ -249,17 +268,20 @@ def _of_states(
     told, states = [*valid.diagnostics, *warnings], None
     if search.kind == "deadlines":
         run_here = measure and what_if.profile is None
-        states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
+        states = map_states_jointly(
+            valid, profile, search, budget=budget, seed=seed, crew=crew, run_here=run_here, report=report
+        )
         mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
-        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics]
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics, *crew.told]
     else:
-        seconds = budget / len(valid.states)
+        part = budget.part(1 / len(valid.states))
+        told += _idle(crew)
 
         def find(state: Valid) -> Mapping:
             problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
             _require(problem, objective)
             found: Mapping = search.run(
-                problem, seed=seed, budget=seconds, progress=in_words(report), objective=objective,
+                problem, seed=seed, budget=part, progress=in_words(report), objective=objective,
                 measure=_Runs(state, profile) if runnable else None,
             )  # fmt: skip
             return found

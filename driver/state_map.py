@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from ..analysis.timing.system import Refused
 from ..codegen.deploy import missing
 from ..codegen.states import deployed_states
+from ..machines.crew import ALONE, Crew
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
 from ..model.times import times_of
+from ..search.budget import Budget
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
@@ -57,8 +59,9 @@ def map_states_jointly(
     profile: Profile | None,
     search: Search,
     *,
-    budget: float,
+    budget: Budget,
     seed: int,
+    crew: Crew = ALONE,
     run_here: bool,
     report: Report | None = None,
 ) -> States:
@@ -67,12 +70,12 @@ def map_states_jointly(
     The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
     """
     times = {name: times_of(state.system, state.platform, profile) for name, state in valid.states.items()}
-    problems = {name: joint_problem(state, times[name]) for name, state in valid.states.items()}
+    problems = {name: joint_problem(state, times[name], crew) for name, state in valid.states.items()}
     for problem in problems.values():
         require_possible(problem)
 
-    def run(problem: JointProblem, seconds: float) -> Outcome:
-        found: Outcome = search.run(problem, seed=seed, budget=seconds, progress=in_words(report))
+    def run(problem: JointProblem, part: Budget) -> Outcome:
+        found: Outcome = search.run(problem, seed=seed, budget=part, progress=in_words(report), crew=crew)
         return found
 
     try:

@@ -109,6 +109,10 @@ CODES: dict[str, tuple[str, str]] = {
     "F641": ("the board lacks what programs need", "Python 3.8 or later with numpy, the inference library of the program, and a C compiler if there are tasks in C. `--board-python` names another Python, as that of a virtual environment."),
     "F642": ("somebody else uses the board", "Two measurements at once would measure each other. The lock is gone as soon as the other one has ended, however it ended."),
     "F643": ("the way to the board was lost", "What ran there was stopped. What was being measured is begun again when the board comes back within two minutes; a program that was run is not."),
+    "F644": ("workers of a cluster have another flowc", "Answers of another version are other answers, and what is sent between versions may not be understood. Install the same flowc, with the same Python, for the scheduler's workers."),
+    "F645": ("no scheduler, or one without workers", "`--cluster` takes the address of a Dask scheduler with workers: `dask scheduler`, then `dask worker tcp://HOST:8786 --nthreads 1` for each core that may help."),
+    "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. A scheduler without TLS runs the code of whoever reaches it."),
+    "F647": ("workers do not help here", "Searches without deadlines decide by running programs, one at a time, on the machine that is meant. Workers help where all apps have periods."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- variants and scenarios ----------------------------------------------------------------------------------------
     "F801": ("a scenario has no initial state, or several", "The program begins in the one state that is `initial`."),

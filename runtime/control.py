@@ -379,16 +379,16 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
     """The same as tables: states, and changes by where they lead from and to."""
     states: List[Sequence[Any]] = [["state", "entered", "seconds"]]
     states += [[name, s["entered"], "%.3f" % s["seconds"]] for name, s in found["states"].items()]
-    kinds: Dict[Tuple[str, str], List[Dict[str, Any]]] = {}
+    kinds: Dict[Tuple[str, str, str], List[Dict[str, Any]]] = {}
     for c in found["switches"]:
-        kinds.setdefault((c["from"], c["to"]), []).append(c)
+        kinds.setdefault((c["from"], c["to"], c["protocol"]), []).append(c)
     changes: List[Sequence[Any]] = [
-        ["from", "to", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
+        ["from", "to", "protocol", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
     ]
-    for (source, target), own in kinds.items():
+    for kind, own in kinds.items():
         drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
         figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
-        changes.append([source, target, len(own), *figures])
+        changes.append([*kind, len(own), *figures])
     return [rows for rows in (states, changes) if len(rows) > 1]
 
 

@@ -176,7 +176,7 @@ def table(document: Dict[str, Any]) -> str:
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
     states = table_rows(document) if "states" in document else []
-    tables = [columns(rows, left=2 if rows[0][1] == "to" else 1) for rows in states]
+    tables = [columns(rows, left=3 if rows[0][1] == "to" else 1) for rows in states]
     return "\n\n".join(
         [*(columns(rows) for rows in (apps, *_others(document))), *tables, columns(tasks), columns(processors)]
     )

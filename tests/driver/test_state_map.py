@@ -12,6 +12,7 @@ import pytest
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.states import placed_states
 from flowc.model.times import times_of
+from flowc.search.budget import Budget
 from flowc.search.deadline.problem import JointProblem
 from flowc.search.deadline.states import search_states
 from flowc.search.registry import searches_for
@@ -85,6 +86,6 @@ def problems(text: Path) -> Iterator[JointProblem]:
 def test_a_state_alone_is_a_bound_for_all(text: Path) -> None:
     found = dict(zip(("one", "two"), problems(text), strict=True))
     search = next(s for s in searches_for("deadlines") if s.name == "exact")
-    outcome = search_states(found, lambda p, seconds: search.run(p, seed=0, budget=seconds, progress=None), budget=5)
+    outcome = search_states(found, lambda p, part: search.run(p, seed=0, budget=part, progress=None), budget=Budget(5))
     worst = max(o.verdict.maximum for o in outcome.states.values() if o.verdict is not None)
     assert outcome.bound is not None and worst == Fraction(3, 5) and worst >= outcome.bound * (1 - Fraction(1, 10**6))
