@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,15 @@ BoardAddress = Annotated[
 ]
 BoardPython = Annotated[
     str, typer.Option("--board-python", help="Python of the board: 3.8 or later, with numpy.", metavar="COMMAND")
+]
+Machines = Annotated[
+    Path | None,
+    typer.Option(
+        "--machines",
+        help="Run each part on its machine; a TOML file says where these are.",
+        metavar="FILE",
+        show_default=False,
+    ),
 ]
 Workers = Annotated[int, typer.Option(help="Processes that search for deadlines together.", min=1, metavar="N")]
 Cluster = Annotated[

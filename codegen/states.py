@@ -9,8 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..model.application import Application, Task
-from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment, PlannedMemory
-from ..model.mapping import ChangeBound
+from ..model.deployment import (
+    DeployedClock,
+    DeployedScenario,
+    DeployedState,
+    DeployedTransition,
+    Deployment,
+    PlannedMemory,
+)
+from ..model.mapping import ChangeBound, StateBound
+from ..model.platform import Platform
 from ..model.scenario import Scenario
 from .deploy import Deployed
 from .layouts import apart
@@ -22,17 +30,22 @@ def together(
     apps: tuple[Application, ...],
     states: Mapping[str, Deployed],
     changes: Mapping[tuple[str, str], ChangeBound],
+    proved: Mapping[str, StateBound],
+    platform: Platform,
 ) -> Deployed:
     """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
 
-    `changes` say how each change is made, and what it takes at most.
+    `changes` say how each change is made, and what it takes at most, `proved` what a state has on a `platform`, where
+    that is known.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
-        with_likes(deployed_states(scenario, states), changes.values()),
+        with_likes(
+            tuple(_proved(s, proved.get(s.name), platform) for s in deployed_states(scenario, states)), changes.values()
+        ),
         tuple(
             DeployedTransition(
                 t.source,
@@ -74,6 +87,17 @@ def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBoun
             hosts += [state] if state.name in linked else []
         found.append(state if host is None else replace(state, like=host.name))
     return tuple(found)
+
+
+def _proved(state: DeployedState, proved: StateBound | None, platform: Platform) -> DeployedState:
+    """With what a stored mapping says of a state."""
+    if proved is None:
+        return state
+    pools = {pool.name: pool for pool in platform.pools}
+    clocks = tuple(
+        DeployedClock(n, pools[n].kind, hz, round(max(pools[n].frequencies_hz))) for n, hz in proved.clocks_hz
+    )
+    return replace(state, clocks=clocks, energy_mw=proved.energy_mw)
 
 
 def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:

@@ -69,7 +69,7 @@ def changes_of_build(
         if way is not None and (way.protocol == "at once" or known is None or known.protocol != "idle"):
             protocol = way.protocol
         same = known is not None and known.protocol == protocol
-        found[pair] = known if known is not None and same else ChangeBound(*pair, None, protocol)
+        found[pair] = known if known is not None and same else ChangeBound(*pair, None, protocol=protocol)
     return found
 
 
@@ -102,7 +102,9 @@ def with_protocols(
         a, b = timings[bound.source], timings[bound.target]
         worst = _followed(way, a, b)
         if worst is not None and worst.kept:
-            found.append(replace(bound, delay_ns=worst.delay_ns, protocol=way.protocol))
+            control = bound.control_ns or 0
+            delay = None if worst.delay_ns is None else worst.delay_ns + control
+            found.append(replace(bound, delay_ns=delay, protocol=way.protocol))
         elif way.protocol == "at once":
             found.append(replace(bound, delay_ns=None, protocol=way.protocol))
             if a.kept and b.kept:

@@ -7,10 +7,10 @@ placed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic
-from ..model.mapping import ChangeBound, Mapping, Placement
+from ..model.mapping import ChangeBound, Mapping, Placement, StateBound
 from ..model.profile import Profile
 from ..model.times import times_of
 from . import store
@@ -18,14 +18,19 @@ from .build import place, union
 from .check import Valid
 
 
-def placed_states(
-    valid: Valid, profile: Profile | None
-) -> tuple[dict[str, Valid], dict[tuple[str, str], ChangeBound], tuple[Diagnostic, ...]]:
-    """The states, each with the places of all its tasks; how a change is made and what it takes at most, by a stored
-    mapping; why that does not count. Raises Errors.
+@dataclass(frozen=True, slots=True)
+class PlacedStates:
+    """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
+    at most, and what is proved of states; `diagnostics` say why that does not count."""
 
-    The state with the most tasks is placed first.
-    """
+    states: dict[str, Valid]
+    bounds: dict[tuple[str, str], ChangeBound]
+    proved: dict[str, StateBound]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
+    """One placement for all states; the one with the most tasks is placed first. Raises Errors."""
     stored, told = store.read_mapping(valid.system, valid.platform)
     stale = None if stored is None else stored.stale(valid.system, valid.platform)
     placed = Mapping(valid.platform.name, (), search="states")
@@ -40,7 +45,10 @@ def placed_states(
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
     bounds = {(t.source, t.target): t for t in placed.transitions}
-    return {name: found[name] for name in valid.states}, bounds, (*told, *([] if stale is None else [stale]))
+    proved = {s.state: s for s in placed.states}
+    return PlacedStates(
+        {name: found[name] for name in valid.states}, bounds, proved, (*told, *([] if stale is None else [stale]))
+    )
 
 
 def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator[Placement]:

@@ -129,11 +129,23 @@ class DeployedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedClock:
+    """The rate of a pool of some kind, and the highest one that it has, in Hz."""
+
+    pool: str
+    kind: str
+    hz: int
+    highest_hz: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedState:
     """A state of a scenario: what `Deployment` says of a program without states.
 
     `choices` are networks with the variants that it has of them. `like` is another state from which it differs in these
     alone: one set of channels and workers serves both.
+    `clocks` are the clock rates that a stored mapping has chosen, and `energy_mw` the mean power by the model, where it
+    is known.
     """
 
     name: str
@@ -141,6 +153,8 @@ class DeployedState:
     processors: tuple[DeployedWorker, ...]
     choices: tuple[tuple[str, str], ...] = ()
     like: str | None = None
+    clocks: tuple[DeployedClock, ...] = ()
+    energy_mw: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +200,43 @@ class PlannedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedCrossing:
+    """A channel between two parts of a program, as one of them sees it; `number` is the same at both ends.
+
+    `task` and `port` are its end here, `other` the task at the other end, in the part `peer`. `outgoing`: it is written
+    here. Initial tokens lie with the reader.
+    """
+
+    number: int
+    outgoing: bool
+    peer: str
+    task: str
+    port: str
+    other: str
+    channel: DeployedChannel
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedPart:
+    """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
+
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only.
+    """
+
+    machine: str
+    peers: tuple[str, ...]
+    whole: str
+    led: tuple[str, ...]
+    passed: tuple[str, ...]
+    crossings: tuple[DeployedCrossing, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
     `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
-    processors are those of its states.
+    processors are those of its states. With a `part` it is what one machine of several has.
     """
 
     name: str
@@ -202,6 +248,7 @@ class Deployment:
     tensorrt: tuple[int, ...] = ()
     planned: PlannedMemory | None = None
     scenario: DeployedScenario | None = None
+    part: DeployedPart | None = None
 
     @property
     def every_app(self) -> tuple[DeployedApp, ...]:
@@ -225,4 +272,6 @@ class Deployment:
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
         if self.scenario is None:
             del document["scenario"]
+        if self.part is None:
+            del document["part"]
         return json.dumps(document, indent=1) + "\n"
