@@ -25,6 +25,8 @@ _Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
 #: A time in ns, 31 years at most.
 _Ns = Annotated[float, Between(0, 10**18)]
 _WholeNs = Annotated[int, Between(0, 10**18)]
+_Real = Annotated[float, Between(0, 10**18)]
+_Hz = Annotated[int, Between(1, 10**15)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,17 @@ class NetworkPlan:
     pre: _Threads = 1
     post: _Threads = 1
     adapt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockPin:
+    """The user's wish for the clock rate of a pool of a platform in a state of the scenario."""
+
+    platform: str
+    pool: str
+    state: str
+    hz: Fraction
+    span: Span
 
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
@@ -270,21 +283,32 @@ class GroupBound:
 
 @dataclass(frozen=True, slots=True)
 class StateBound:
-    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors."""
+    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors.
+
+    `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
+    power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
+    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines.
+    """
 
     state: str
     groups: tuple[GroupBound, ...]
     utilization: tuple[tuple[str, float], ...]
+    clocks_hz: tuple[tuple[str, _Hz], ...] = ()
+    energy_mw: _Real | None = None
+    highest_mw: _Real | None = None
+    greedy_mw: _Real | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
     """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame, beside what the controller itself takes (None = no bound is known)."""
+    frame (None = no bound is known). `control_ns` of that takes the controller itself, as it was measured; None where
+    it was not, and then it comes on top."""
 
     source: str
     target: str
     delay_ns: _WholeNs | None
+    control_ns: _WholeNs | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ def _task(task: Task) -> Iterator[Diagnostic]:
         word = "latest" if task.link.latest else "drop oldest"
         help_text = "leave one of the apps out, or join them by a plain arrow"
         yield _no(f"`{word}` joins two apps at `{short}`, and channels of HOPES lose nothing", task, help_text)
+    elif task.transfer is not None:
+        way = task.transfer
+        message = f"`{short}` leads from `{way.source}` to `{way.destination}`, and a project is for one machine"
+        yield _no(message, task, "export it for a platform of one machine")
     elif task.border is not None:
         help_text = "give it a task that reads or writes the data"
         yield _no(f"`{short}` is an open end: nobody would be there to serve it", task, help_text)
