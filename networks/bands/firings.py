@@ -18,6 +18,8 @@ from .units import Unit, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
+#: Bytes that a program keeps for each firing: arrays and bindings that were made beforehand.
+HELD = 1800
 
 
 class CannotBand(ValueError):
