@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import boards
 from flowc.analysis.timing.simulate import Choices, simulate
+from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
 from flowc.search.deadline.problem import Assignment, JointProblem, Verdict, timed, verdict
 from paired import Others, machine, table
@@ -61,7 +62,7 @@ def answer(fps: int, name: str) -> Answer:
     """Search with some seeds."""
     problem = boards.imgprocessing(fps)
     seeds = range(1 if name == "exact" else SEEDS)
-    outcomes = [search(problem, name=name, seed=seed, budget=BUDGETS[name]) for seed in seeds]
+    outcomes = [search(problem, name=name, seed=seed, budget=Budget(BUDGETS[name])) for seed in seeds]
     ranked = sorted(
         outcomes,
         key=lambda o: (o.verdict is None, o.verdict and not o.verdict.feasible, o.verdict and o.verdict.maximum),
@@ -122,8 +123,8 @@ def rows(answers: list[Answer]) -> Iterator[list[str]]:
 
 def highest(start: int, step: int = 1) -> int:
     """The highest whole rate at which `auto` finds a mapping."""
-    fps = start
-    while search(boards.imgprocessing(fps + step), name="auto", seed=0, budget=BUDGETS["auto"]).verdict.feasible:  # type: ignore[union-attr]
+    fps, budget = start, Budget(BUDGETS["auto"])
+    while search(boards.imgprocessing(fps + step), name="auto", seed=0, budget=budget).verdict.feasible:  # type: ignore[union-attr]
         fps += step
     return fps
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import boards
+from flowc.search.budget import Budget
 from flowc.search.deadline.auto import Outcome, search
 from paired import Others, machine, table
 from paired import verdict as aim
@@ -67,7 +68,9 @@ def main() -> None:
         for fps in RATES:
             for seed in range(given.seeds):
                 problem = boards.random_system(graphs, fps, seed)
-                outcomes = {name: search(problem, name=name, seed=0, budget=budget) for name, budget in BUDGETS.items()}
+                outcomes = {
+                    name: search(problem, name=name, seed=0, budget=Budget(budget)) for name, budget in BUDGETS.items()
+                }
                 systems.append(System(graphs, fps, outcomes))
                 said = {name: o.verdict and f"{float(o.verdict.maximum):.4f}" for name, o in outcomes.items()}
                 print(graphs, fps, seed, said, outcomes["auto"].gap, file=sys.stderr, flush=True)
@@ -83,7 +86,7 @@ def main() -> None:
     rows = [["groups", "tasks", "processors", "seconds", "aim", "maximum", "gap", "deadlines"]]
     for groups, cores, gpus, dlas in SIZES:
         problem = boards.large_system(groups, cores, gpus, dlas)
-        found = search(problem, name="auto", seed=0, budget=0.9 * LARGE)
+        found = search(problem, name="auto", seed=0, budget=Budget(0.9 * LARGE))
         told = found.verdict
         tasks = len(problem.items) + len(problem.nets)
         most = aim(found.seconds, most=LARGE) if groups == SIZES[-1][0] else ""

@@ -1,9 +1,10 @@
-"""The options of a board, and the connection that they stand for."""
+"""The options of a board, and of those who help a search, and the connections that they stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from ._common import say
 
 if TYPE_CHECKING:
+    from ..machines.crew import Crew
     from ..machines.host import Host
 
 BoardAddress = Annotated[
@@ -25,6 +27,33 @@ BoardAddress = Annotated[
 BoardPython = Annotated[
     str, typer.Option("--board-python", help="Python of the board: 3.8 or later, with numpy.", metavar="COMMAND")
 ]
+Machines = Annotated[
+    Path | None,
+    typer.Option(
+        "--machines",
+        help="Run each part on its machine; a TOML file says where these are.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Workers = Annotated[int, typer.Option(help="Processes that search for deadlines together.", min=1, metavar="N")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="The same with the workers of a Dask scheduler.", metavar="tcp://HOST:PORT", show_default=False),
+]
+
+
+@contextmanager
+def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
+    """Whoever helps a search. Raises BadParameter, and Errors where a cluster cannot."""
+    from ..machines import crew
+
+    if cluster is not None and workers > 1:
+        raise typer.BadParameter("the cluster has workers of its own", param_hint="--workers")
+    with crew.processes(workers) if cluster is None else crew.cluster(cluster) as found:
+        if cluster is not None:
+            say(f"flowc: {found.size} workers at {cluster}")
+        yield found
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def fitted(rows: Sequence[Sequence[str]], left: int, soft: int, columns_: int | 
         return columns(rows, left=left)
     broken: list[list[str]] = []
     for row in rows:
-        lines = wrap(row[soft], max(room, LEAST), break_on_hyphens=False) or [""]
+        lines = wrap(row[soft], max(room, LEAST), break_on_hyphens=False, break_long_words=False) or [""]
         broken.append([*row[:soft], lines[0], *row[soft + 1 :]])
         broken += [[line if i == soft else "" for i in range(len(row))] for line in lines[1:]]
     return columns(broken, left=left)

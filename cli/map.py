@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, host_of
+from ._boards import BoardAddress, BoardPython, Cluster, Workers, crew_of, host_of
 from ._common import (
     Json,
     NoMeasure,
@@ -20,15 +20,19 @@ from ._common import (
     print_json,
     progress,
     say,
+    seconds,
     show_diagnostics,
     sources,
 )
 from ._deadlines import document as joint_document
 from ._deadlines import explanation, joint_table, states_document, states_table
+from ._sweep import Sweep, parsed
+from ._sweep import document as sweep_document
+from ._sweep import table as sweep_table
 from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
-    from ..driver.map import Mapped
+    from ..driver.map import Mapped, WhatIf
     from ..model.deployment import PlannedMemory
     from ..model.mapping import Mapping
 
@@ -52,16 +56,25 @@ def map_(
     budget: Annotated[
         str, typer.Option(help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME")
     ] = "60s",
+    evaluations: Annotated[
+        int | None,
+        typer.Option(
+            help="Try N things instead, however long they take: repeatable.", min=1, metavar="N", show_default=False
+        ),
+    ] = None,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="For searches that draw lots.")] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
     fps: Annotated[
         str | None,
-        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+        typer.Option(help="What if every app had so many frames/s?", metavar="F", show_default=False),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+        typer.Option(help="What if a pool of CPUs had N?", min=1, metavar="N", show_default=False),
     ] = None,
+    sweep: Sweep = None,
     profile: Annotated[
         Path | None, typer.Option(help="Times from this file.", metavar="P.json", show_default=False)
     ] = None,
@@ -80,6 +93,7 @@ def map_(
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
     from ..driver.map import WhatIf, find_mapping
+    from ..driver.sweep import suppositions
     from ..model.extras import require
     from ..search.registry import SEARCHES
 
@@ -92,21 +106,26 @@ def map_(
         raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")
     if gantt is not None:
         require("matplotlib", "plots", "`--gantt`")
-    with host_of(board, board_python) as host:
-        mapped = find_mapping(
-            file,
-            platform=platform,
-            host=host,
-            search=search,
-            objective=objective,  # type: ignore[arg-type]
-            budget=_seconds(budget),
-            seed=seed,
-            what_if=WhatIf(_rate(fps), cores, profile),
-            memory=_size(memory),
-            measure=not no_measure,
-            on_measure=measuring,
-            report=progress,
-        )
+    what_if = WhatIf(_rate(fps), cores, profile)
+    swept = parsed(sweep or ())
+    with host_of(board, board_python) as host, crew_of(workers, cluster) as crew:
+        options: dict[str, Any] = {
+            "platform": platform,
+            "host": host,
+            "search": search,
+            "objective": objective,
+            "budget": seconds(budget),
+            "evaluations": evaluations,
+            "seed": seed,
+            "crew": crew,
+            "memory": _size(memory),
+            "measure": not no_measure,
+            "on_measure": measuring,
+            "report": progress,
+        }
+        if sweep:
+            return _swept(file, suppositions(*swept, what_if), options, as_json)
+        mapped = find_mapping(file, what_if=what_if, **options)
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))
     if gantt is not None:
         _draw(mapped, gantt)
@@ -135,6 +154,20 @@ def map_(
     if mapped.path is not None and not as_json:
         print(f"\n{mapped.path}")
     return 1 if mapped.late else 0
+
+
+def _swept(file: Path, what_ifs: list[WhatIf], options: dict[str, Any], as_json: bool) -> int:
+    """One mapping after the other; what is said of the text is said once."""
+    from ..driver.sweep import sweep
+
+    found = list(sweep(file, what_ifs, **options))
+    told = tuple(dict.fromkeys(d for s in found if s.mapped is not None for d in s.mapped.diagnostics))
+    show_diagnostics(told, sources(told))
+    if as_json:
+        print_json(sweep_document(found))
+    else:
+        print(sweep_table(found))
+    return 0
 
 
 def _searches() -> str:
@@ -193,17 +226,6 @@ def _draw(mapped: Mapped, file: Path) -> None:
     if chart is not None:
         draw([chart], file)
         say(f"flowc: {in_full(file)}")
-
-
-def _seconds(text: str) -> float:
-    """`60s`, `2min`, `90`: a time in seconds. Raises BadParameter."""
-    units = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0}
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(number) :].strip()
-    try:
-        return float(number) * units[unit]
-    except (ValueError, KeyError):
-        raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
 
 
 def _places(mapping: Mapping) -> str:

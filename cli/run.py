@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, host_of
+from ._boards import BoardAddress, BoardPython, Machines, host_of
 from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
 
 if TYPE_CHECKING:
     from ..driver.run import Ran
     from ._live import LiveTables
+
+
+class Clocks(StrEnum):
+    """What becomes of the clock rates that a mapping has chosen for states."""
+
+    SET = "set"
+    MODEL = "model"
+
 
 #: Tasks that are named for taking longer than their profile.
 MOST_SLOWER = 5
@@ -81,6 +90,9 @@ def run(
         Path | None,
         typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
     ] = None,
+    clocks: Annotated[
+        Clocks, typer.Option(help="`set` the clock rates of states, or leave them as they are.")
+    ] = Clocks.MODEL,
     live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
@@ -88,6 +100,7 @@ def run(
     platform: OnPlatform = "host",
     board: BoardAddress = None,
     board_python: BoardPython = "python3",
+    machines: Machines = None,
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -110,6 +123,11 @@ def run(
             raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
     if live and board is not None:
         raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
+    alone = {"--board": board, "--trace": trace, "--live": live or None, "--twin": twin or None, "--start": start,
+             "--events": events, "--control": control, "--replay": replay}  # fmt: skip
+    for option, given in alone.items():
+        if machines is not None and given is not None:
+            raise typer.BadParameter("it is about programs on one machine", param_hint=option)
     shown = _live() if live else nullcontext()
     with host_of(board, board_python) as host, shown as tables:
         ran = driver_run(
@@ -128,7 +146,7 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
-            states=States(start, events, control, replay),
+            states=States(start, events, control, replay, clocks is Clocks.SET),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,
@@ -139,14 +157,26 @@ def run(
             live=None if tables is None else tables.descriptor,
             hear=None if tables is None else tables.hear,
             report=progress,
+            machines=machines,
         )
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
         print(ran.report)
     if not (quiet or as_json):
+        if ran.parts is not None:
+            _print_parts(ran.parts)
         _print_comparison(ran)
     return ran.status
+
+
+def _print_parts(document: dict[str, Any]) -> None:
+    """The table of a program on several machines, and how well their clocks are known."""
+    from ..driver.joining import clocks
+    from ..runtime.report import columns, table
+
+    if document["apps"]:
+        print(f"{table(document)}\n\n{columns(clocks(document), left=2)}")
 
 
 def _print_comparison(ran: Ran) -> None:

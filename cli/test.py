@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, host_of
+from ._boards import BoardAddress, BoardPython, Machines, host_of
 from ._common import (
     Force,
     Json,
@@ -42,6 +42,7 @@ def test(
     platform: OnPlatform = "host",
     board: BoardAddress = None,
     board_python: BoardPython = "python3",
+    machines: Machines = None,
     force: Force = False,
     no_measure: NoMeasure = False,
     as_json: Json = False,
@@ -49,6 +50,9 @@ def test(
     """Test the program against a sequential run of the same graph. Builds if needed."""
     from ..driver.run import test as driver_test
 
+    if machines is not None and (board is not None or twin):
+        option = "--board" if board is not None else "--twin"
+        raise typer.BadParameter("it is about programs on one machine", param_hint=option)
     with host_of(board, board_python) as host:
         tested = driver_test(
             file,
@@ -63,6 +67,7 @@ def test(
             on_measure=measuring,
             on_built=show_built,
             report=progress,
+            machines=machines,
         )
     if junit is not None:
         from ..driver.junit import junit as as_junit

@@ -29,16 +29,21 @@ from ..model.system import System
 from .kinds import Helpers, Site, kind_of
 from .kinds.c import parameter_type
 from .memory import planned
+from .parts import split
 from .sources import Plan, Sources
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A deployment, the application's files it needs, and the C sources with the tasks that use them."""
+    """A deployment, the application's files it needs, and the C sources with the tasks that use them.
+
+    Of a program for several machines, `parts` has what each of them runs.
+    """
 
     deployment: Deployment
     files: Plan
     c_tasks: dict[str, tuple[Task, ...]]
+    parts: tuple[Deployed, ...] = ()
 
 
 def missing(system: System) -> tuple[Diagnostic, ...]:
@@ -47,7 +52,8 @@ def missing(system: System) -> tuple[Diagnostic, ...]:
     seen: set[tuple[str, str]] = set()
     for app in system.apps:
         for task in app.tasks:
-            if (task.definition, "") in seen or task.resampling is not None:  # whose types are those of its neighbors
+            flowing = task.resampling is not None or task.transfer is not None  # whose types are those of its neighbors
+            if (task.definition, "") in seen or flowing:
                 continue
             seen.add((task.definition, ""))
             if task.network is None and not task.implementations and not task.built_in:
@@ -106,29 +112,27 @@ def deploy(
 ) -> Deployed:
     """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
 
-    `helpers` finds the local modules of a Python file.
+    `helpers` finds the local modules of a Python file. On a platform of several machines it has parts as well.
     """
-    sources = Sources(Path(system.path).parent)
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
     orders, capacities = _orders(system, platform, lanes, repetition, firing_ns)
     alone = len(orders) == 1
-    c_tasks: dict[str, list[Task]] = {}
 
-    def deployed(task: Task, firings: int, batch: int) -> DeployedTask:
-        """A task where its placement says."""
-        site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, batch)
-        ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
-        code = kind_of(task, site).make(task, site)
-        # What a kernel gets is part of its call.
-        fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
-        return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
+    def sources_for(
+        apps: tuple[Application, ...], only: set[str] | None = None
+    ) -> tuple[dict[str, DeployedTask], Sources, dict[str, list[Task]]]:
+        """Tasks of some apps where their placements say (all, or `only` these), with the files that they need."""
+        sources, c_tasks, found = Sources(Path(system.path).parent), dict[str, list[Task]](), {}
+        for app in apps:
+            sizes = batches(app)
+            for task in (t for t in app.tasks if only is None or t.name in only):
+                site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, sizes[task.name])
+                found[task.name] = _deployed(task, site, repetition[app.name][task.name])
+        return found, sources, c_tasks
 
-    apps = []
-    for app in system.apps:
-        sizes = batches(app)
-        tasks = tuple(deployed(t, repetition[app.name][t.name], sizes[t.name]) for t in app.tasks)
-        channels = tuple(
+    def channels_of(app: Application) -> tuple[DeployedChannel, ...]:
+        return tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port,
                 _capacity(app, c, capacities[c.name], placement, repetition[app.name]), c.delay,
@@ -136,32 +140,48 @@ def deploy(
             )
             for c in app.channels
         )  # fmt: skip
-        apps.append(
-            DeployedApp(
-                app.name,
-                app.doc,
-                _exact(app.period_ns),
-                _exact(app.due_ns),
-                app.priority,
-                tasks,
-                channels,
-                tuple(
-                    DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline))
-                    for p in paths(app, repetition[app.name])
-                ),
-            )
+
+    tasks, sources, c_tasks = sources_for(system.apps)
+    apps = tuple(
+        DeployedApp(
+            app.name,
+            app.doc,
+            _exact(app.period_ns),
+            _exact(app.due_ns),
+            app.priority,
+            tuple(tasks[t.name] for t in app.tasks),
+            channels_of(app),
+            tuple(
+                DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline)) for p in paths(app, repetition[app.name])
+            ),
         )
-    deployment = Deployment(
+        for app in system.apps
+    )
+    whole = Deployment(
         system.stem,
         Path(system.path).name,
         platform.name,
         mapping.search,
-        tuple(apps),
+        apps,
         orders,
         platform.tensorrt,
         planned(apps, orders),
     )
-    return Deployed(deployment, sources.plan, {k: tuple(v) for k, v in c_tasks.items()})
+    parts = []
+    for part in split(whole, platform):
+        names = {t.name for t in part.tasks}
+        own = tuple(a for a in system.apps if any(t.name in names for t in a.tasks))
+        _, files, compiled = sources_for(own, names)
+        parts.append(Deployed(part, files.plan, {k: tuple(v) for k, v in compiled.items()}))
+    return Deployed(whole, sources.plan, {k: tuple(v) for k, v in c_tasks.items()}, tuple(parts))
+
+
+def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
+    ports = tuple(_port(p, task) for p in task.inputs), tuple(_port(p, task) for p in task.outputs)
+    code = kind_of(task, site).make(task, site)
+    # What a kernel gets is part of its call.
+    fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+    return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
 
 
 def _capacity(
@@ -173,9 +193,12 @@ def _capacity(
 ) -> int:
     """What the orders need, or what `buffers` of the tasks at its ends ask for, in tokens.
 
-    A live source has room for one firing more, as between processors: it is to be there when its data comes.
+    A live source has room for one firing more, as between processors: it is to be there when its data comes. Where a
+    channel crosses between machines, a transfer may start while the word that there is room is still on its way: since
+    no transfer is shorter than that way, room for one more is enough to be no later than without the way.
     """
     source = app.task(channel.source)
+    needed += max(source.port(channel.source_port).rates) if source.transfer is not None else 0
     needed += max(source.port(channel.source_port).rates) if source.live else 0
     return max(needed, _asked_for(app, channel, placement, repetition))
 

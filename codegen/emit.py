@@ -17,6 +17,7 @@ from ..model.application import Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
+    DeployedCrossing,
     DeployedPort,
     DeployedScenario,
     DeployedTask,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: The oldest versions with which programs run: numpy's first for Python 3.8, and ONNX Runtime's as flowc itself has it.
 LEAST_NUMPY, LEAST_ONNXRUNTIME = "1.17.3", "1.17"
+#: The first pyzmq with wheels for everything that parts run on, from Python 3.8 on ARM on.
+LEAST_PYZMQ = "25"
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
 RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
@@ -47,7 +50,26 @@ RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "pro
 
 
 def emit(deployed: Deployed) -> Plan:
-    """The files of a build."""
+    """The files of a build, with its parts for several machines."""
+    plan = _whole(deployed)
+    for part in deployed.parts:
+        assert part.deployment.part is not None
+        plan |= {f"{folder_of(part.deployment.part.machine)}/{path}": data for path, data in _part(part).items()}
+    return dict(sorted(plan.items()))
+
+
+def folder_of(machine: str) -> str:
+    """Where a build has the part of a machine."""
+    return f"parts/{machine}"
+
+
+def _part(deployed: Deployed) -> Plan:
+    """What one machine of several needs: no package to open, and no harness of its own."""
+    plan = _whole(deployed)
+    return {path: data for path, data in plan.items() if path != "__init__.py" and not path.startswith("tests/")}
+
+
+def _whole(deployed: Deployed) -> Plan:
     jinja = _jinja()
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
@@ -87,7 +109,7 @@ def emit(deployed: Deployed) -> Plan:
             plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
             units.append(" ".join(_shell(word) for word in compile_command(source)))
         plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
-    return dict(sorted(plan.items()))
+    return plan
 
 
 def _codes(deployment: Deployment) -> list[Code]:
@@ -105,12 +127,12 @@ def _libraries(deployment: Deployment) -> list[str]:
 def _needs(deployment: Deployment) -> str:
     """The libraries of a program, in words."""
     cuda = ["cuda-python or PyCUDA"] if _on_device(deployment) else []
-    return ", ".join(["numpy", *_libraries(deployment), *cuda])
+    return ", ".join(["numpy", *(["pyzmq"] if deployment.part else []), *_libraries(deployment), *cuda])
 
 
 def _requirements(deployment: Deployment) -> list[str]:
     """The same for pip. The version of ONNX Runtime is that of this machine, where Python is as new as here."""
-    lines = [f"numpy>={LEAST_NUMPY}"]
+    lines = [f"numpy>={LEAST_NUMPY}", *([f"pyzmq>={LEAST_PYZMQ}"] if deployment.part else [])]
     for name in _libraries(deployment):
         version = version_of(name)
         if not name.startswith("onnxruntime"):
@@ -203,8 +225,24 @@ def _main(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=[_worker(worker, task_ids) for worker in deployment.processors],
         words=_words(deployment),
+        part=deployment.part,
+        crossings=[] if deployment.part is None else [_crossing(c, task_ids) for c in deployment.part.crossings],
     )
     return text.encode()
+
+
+def _crossing(crossing: DeployedCrossing, task_ids: dict[str, str]) -> str:
+    """The call in main.py for a channel between two parts."""
+    here, channel = f"{task_ids[crossing.task]}, {literal(crossing.port)}", _channel_text(crossing.channel)
+    call = "outgoing" if crossing.outgoing else "incoming"
+    return f"{call}({crossing.number}, {here}, {literal(crossing.peer)}, {literal(crossing.other)}, {channel})"
+
+
+def _channel_text(channel: DeployedChannel) -> str:
+    """Its name, its capacity and its initial tokens in main.py."""
+    text = f"{literal(channel.name)}, capacity={channel.capacity}"
+    text += f", delay={channel.delay}" if channel.delay else ""
+    return text + (f", values={literal(list(channel.values))}" if channel.values else "")
 
 
 def _main_with_states(jinja: Environment, deployment: Deployment, scenario: DeployedScenario, needs: str) -> bytes:
@@ -225,7 +263,8 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
             for key, c in enumerate(kept):
                 found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
         workers = [_worker(worker, ids) for worker in state.processors if worker.order]
-        states.append({"name": state.name, "apps": made, "workers": workers})
+        clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
+        states.append({"name": state.name, "apps": made, "workers": workers, "clocks": clocks, "mw": state.energy_mw})
     text = jinja.get_template("python/main_with_states.py.j2").render(
         deployment=deployment,
         scenario=scenario,

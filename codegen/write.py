@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -45,11 +46,12 @@ def write(
     *,
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
+    parts: Mapping[str, dict[str, tuple[Task, ...]]] | None = None,
 ) -> bool:
     """Write and compile a build; False when the directory holds exactly this already.
 
-    `made_there` are folders that others fill: see `refuse_foreign`. Raises CannotWrite; then the directory is as it was
-    before.
+    `parts` are folders of it with C sources of their own. `made_there` are folders that others fill: see
+    `refuse_foreign`. Raises CannotWrite; then the directory is as it was before.
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
@@ -66,6 +68,8 @@ def write(
         stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
         _fill(stage, plan)
         objects = _compile(stage, c_tasks)
+        for folder, tasks in (parts or {}).items():
+            objects += [f"{folder}/{made}" for made in _compile(stage / folder, tasks)]
         files = sorted([*plan, *objects])
         document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
         (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")

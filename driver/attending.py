@@ -61,12 +61,19 @@ def attend(
     Here it gets the descriptors that are `handed` to it. What it says goes to `hear`, else to the outputs of this
     process.
     """
-    import signal
+    with signals() as started:
+        return follow(
+            host, words, silent=silent, cwd=cwd, environment=environment, handed=handed, hear=hear, started=started
+        )
 
+
+@contextmanager
+def signals() -> Iterator[Callable[[Callable[[int], None]], None]]:
+    """Signals of this process go to what is started meanwhile: it hands over what sends them there."""
     hand_on: list[Callable[[int], None]] = []
     early: list[int] = []
 
-    def signaled(number: int, frame: object) -> None:
+    def signaled(number: int) -> None:
         if hand_on:
             hand_on[0](number)
         else:
@@ -77,18 +84,42 @@ def attend(
         for missed in early:
             send(missed)
 
+    with signals_for(signaled):
+        yield started
+
+
+@contextmanager
+def signals_for(signaled: Callable[[int], None]) -> Iterator[None]:
+    """Whoever wants this process to end is heard by `signaled` meanwhile."""
+    import signal
+
     sys.stdout.flush()
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends SIGINT to the child too; it takes both as one
-        before[number] = signal.signal(number, signaled)
+        before[number] = signal.signal(number, lambda number, frame: signaled(number))
     try:
-        if isinstance(host, Board):
-            status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started)
-        else:
-            status = _waited(words, silent, cwd, environment, handed, hear, started)
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def follow(
+    host: Host,
+    words: list[str],
+    *,
+    silent: bool,
+    cwd: str | None,
+    started: Callable[[Callable[[int], None]], None],
+    environment: MappingABC[str, str] | None = None,
+    handed: Sequence[int] = (),
+    hear: Hear | None = None,
+) -> int:
+    """Run a program and wait for it; `started` gets what hands signals on to it. See `attend`."""
+    if isinstance(host, Board):
+        status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started)
+    else:
+        status = _waited(words, silent, cwd, environment, handed, hear, started)
     return status if status >= 0 else 128 - status
 
 

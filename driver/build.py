@@ -15,7 +15,7 @@ from statistics import mean
 from ..analysis.dataflow.check import measured_too_slow
 from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
-from ..codegen.emit import digest, emit
+from ..codegen.emit import digest, emit, folder_of
 from ..codegen.nvrtc import faults as cuda_faults
 from ..codegen.states import together
 from ..codegen.write import CannotWrite, refuse_foreign, write
@@ -28,10 +28,12 @@ from ..model.profile import Profile
 from ..model.resampling import with_resampling, without_resampling
 from ..model.system import System
 from ..model.times import Times, times_of
+from ..model.transfers import without_transfers
 from ..networks.quantization.quantize import Loss
 from ..passes.moving import calibrated
 from ..search.throughput import greedy
 from ..search.throughput.accelerate import on_gpu
+from ..search.throughput.machines import on_machines
 from ..search.throughput.problem import Problem
 from ..targets.pins import pinned
 from . import store
@@ -108,11 +110,14 @@ def build(
     else:
         from .states import placed_states
 
-        states, bounds, unread = placed_states(valid, profile)
+        placed = placed_states(valid, profile)
+        states = placed.states
         found = {name: _part(state, profile, measure) for name, state in states.items()}
-        extra += [*unread, *(d for _, _, told in found.values() for d in told)]
+        extra += [*placed.diagnostics, *(d for _, _, told in found.values() for d in told)]
         deployments = {n: d for n, (_, d, _) in found.items()}
-        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
+        deployed = together(
+            valid.system.scenario, valid.system.apps, deployments, placed.bounds, placed.proved, valid.platform
+        )
         mapping = union(m for m, _, _ in found.values())
         sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
     too_much = beyond_platform(deployed, valid.platform)
@@ -135,6 +140,10 @@ def _part(valid: Valid, profile: Profile | None, measure: bool) -> tuple[Mapping
     times = _times(valid, profile)
     told = [*times.warnings(valid.tasks), *(() if measure else untimed(valid, times))]
     mapping = place(valid, times)
+    if valid.platform.machines:  # what crosses is known now
+        valid = valid.mapped(mapping)
+        times = _times(valid, profile)
+        mapping = place(valid, times)
     told += _unhonored(valid.system, valid.platform, mapping)
     cores = sum(pool.count for pool in valid.platform.pools if pool.kind == "cpu")
     means = firing_means(valid, times, mapping)
@@ -258,10 +267,13 @@ def usual_ns(known: MappingABC[str, float]) -> float:
 
 def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     """Where every task runs: as pinned or stored, else by a quick rule. Raises Errors."""
-    apps, platform = valid.system.apps, valid.platform
-    pins, faults = pinned(apps, platform, valid.system.pins)
+    platform = valid.platform
+    pins, faults = pinned(valid.system.apps, platform, valid.system.pins)
     if faults:
         raise Errors(faults)
+    apps = tuple(without_transfers(a) for a in valid.system.apps)
+    carriers = [p for name, p in pins.items() if valid.tasks[name].transfer is not None]
+    pins = {name: p for name, p in pins.items() if p not in carriers}
     known = firing_means(valid, times)
     usual = usual_ns(known)
     means = {
@@ -272,9 +284,10 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu: something has to feed its other processors"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
-    problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
+    chosen = on_machines(problem) if platform.machines else on_gpu(problem)
+    problem = replace(problem, pins={**chosen, **problem.pins})
     found = greedy.search(problem, seed=seed)
-    placements = with_resampling(apps, platform, found.placements)
+    placements = (*with_resampling(apps, platform, found.placements), *carriers)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
 
@@ -310,6 +323,7 @@ def too_long(system: System, error: TooLong) -> Errors:
 def write_program(deployed: Deployed, directory: Path, *, force: bool = False) -> bool:
     """Write a program and compile its C code; false if the directory already held exactly this. Raises Errors."""
     try:
-        return write(emit(deployed), directory, deployed.c_tasks, force=force)
+        parts = {folder_of(d.part.machine): p.c_tasks for p in deployed.parts for d in [p.deployment] if d.part}
+        return write(emit(deployed), directory, deployed.c_tasks, force=force, parts=parts)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error

@@ -24,7 +24,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from ..model.times import times_of
 from ..model.verdict import AppVerdicts
-from ..passes import Staged, stage
+from ..passes import Staged, stage, with_transfers
 from ..passes.staged import BUILD_ONLY
 from ..passes.stored_mapping import carried_out
 from ..targets.fitness import unlaunchable
@@ -96,8 +96,9 @@ class Valid:
     def mapped(self, mapping: Mapping) -> Valid:
         """The same with a mapping carried out. Raises Errors."""
         system, faults = carried_out(self.system, self.platform, mapping)
-        if has_errors(faults):
-            raise Errors(faults)
+        system, more = with_transfers(system, self.platform)
+        if has_errors((*faults, *more)):
+            raise Errors((*faults, *more))
         before = {a.name: a for a in self.system.apps}
         verdicts = {
             a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)

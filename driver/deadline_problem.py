@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..analysis.dataflow.dependence import paths
 from ..analysis.timing.system import TimedChannel, TimedPath
+from ..machines.crew import ALONE, Crew
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.platform import Platform
@@ -20,18 +21,22 @@ from ..model.resampling import hosts, without_resampling
 from ..model.times import MARGIN, FiringTime, Times
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
-from ..search.deadline.candidates import Kernels, front
+from ..search.deadline.candidates import Front, Kernels, front
 from ..search.deadline.problem import Follower, Item, JointProblem, Net, Team
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from .check import Valid
 
 
-def joint_problem(valid: Valid, times: Times) -> JointProblem:
-    """Times, candidates and periods of everything. Raises Errors that list every task without times."""
+def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProblem:
+    """Times, candidates and periods of everything. Raises Errors that list every task without times.
+
+    The candidates of each network are work of their own for whoever helps.
+    """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
-    teams, items, nets, followers, faults = [], [], [], list[Follower](), []
+    teams, items, followers, faults = [], [], list[Follower](), []
+    networks: list[tuple[str, str, Kernels]] = []
     for app in valid.system.apps:
         if app.period_ns is None:
             message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
@@ -42,7 +47,7 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
             firings = valid.repetition[app.name][task.name]
             layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
             if layered and task.name not in pins:
-                nets.append(_net(task, app.name, known, platform, firings))
+                networks.append((task.name, app.name, _kernels(task, known, platform, firings)))
                 continue
             wanted = platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
             if not known or (wanted is not None and wanted not in known):
@@ -63,7 +68,13 @@ def joint_problem(valid: Valid, times: Times) -> JointProblem:
     if faults:
         raise Errors(faults)
     where = {name: p.processors[0] for name, p in pins.items()}
-    return JointProblem(platform, tuple(teams), tuple(items), tuple(nets), where, tuple(followers))
+    fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
+    nets = tuple(Net(n, app, f.candidates, f.exact) for (n, app, _), f in zip(networks, fronts, strict=True))
+    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers))
+
+
+def _front(platform: Platform, kernels: Kernels) -> Front:
+    return front(kernels, platform)
 
 
 def _team(app: Application, vector: Mapping[str, int]) -> Team:
@@ -98,7 +109,7 @@ def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
     return Diagnostic("F509", message, task.span, help=help_text)
 
 
-def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platform, firings: int) -> Net:
+def _kernels(task: Task, known: Mapping[str, FiringTime], platform: Platform, firings: int) -> Kernels:
     entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
     longest = max(entries.values(), key=lambda e: len(e.layers))
     names = tuple(x.layer for x in longest.layers)
@@ -123,8 +134,7 @@ def _net(task: Task, app: str, known: Mapping[str, FiringTime], platform: Platfo
         times[kind] = [inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names]
     guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
     curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
-    found = front(Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves), platform)
-    return Net(task.name, app, found.candidates, found.exact)
+    return Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
 
 
 def require_possible(problem: JointProblem) -> None:

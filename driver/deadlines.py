@@ -16,6 +16,7 @@ from ..analysis.timing.response_time import Term, bounds, worst_cases
 from ..analysis.timing.simulate import Choices, simulate
 from ..analysis.timing.system import Refused, Time, TimedSystem, utilization
 from ..codegen.deploy import missing
+from ..machines.crew import ALONE, Crew
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
 from ..model.profile import Profile
@@ -23,6 +24,7 @@ from ..model.times import MARGIN, Times, times_of, too_optimistic
 from ..model.workload import WorkloadCurve, workload
 from ..profiling.measure import WARM_UP, Seen, worst_case
 from ..report.gantt import Bar, Chart
+from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import (
@@ -37,7 +39,7 @@ from ..search.deadline.problem import (
     verdict,
     with_bounds,
 )
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.registry import Search
 from .build import place, plan
 from .check import Report, Valid
@@ -93,23 +95,25 @@ def map_jointly(
     times: Times,
     search: Search,
     *,
-    budget: float,
+    budget: Budget,
     seed: int,
+    crew: Crew = ALONE,
     run_here: bool = True,
     report: Report | None = None,
+    listener: Listener = None,
 ) -> Joint:
     """Search for the least maximum utilization with which every app meets its deadline.
 
     On this machine the program runs for a moment, unless not `run_here`. Raises Errors.
     """
-    problem = joint_problem(valid, times)
+    problem = joint_problem(valid, times, crew)
     require_possible(problem)
     if report is not None:
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        told = in_words(report)
-        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told)
+        told = heard(report, listener)
+        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told, crew=crew)
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
@@ -266,7 +270,7 @@ def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help where a deadline is missed."""
     verdict, problem = joint.verdict, joint.problem
     if verdict is None:
-        return ["nothing was found: make periods longer, or give the search more time with --budget"]
+        return ["nothing was found: make periods longer, or give the search more with --budget or --evaluations"]
     busiest = max(verdict.utilization, key=lambda p: verdict.utilization[p])
     lines = [f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its time"]
     for pool in verdict.engines:

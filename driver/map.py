@@ -15,18 +15,21 @@ from typing import Literal
 
 from ..analysis.dataflow.order import components
 from ..codegen.deploy import missing
+from ..machines.crew import ALONE, Crew
 from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, Supposed
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
 from ..model.times import FiringTime, Times, times_of
+from ..model.transfers import without_transfers
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
-from ..search.events import in_words
+from ..search.budget import Budget
+from ..search.events import Listener, heard
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
 from ..search.registry import Search, searches_for
@@ -39,6 +42,7 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .clocks import unknown_power
 from .deadline_memory import map_jointly_within
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
@@ -81,7 +85,7 @@ class Mapped:
 class WhatIf:
     """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
 
-    A mapping for other rates or another board is not stored.
+    A mapping for other rates or fewer cores says so where it is stored.
     """
 
     fps: Fraction | None = None
@@ -89,9 +93,11 @@ class WhatIf:
     profile: Path | None = None
 
     @property
-    def kept(self) -> bool:
-        """Does the mapping speak for the text as it is?"""
-        return self.fps is None and self.cores is None
+    def supposed(self) -> Supposed | None:
+        """As a mapping says it; None where it speaks for the text as it is."""
+        if self.fps is None and self.cores is None:
+            return None
+        return Supposed(None if self.fps is None else str(self.fps), self.cores)
 
 
 def find_mapping(
@@ -102,32 +108,40 @@ def find_mapping(
     search: str = "auto",
     objective: Objective | Literal["memory"] = "throughput",
     budget: float = 60.0,
+    evaluations: int | None = None,
     seed: int = 0,
+    crew: Crew = ALONE,
     what_if: WhatIf | None = None,
     memory: int | None = None,
     measure: bool = True,
+    keep: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
+    on_event: Listener = None,
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
     Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
     and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
     decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take. With `memory` networks may take so
+    `search.registry` for that kind of problem, `budget` the seconds it may take; with `evaluations` it tries so many
+    things instead, however long they take, and without measured runs the answer depends on `seed` only. A `crew` helps
+    searches for deadlines. With `memory` networks may take so
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
-    the rate of `what_if`. If not `measure`, nothing is run at
+    the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
-    run, `report` where there is none.
+    run, `report` where there is none. `on_event` is told how the search goes, as data. The
+    mapping is stored if it is to be kept, and keeps the limits of the board.
     """
-    what_if = what_if or WhatIf()
+    what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
-    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # A rate is then a limit on mappings, not a period, where there is none.
-    limits = little and not all(wants_joint(part) for part in valid.parts)
-    valid = supposed(valid, replace(what_if, fps=None) if limits else what_if)
+    whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    # With little memory a rate is a limit on mappings, not a period, where there is none.
+    limits = little and not all(wants_joint(part) for part in whole.parts)
+    asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
+    valid = supposed(whole, what_if)
     joint = all(wants_joint(part) for part in valid.parts)
-    wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
+    wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
         _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
@@ -152,9 +166,8 @@ def find_mapping(
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
     if valid.states:
         assert objective != "memory"
-        return _of_states(
-            valid, profile, warnings, known[search], what_if, objective, budget, seed, measure, runnable, report
-        )
+        wanted = _Wanted(known[search], what_if, objective, allowed, seed, crew, measure, keep, report, on_event)
+        return _of_states(whole, valid, profile, warnings, wanted, runnable)
     if joint:
         find = map_jointly
         if little:
@@ -164,17 +177,20 @@ def find_mapping(
             profile,
             times,
             known[search],
-            budget=budget,
+            budget=allowed,
             seed=seed,
+            crew=crew,
             run_here=measure and what_if.profile is None,
             report=report,
+            listener=on_event,
         )
         # The best there is, even if something is late; `check` would refuse more engines than fit.
         fits = together.verdict is not None and not together.verdict.engines
-        keep = what_if.kept and bool(together.mapping.groups) and fits
-        stored = store.save_mapping(valid, together.mapping) if keep else None
-        told = (*valid.diagnostics, *warnings, *together.diagnostics)
+        keep = keep and bool(together.mapping.groups) and fits
+        stored = _stored(whole, together.mapping, what_if) if keep else None
+        told = (*valid.diagnostics, *warnings, *together.diagnostics, *crew.told)
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
+    warnings = (*warnings, *_idle(crew))
     if (
         measure
         and valid.tasks
@@ -195,23 +211,38 @@ def find_mapping(
             wish,
             partial(_taken, valid, profile),
             seed=seed,
-            budget=budget,
-            progress=in_words(report),
+            budget=allowed,
+            progress=heard(report, on_event),
             measure=_Runs(valid, profile) if runnable else None,
         )
-        stored = store.save_mapping(valid, found) if what_if.cores is None else None
+        stored = _stored(whole, found, what_if) if keep else None
         return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
     assert objective != "memory"
     found = known[search].run(
         problem,
         seed=seed,
-        budget=budget,
-        progress=in_words(report),
+        budget=allowed,
+        progress=heard(report, on_event),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
-    stored = store.save_mapping(valid, found) if what_if.kept else None
+    stored = _stored(whole, found, what_if) if keep else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _stored(whole: Valid, mapping: Mapping, what_if: WhatIf) -> Path:
+    """Keep a mapping beside the text, with what it supposes. Raises Errors."""
+    return store.save_mapping(whole, replace(mapping, supposed=what_if.supposed))
+
+
+def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
+    """A warning where somebody would help who cannot."""
+    if crew.size < 2:
+        return ()
+    message = "workers do not help here: apps without periods are mapped by runs of their programs, one at a time"
+    return (
+        Diagnostic("F647", message, None, help="give every app a `period`, or leave workers out", severity="warning"),
+    )
 
 
 def _require_plain(joint: bool, valid: Valid, search: str) -> None:
@@ -233,40 +264,66 @@ def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMe
     return planned or PlannedMemory(0, 0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked of a search for the states of a scenario (see `find_mapping`)."""
+
+    search: Search
+    what_if: WhatIf
+    objective: Objective
+    budget: Budget
+    seed: int
+    crew: Crew
+    measure: bool
+    keep: bool
+    report: Report | None
+    on_event: Listener
+
+
 def _of_states(
+    whole: Valid,
     valid: Valid,
     profile: Profile | None,
     warnings: tuple[Diagnostic, ...],
-    search: Search,
-    what_if: WhatIf,
-    objective: Objective,
-    budget: float,
-    seed: int,
-    measure: bool,
+    wanted: _Wanted,
     runnable: bool,
-    report: Report | None,
 ) -> Mapped:
     """A scenario: one placement for all of its states. Raises Errors."""
-    told, states = [*valid.diagnostics, *warnings], None
-    if search.kind == "deadlines":
-        run_here = measure and what_if.profile is None
-        states = map_states_jointly(valid, profile, search, budget=budget, seed=seed, run_here=run_here, report=report)
-        mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
-        told += [d for j in states.joints.values() for d in j.diagnostics]
+    assert valid.system.scenario is not None
+    told = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)]
+    states, keep = None, wanted.keep
+    if wanted.search.kind == "deadlines":
+        states = map_states_jointly(
+            valid,
+            profile,
+            wanted.search,
+            budget=wanted.budget,
+            seed=wanted.seed,
+            crew=wanted.crew,
+            run_here=wanted.measure and wanted.what_if.profile is None,
+            report=wanted.report,
+            listener=wanted.on_event,
+        )
+        mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *wanted.crew.told]
     else:
-        seconds = budget / len(valid.states)
+        told += _idle(wanted.crew)
 
         def find(state: Valid) -> Mapping:
             problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
-            _require(problem, objective)
-            found: Mapping = search.run(
-                problem, seed=seed, budget=seconds, progress=in_words(report), objective=objective,
+            _require(problem, wanted.objective)
+            found: Mapping = wanted.search.run(
+                problem,
+                seed=wanted.seed,
+                budget=wanted.budget.part(1 / len(valid.states)),
+                progress=heard(wanted.report, wanted.on_event),
+                objective=wanted.objective,
                 measure=_Runs(state, profile) if runnable else None,
-            )  # fmt: skip
+            )
             return found
 
-        mapping, keep = map_states_apart(valid, find), True
-    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+        mapping = map_states_apart(valid, find)
+    stored = _stored(whole, mapping, wanted.what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
 
@@ -293,7 +350,7 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:
     """A warning for networks that stay off the accelerators of a platform because nobody measured them there."""
     platform = valid.platform
-    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind != "cpu")
+    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
     known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
     known |= {p.task for p in valid.system.pins if p.platform == platform.name}
     off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
@@ -329,8 +386,9 @@ def _require(problem: Problem, objective: Objective) -> None:
 # -- what is known -----------------------------------------------------------------------------------------------------
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     """What a search gets: mean times per kind of processor, and networks with their parts."""
-    apps, platform = tuple(without_resampling(a) for a in valid.system.apps), valid.platform
-    pins = pinned(apps, platform, valid.system.pins)[0]
+    apps, platform = tuple(without_resampling(without_transfers(a)) for a in valid.system.apps), valid.platform
+    names = {t.name for a in apps for t in a.tasks}
+    pins = {name: p for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items() if name in names}
     given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
     kinds = {pool.kind for pool in platform.pools}
     means: dict[str, dict[str, float]] = {}

@@ -74,7 +74,7 @@ def profile(
     valid = prepare(path, platform=platform, host=host, report=report).require()
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    devices = any(pool.kind != "cpu" for pool in valid.platform.pools) and host.has_gpu()
+    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
     if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
@@ -115,7 +115,7 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     except TooLong as error:
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid, deployed, seconds, strict=True)
-    tasks = [t for t in valid.tasks.values() if t.resampling is None]
+    tasks = [t for t in valid.tasks.values() if t.resampling is None and t.transfer is None]
     result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity)
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
@@ -191,7 +191,8 @@ def _failed(system: System, said: str) -> Diagnostic:
 def with_layers(
     valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The profile with the layers of every network that could be cut, and what firings and transfers cost here.
+    """The profile with the layers of every network that could be cut, and what firings, transfers and changes of state
+    cost here.
 
     It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
     measured again. Raises Errors; returns what could not be stored.
@@ -204,6 +205,9 @@ def with_layers(
             report("measuring what the runtime adds to firings and hand-overs")
         costs = machine.runtime_costs(valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        unsaved.update(store.save_profile(valid, profile))
+    if valid.states and profile.change_ns is None:
+        profile = replace(profile, change_ns=machine.change_ns(valid.host))
         unsaved.update(store.save_profile(valid, profile))
     for position, e in enumerate(profile.entries):
         task = tasks.get(e.subject)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
+from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
 from .check import Report
+from .rig import sites_for
 
 #: What a run gets to know as soon as something is built, before anything starts.
 OnBuilt = Callable[[Built], None]
@@ -29,7 +33,8 @@ class Ran:
 
     `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
     Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
-    beside the bounds of the stored mapping, where the program ran at its own pace.
+    beside the bounds of the stored mapping, where the program ran at its own pace. On several machines `parts` is the
+    report of all of them together.
     """
 
     built: Built
@@ -38,6 +43,7 @@ class Ran:
     disagreed: str = ""
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
+    parts: dict[str, Any] | None = None
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -48,17 +54,20 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and whether
+    clock rates are set."""
 
     start: str | None = None
     events: Path | None = None
     control: Path | None = None
     replay: Path | None = None
+    set_clocks: bool = False
 
     def words(self) -> list[str]:
         """The options of a program."""
         files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
         found = [] if self.start is None else ["--start", self.start]
+        found += ["--clocks", "set"] if self.set_clocks else []
         return found + [
             word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
         ]
@@ -126,6 +135,7 @@ def run(
     hear: Hear | None = None,
     on_played: Callable[[str], None] | None = None,
     report: Report | None = None,
+    machines: Path | None = None,
 ) -> Ran:
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
@@ -138,11 +148,13 @@ def run(
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
-    of JSON to every half second, if it runs here; `hear` gets what it says.
+    of JSON to every half second, if it runs here; `hear` gets what it says. With a file of `machines` its parts run
+    where that says, which leaves out traces, twins and states.
     """
     named = host.name if platform == HERE.name else platform
     loaded = load(path, platform=named, builtin=[own_platform(host)])
     _refuse_open_ends(loaded, path)
+    sites = _sites(machines, loaded)
     built = build(
         path,
         output,
@@ -155,6 +167,9 @@ def run(
     )
     if on_built is not None:
         on_built(built)
+    if sites:
+        plain = _options(frames, full_speed, strict, fail_on_miss, watchdog)
+        return _run_parts(built, sites, plain, settings, report_to, document, report)
     if on_played is not None and _is_played(loaded, twin, host):
         on_played(built.mapping.platform)
     if twin:
@@ -165,15 +180,10 @@ def run(
             return Ran(built, 1, disagreed=said)
         if on_agreed is not None:
             on_agreed()
-    words: list[str] = []
-    words += ["--frames", str(frames)] if frames is not None else []
-    words += ["--full-speed"] if full_speed else []
-    words += ["--strict"] if strict else []
+    words = _options(frames, full_speed, strict, fail_on_miss, watchdog)
     words += ["--twin"] if twin else []
     words += ["--trace-frames", trace_frames] if trace_frames is not None else []
     words += [word for text in settings for word in ("--set", text)]
-    words += ["--fail-on-miss"] if fail_on_miss else []
-    words += ["--watchdog", str(watchdog)] if watchdog is not None else []
     words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
     words += ["--live", str(live)] if live is not None else []
@@ -201,6 +211,43 @@ def run(
             told = (host.read(files["--report"]) or b"").decode() or None
     slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
+
+
+def _options(
+    frames: int | None, full_speed: bool, strict: bool, fail_on_miss: bool, watchdog: float | None
+) -> list[str]:
+    """Those that a program and its parts have alike."""
+    words = ["--frames", str(frames)] if frames is not None else []
+    words += ["--full-speed"] if full_speed else []
+    words += ["--strict"] if strict else []
+    words += ["--fail-on-miss"] if fail_on_miss else []
+    return words + (["--watchdog", str(watchdog)] if watchdog is not None else [])
+
+
+def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
+    """Where the machines of the platform are, if somebody says so. Raises Errors."""
+    if machines is None or loaded.platform is None or has_errors(loaded.diagnostics):
+        return ()  # the build tells what is wrong
+    return sites_for(machines, loaded.platform)
+
+
+def _run_parts(
+    built: Built,
+    sites: Sequence[Site],
+    words: Sequence[str],
+    settings: Sequence[str],
+    report_to: str | Path | None,
+    document: bool,
+    report: Report | None,
+) -> Ran:
+    from .rig import placed, run_parts
+
+    with placed(built, sites, report) as rig:
+        status, found = run_parts(rig, words, settings, silent=document)
+    text = json.dumps(found, indent=1)
+    if report_to is not None:
+        Path(report_to).write_text(text)
+    return Ran(built, status, text if document else None, parts=found)
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
@@ -275,11 +322,15 @@ def test(
     on_built: OnBuilt | None = None,
     host: Host = HERE,
     report: Report | None = None,
+    machines: Path | None = None,
 ) -> Tested:
     """Build if needed, then run the harness on `host`: the program against a sequential reference.
 
-    Raises Errors of the build.
+    With a file of `machines`, what its parts did where that says is compared here. Raises Errors of the build.
     """
+    sites: tuple[Site, ...] = ()
+    if machines is not None:
+        sites = _sites(machines, load(path, platform=platform, builtin=[own_platform(host)]))
     built = build(
         path,
         output,
@@ -294,7 +345,16 @@ def test(
         on_built(built)
     environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
-    with reached(host), host.folder() as folder:
+    with ExitStack() as stack:
+        if sites:
+            recorded = stack.enter_context(TemporaryDirectory())
+            status = _record_parts(built, sites, frames, Path(recorded), report, quiet)
+            if status:
+                outcome = Outcome("parts", None, "error", 0.0, _end_in_words(status))
+                return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
+            environment["FLOWC_RECORDED"] = recorded
+        stack.enter_context(reached(host))
+        folder = stack.enter_context(host.folder())
         tree = there(built, host, report)
         written = f"{folder}/outcomes.json"
         words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
@@ -306,6 +366,19 @@ def test(
     if content is None and status not in (130, 143):  # nobody was left to write it
         tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
     return Tested(built, Path(path).stem, status, tests, found["seconds"])
+
+
+def _record_parts(
+    built: Built, sites: Sequence[Site], frames: int | None, folder: Path, report: Report | None, quiet: bool
+) -> int:
+    """Run all parts for a few frames, and keep what their firings read and made."""
+    from ..runtime.harness import frames_of
+    from ..runtime.reference import load_deployment
+    from .rig import placed, record_parts
+
+    count = frames or frames_of(load_deployment(str(built.directory)))
+    with placed(built, sites, report) as rig:
+        return record_parts(rig, count, folder, silent=quiet)
 
 
 def _end_in_words(status: int) -> str:

@@ -24,12 +24,17 @@ ITEMS = {
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
-    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt"),
+    "PLATFORM": (
+        "scheduler", "frequencies", "idle", "busy", "engines", "memory", "contention", "compute", "tensorrt", "power",
+        "machine", "link",
+    ),
     "MAPPING": (
         "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
-        "fallback",
+        "fallback", "frequency",
     ),
-    "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
+    "SCENARIO": (
+        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "minimise",
+    ),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")

@@ -253,9 +253,11 @@ class TreeBuilder(Transformer[Token, Any]):
     def chain(self, meta: Any, first: s.Endpoint, *hops: Any) -> s.Chain:
         return s.Chain((s.Targets((first,)), *hops), self._span(meta))
 
+    def _quantity(self, amount: s.Expr, unit: Token) -> s.Quantity:
+        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
     def _timing(self, key: str, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
-        quantity = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
-        return s.Timing(key, quantity, self._span(meta))
+        return s.Timing(key, self._quantity(amount, unit), self._span(meta))
 
     def period(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
         return self._timing("period", meta, amount, unit)
@@ -296,6 +298,15 @@ class TreeBuilder(Transformer[Token, Any]):
     def compute(self, meta: Any, capability: s.Expr) -> s.PoolOption:
         return s.PoolOption("compute", (capability,), s.Word("compute", self._span(meta)), self._span(meta))
 
+    def idle(self, meta: Any, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
+        return self._option("idle", meta, values, unit)
+
+    def busy(self, meta: Any, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
+        return self._option("busy", meta, values, unit)
+
+    def power(self, meta: Any, amount: s.Expr, unit: Token) -> s.PowerDecl:
+        return s.PowerDecl(self._quantity(amount, unit), self._span(meta))
+
     def tensorrt(self, meta: Any, version: Token) -> s.TensorRTDecl:
         return s.TensorRTDecl(self._text(version), self._span(meta))
 
@@ -304,6 +315,19 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def contention(self, meta: Any, victim: Token, aggressor: Token, factor: s.Expr) -> s.ContentionDecl:
         return s.ContentionDecl(self._word(victim), self._word(aggressor), factor, self._span(meta))
+
+    def machine(self, meta: Any, name: Token, *items: Any) -> s.MachineDecl:
+        return s.MachineDecl(self._word(name), items, self._span(meta))
+
+    def wire(
+        self, meta: Any, one: Token, other: Token, amount: s.Expr, unit: Token, sign: Token, per: Token,
+        latency: s.Expr, time: Token,
+    ) -> s.WireDecl:  # fmt: skip
+        rate = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(per)))
+        # `*` is refused with what stands behind it.
+        word = self._word(per) if sign == "/" else s.Word(f"{sign} {per}", self.token_span(sign))
+        delay = s.Quantity(latency, self._word(time), latency.span.to(self.token_span(time)))
+        return s.WireDecl((self._word(one), self._word(other)), rate, word, delay, self._span(meta))
 
     def platform(self, meta: Any, name: Token, *items: Any) -> s.PlatformDecl:
         return s.PlatformDecl(self._word(name), items, self._doc(meta), self._span(meta))
@@ -314,8 +338,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def path(self, meta: Any, *parts: s.Element) -> tuple[s.Element, ...]:
         return parts
 
-    def processor(self, meta: Any, name: Token, index: s.Expr | None) -> s.Element:
-        return s.Element(self._word(name), index, self._span(meta))
+    def processor(self, meta: Any, first: Token, second: Token | None, index: s.Expr | None) -> s.ProcessorName:
+        machine, name = (None, first) if second is None else (self._word(first), second)
+        return s.ProcessorName(machine, self._word(name), index, self._span(meta))
 
     def until(self, meta: Any, layer: Token) -> tuple[str, Any]:
         return "until", self._text(layer)
@@ -350,7 +375,7 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def stage(self, meta: Any, *children: Any) -> s.StageDecl:
         options: dict[str, Any] = dict(c for c in children if isinstance(c, tuple))
-        processors = tuple(c for c in children if isinstance(c, s.Element))
+        processors = tuple(c for c in children if isinstance(c, s.ProcessorName))
         return s.StageDecl(
             processors,
             options.get("until"),
@@ -365,7 +390,7 @@ class TreeBuilder(Transformer[Token, Any]):
         )
 
     def pin_wcet(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
-        return "wcet", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+        return "wcet", self._quantity(amount, unit)
 
     def buffers(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "buffers", count
@@ -390,8 +415,13 @@ class TreeBuilder(Transformer[Token, Any]):
             self._span(meta),
         )
 
-    def mapping(self, meta: Any, platform: Token, *pins: s.PinDecl) -> s.MappingDecl:
-        return s.MappingDecl(self._word(platform), pins, self._span(meta))
+    def clock(self, meta: Any, pool: Token, amount: s.Expr, unit: Token, state: tuple[s.Element, ...]) -> s.ClockDecl:
+        return s.ClockDecl(self._word(pool), self._quantity(amount, unit), state, self._span(meta))
+
+    def mapping(self, meta: Any, platform: Token, *items: s.PinDecl | s.ClockDecl) -> s.MappingDecl:
+        pins = tuple(i for i in items if isinstance(i, s.PinDecl))
+        clocks = tuple(i for i in items if isinstance(i, s.ClockDecl))
+        return s.MappingDecl(self._word(platform), pins, clocks, self._span(meta))
 
     # -- scenarios -------------------------------------------------------------------------------------------------
     def events(self, meta: Any, *names: s.Word) -> s.EventsDecl:
@@ -404,9 +434,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
 
     def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
-        if amount is None or unit is None:
-            return None
-        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+        return None if amount is None or unit is None else self._quantity(amount, unit)
 
     def choice(self, meta: Any, path: tuple[s.Element, ...], variant: s.Word) -> s.ChoiceDecl:
         return s.ChoiceDecl(path, variant, self._span(meta))
@@ -422,6 +450,9 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def after(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "after", self._given(amount, unit)
+
+    def minimise(self, meta: Any, what: Token) -> s.MinimiseDecl:
+        return s.MinimiseDecl(self._word(what), self._span(meta))
 
     def transition(self, meta: Any, *parts: Any) -> s.TransitionDecl:
         *sources, target, (kind, given) = parts

@@ -107,6 +107,7 @@ def _line(
     continues = not closing and first.type not in _COMMENTS and _key(first) not in starts and before is not None
     indent = INDENT * max(depth - closing + (1 if continues and first.type != "LBRACE" else 0), 0)
     line = Line(number)
+    rated = first.type == "LINK" and len(tokens) > 1 and tokens[1].type == "NAME"  # `link a b 110 MB/s 0.3 ms`
     last: Token | None = None
     for token in tokens:
         if token.type in _COMMENTS:
@@ -116,6 +117,8 @@ def _line(
             gap = indent
         elif _key(token) in starts and last.type != "LBRACE":
             gap = BETWEEN_ITEMS
+        elif rated and "MUL" in (last.type, token.type):
+            gap = ""
         else:
             gap = _space(last, token, before)
         line.tokens.append(token)
@@ -200,12 +203,14 @@ def _item_starts(declaration: s.Declaration) -> list[Span]:
     match declaration:
         case s.TaskDecl() | s.NetworkDecl() | s.GraphDecl() | s.AppDecl() | s.PlatformDecl():
             spans += [item.span for item in declaration.items]
+            spans += [i.span for item in declaration.items if isinstance(item, s.MachineDecl) for i in item.items]
             spans += [port.span for item in declaration.items if isinstance(item, s.VariantDecl) for port in item.ports]
         case s.ScenarioDecl():
             spans += [item.span for item in declaration.items]
             spans += [part.span for mode in declaration.items if isinstance(mode, s.ModeDecl) for part in mode.items]
         case s.MappingDecl():
             spans += [pin.span for pin in declaration.pins]
+            spans += [clock.span for clock in declaration.clocks]
         case _:
             pass
     return spans

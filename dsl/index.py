@@ -15,7 +15,7 @@ from . import syntax as s
 
 Kind = Literal[
     "constant", "type", "task", "network", "graph", "app", "platform", "scenario",
-    "parameter", "port", "state", "instance", "processor", "variant", "mode", "event",
+    "parameter", "port", "state", "instance", "processor", "variant", "mode", "event", "machine",
 ]  # fmt: skip
 #: What a text in quotes names.
 Quoted = Literal["flow", "python", "c", "cuda", "onnx", "layer"]
@@ -136,7 +136,7 @@ class _Finder:
                 if inner.kind in _APART:
                     self._apart.setdefault((inner.kind, name, inner.name), inner)
                 else:
-                    self._inner.setdefault((name, inner.name), inner)
+                    self._inner.setdefault((inner.owner, inner.name), inner)
 
     def _add(self, symbol: Symbol) -> None:
         self.symbols.append(symbol)
@@ -185,10 +185,16 @@ class _Finder:
                 self.walk(node.value, owner)
                 self._path(node.source, owner)
                 self._path(node.sink, owner)
+            case s.WireDecl():
+                for end in node.ends:
+                    self._use(end, self._inner.get((owner, end.text)))
+                self.walk((node.rate, node.latency), owner)
             case s.MappingDecl():
                 self._use(node.platform, self._top(node.platform.text, "platform"))
                 for pin in node.pins:
                     self._pin(pin, node.platform.text)
+                for clock in node.clocks:
+                    self._clock(clock, node.platform.text)
             case _ if is_dataclass(node) and not isinstance(node, Span | s.Word | s.Text):
                 for field in fields(node):
                     self.walk(getattr(node, field.name), owner)
@@ -264,11 +270,23 @@ class _Finder:
                     self._path(event, owner)
                 self.walk(node.after, "")
 
+    def _clock(self, clock: s.ClockDecl, platform: str) -> None:
+        self._use(clock.pool, self._inner.get((platform, clock.pool.text)))
+        self.walk(clock.rate, "")
+        scenario, *states = (element.name for element in clock.state)
+        self._use(scenario, self._top(scenario.text, "scenario"))
+        for state in states:
+            self._use(state, self._apart.get(("mode", scenario.text, state.text)))
+
     def _pin(self, pin: s.PinDecl, platform: str) -> None:
         self._along(pin.path, self._top(pin.path[0].name.text, "app"))
         for stage in pin.stages:
             for processor in stage.processors:
-                self._use(processor.name, self._inner.get((platform, processor.name.text)))
+                owner = platform
+                if processor.machine is not None:
+                    self._use(processor.machine, self._inner.get((platform, processor.machine.text)))
+                    owner = f"{platform}.{processor.machine.text}"
+                self._use(processor.name, self._inner.get((owner, processor.name.text)))
                 self.walk(processor.index, "")
             if stage.until is not None:
                 self.quoted.append(Named("layer", stage.until.value, stage.until.span))
@@ -292,6 +310,10 @@ def _inner(item: object, owner: str) -> Iterator[Symbol]:
             yield Symbol("instance", name.text, owner, name.span, item.span, item.doc, item.of.text)
         case s.PoolDecl():
             yield Symbol("processor", item.name.text, owner, item.name.span, item.span)
+        case s.MachineDecl():
+            yield Symbol("machine", item.name.text, owner, item.name.span, item.span)
+            for part in item.items:
+                yield from _inner(part, f"{owner}.{item.name.text}")
         case s.VariantDecl():
             yield Symbol("variant", item.name.text, owner, item.name.span, item.span)
         case s.ModeDecl():

@@ -70,6 +70,8 @@ class _Builder:
         self._alone(transitions)
         self._unheard(outside, transitions)
         weights = self._weights()
+        powers = {name: self._power(mode) for name, mode in self._modes.items()}
+        least_energy = self._minimised()
         self._never_run()
         if initial is not None:
             self._unreached(initial, transitions)
@@ -77,11 +79,13 @@ class _Builder:
         if initial is None or has_errors(self._context.faults):
             return None
         states = tuple(
-            State(name, self._with(name, choices[name], limits[name]), weights[name], mode.name.span)
+            State(name, self._with(name, choices[name], limits[name]), weights[name], mode.name.span, powers[name])
             for name, mode in self._modes.items()
         )
         names = tuple(outside)
-        return Scenario(declaration.name.text, names, initial, states, tuple(transitions), declaration.name.span)
+        return Scenario(
+            declaration.name.text, names, initial, states, tuple(transitions), declaration.name.span, least_energy
+        )
 
     def _with(
         self, state: str, choices: Mapping[str, str], limits: Mapping[str, tuple[Fraction | None, Fraction | None]]
@@ -209,6 +213,27 @@ class _Builder:
         rest = max(Fraction(0), 1 - given) / len(open_) if open_ else Fraction(0)
         total = given + rest * len(open_) or Fraction(1)
         return {n: found.get(n, rest) / total for n in self._modes}
+
+    def _power(self, mode: s.ModeDecl) -> Fraction | None:
+        """The limit on what a state takes in the mean, in watts."""
+        found = [i for i in mode.items if isinstance(i, s.PowerDecl)]
+        if len(found) > 1:
+            notes = [Note("the first one", found[0].span)]
+            self._context.fault("F115", f"`{mode.name.text}` has two limits on its power", found[1].span, notes=notes)
+        values = [self._evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found]
+        return values[0] if values else None
+
+    def _minimised(self) -> bool:
+        """Is energy to be made small?"""
+        found = [i for i in self._declaration.items if isinstance(i, s.MinimiseDecl)]
+        for item in found:
+            if item.what.text != "energy":
+                help_text = "write `minimise energy`, or leave it out: then the busiest processor counts"
+                self._context.fault("F105", f"`{item.what.text}` cannot be made small", item.what.span, help=help_text)
+        if len(found) > 1:
+            notes = [Note("the first one", found[0].span)]
+            self._context.fault("F115", "`minimise` is given twice", found[1].span, notes=notes)
+        return bool(found)
 
     # -- transitions -----------------------------------------------------------------------------------------------
     def _all(self, item: s.TransitionDecl) -> Iterator[Transition]:

@@ -398,7 +398,8 @@ class AppDecl:
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key)."""
+    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key),
+    `idle [..] W`, `busy [..] W`."""
 
     key: str
     values: tuple[Expr, ...]
@@ -430,9 +431,37 @@ class TensorRTDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineDecl:
+    """`machine front { cpu a57[4] }`."""
+
+    name: Word
+    items: tuple[PoolDecl | ContentionDecl, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WireDecl:
+    """`link front back 110 MB/s 0.3 ms`: both ways alike."""
+
+    ends: tuple[Word, Word]
+    rate: Quantity
+    per: Word
+    latency: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDecl:
+    """`power 4.2 W`: of a board, whatever runs, or the limit of a state."""
+
+    value: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformDecl:
     name: Word
-    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl, ...]
+    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl | PowerDecl, ...]
     doc: str
     span: Span
 
@@ -448,8 +477,18 @@ class BandsDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessorName:
+    """`core[0]`, or `front.core[0]` where there are several machines."""
+
+    machine: Word | None
+    name: Word
+    index: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class StageDecl:
-    processors: tuple[Element, ...]
+    processors: tuple[ProcessorName, ...]
     until: Text | None
     streams: Expr | None
     threads: Expr | None
@@ -474,9 +513,20 @@ class PinDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockDecl:
+    """`frequency core 1200 MHz for Scenario.state`."""
+
+    pool: Word
+    rate: Quantity
+    state: tuple[Element, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MappingDecl:
     platform: Word
     pins: tuple[PinDecl, ...]
+    clocks: tuple[ClockDecl, ...]
     span: Span
 
 
@@ -511,7 +561,7 @@ class ModeDecl:
 
     initial: bool
     name: Word
-    items: tuple[RunDecl | ChoiceDecl | WeightDecl, ...]
+    items: tuple[RunDecl | ChoiceDecl | WeightDecl | PowerDecl, ...]
     span: Span
 
 
@@ -527,9 +577,17 @@ class TransitionDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class MinimiseDecl:
+    """`minimise energy`."""
+
+    what: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ScenarioDecl:
     name: Word
-    items: tuple[EventsDecl | ModeDecl | TransitionDecl, ...]
+    items: tuple[EventsDecl | ModeDecl | TransitionDecl | MinimiseDecl, ...]
     doc: str
     span: Span
 

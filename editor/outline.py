@@ -29,6 +29,7 @@ _KINDS = {
     "state": lsp.SymbolKind.Field,
     "instance": lsp.SymbolKind.Object,
     "processor": lsp.SymbolKind.Object,
+    "machine": lsp.SymbolKind.Namespace,
 }
 
 
@@ -36,10 +37,16 @@ def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]
     """The declarations of a text with what they have inside."""
     lines = session.lines(path)
     return [
-        _entry(lines, symbol, [_entry(lines, inner, []) for inner in seen.index.members(symbol.name)])
+        _entry(lines, symbol, [_inside(lines, seen, inner) for inner in seen.index.members(symbol.name)])
         for symbol in seen.index.members("")
         if symbol.span.file == path
     ]
+
+
+def _inside(lines: Lines, seen: Seen, inner: Symbol) -> lsp.DocumentSymbol:
+    """What a declaration names, with the processors of a machine."""
+    own = seen.index.members(f"{inner.owner}.{inner.name}") if inner.kind == "machine" else ()
+    return _entry(lines, inner, [_entry(lines, symbol, []) for symbol in own])
 
 
 def _entry(lines: Lines, symbol: Symbol, inside: list[lsp.DocumentSymbol]) -> lsp.DocumentSymbol:

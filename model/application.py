@@ -200,6 +200,15 @@ class Resampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """What carries the tokens of a port from one machine to another; `processor` is that way of their link."""
+
+    processor: str
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
@@ -214,6 +223,7 @@ class Task:
     two of its firings in the mean. `link` is set for an end of a link to another app, `border` for an open end of its
     app: what comes in there from whoever runs the program, or goes out to him. `resampling` is set for what stands
     on an arrow between two tasks: it takes no time, and `resampling.hosts` says on whose processor it is fired.
+    `transfer` is set for what stands between two machines, on their link.
     `events` are what its code may raise.
     """
 
@@ -241,6 +251,7 @@ class Task:
     border: Literal["in", "out"] | None = None
     resampling: Resampling | None = None
     events: tuple[str, ...] = ()
+    transfer: Transfer | None = None
 
     @property
     def phases(self) -> int:
@@ -251,7 +262,8 @@ class Task:
     @property
     def built_in(self) -> bool:
         """Is it flowc's own, so that it needs no code of the text?"""
-        return self.link is not None or self.border is not None or self.resampling is not None
+        ends = self.link is not None or self.border is not None
+        return ends or self.resampling is not None or self.transfer is not None
 
     @property
     def open_ports(self) -> tuple[Port, ...]:
@@ -261,7 +273,9 @@ class Task:
     @property
     def replicable(self) -> bool:
         """True when firings are independent of each other, so that several workers may share them."""
-        if self.phases > 1 or not self.inputs or not self.outputs or self.resampling is not None:
+        if self.phases > 1 or not self.inputs or not self.outputs:
+            return False
+        if self.resampling is not None or self.transfer is not None:
             return False
         if self.network is not None:
             return True

@@ -128,12 +128,28 @@ class DeployedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedClock:
+    """The rate of a pool of some kind, and the highest one that it has, in Hz."""
+
+    pool: str
+    kind: str
+    hz: int
+    highest_hz: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedState:
-    """A state of a scenario: what `Deployment` says of a program without states."""
+    """A state of a scenario: what `Deployment` says of a program without states.
+
+    `clocks` are the clock rates that a stored mapping has chosen, and `energy_mw` the mean power by the model, where it
+    is known.
+    """
 
     name: str
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
+    clocks: tuple[DeployedClock, ...] = ()
+    energy_mw: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +191,43 @@ class PlannedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedCrossing:
+    """A channel between two parts of a program, as one of them sees it; `number` is the same at both ends.
+
+    `task` and `port` are its end here, `other` the task at the other end, in the part `peer`. `outgoing`: it is written
+    here. Initial tokens lie with the reader.
+    """
+
+    number: int
+    outgoing: bool
+    peer: str
+    task: str
+    port: str
+    other: str
+    channel: DeployedChannel
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedPart:
+    """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
+
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only.
+    """
+
+    machine: str
+    peers: tuple[str, ...]
+    whole: str
+    led: tuple[str, ...]
+    passed: tuple[str, ...]
+    crossings: tuple[DeployedCrossing, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
     `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
-    processors are those of its states.
+    processors are those of its states. With a `part` it is what one machine of several has.
     """
 
     name: str
@@ -191,6 +239,7 @@ class Deployment:
     tensorrt: tuple[int, ...] = ()
     planned: PlannedMemory | None = None
     scenario: DeployedScenario | None = None
+    part: DeployedPart | None = None
 
     @property
     def every_app(self) -> tuple[DeployedApp, ...]:
@@ -214,4 +263,6 @@ class Deployment:
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
         if self.scenario is None:
             del document["scenario"]
+        if self.part is None:
+            del document["part"]
         return json.dumps(document, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""The machine: processors in pools, how each is scheduled, and how they disturb each other."""
+"""The machine, or several: processors in pools, how each is scheduled, how they disturb each other, what joins them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 from .span import Span
 
-Kind = Literal["cpu", "gpu", "dla"]
+Kind = Literal["cpu", "gpu", "dla", "link"]
 Scheduler = Literal["static_order", "fixed_priority", "fifo"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+#: The kinds that a text declares as processors; a link stands between machines.
+KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla")
 #: Of one pool: more is a slip of the pen, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
@@ -21,7 +22,10 @@ class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
-    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU.
+    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU. The
+    pool is one clock domain: at each of its rates (or at the one it has) every processor takes `idle_w` watts, and
+    `busy_w` more while it is busy; () = unknown. `machine` is the one that a pool of several machines belongs to, for a
+    link the one that sends.
     """
 
     name: str
@@ -34,6 +38,9 @@ class Pool:
     engines_total: bool = False
     memory_bytes: int = 0
     compute: tuple[int, int] | None = None
+    idle_w: tuple[Fraction, ...] = ()
+    busy_w: tuple[Fraction, ...] = ()
+    machine: str = ""
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -51,8 +58,35 @@ class Contention:
 
 
 @dataclass(frozen=True, slots=True)
+class Wire:
+    """One way of a link between two machines: a processor of kind `link` that takes one transfer after the other.
+
+    A transfer takes `fixed_ns`, and `ns_per_byte` for each byte.
+    """
+
+    source: str
+    destination: str
+    fixed_ns: Fraction
+    ns_per_byte: Fraction
+    span: Span
+
+    @property
+    def processor(self) -> str:
+        """Its name among the processors: `front->back`."""
+        return f"{self.source}->{self.destination}"
+
+    def takes_ns(self, tokens: int, size: int) -> Fraction:
+        """The time of a transfer of so many tokens of `size` bytes; of none, no time."""
+        return self.fixed_ns + tokens * size * self.ns_per_byte if tokens else Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none."""
+    """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none.
+
+    With several `machines`, each pool belongs to one of them, and `wires` join them; each is a pool of its own, too.
+    `power_w` watts takes the board itself, whatever runs.
+    """
 
     name: str
     pools: tuple[Pool, ...]
@@ -60,6 +94,23 @@ class Platform:
     doc: str
     span: Span | None
     tensorrt: tuple[int, ...] = ()
+    machines: tuple[str, ...] = ()
+    wires: tuple[Wire, ...] = ()
+    power_w: Fraction = Fraction(0)
+
+    @property
+    def machine_of(self) -> dict[str, str]:
+        """The machine that each processor belongs to, for a link the one that sends; empty where there is only one."""
+        return {p: pool.machine for pool in self.pools for p in pool.processors}
+
+    def wire(self, source: str, destination: str) -> Wire | None:
+        """The way from one machine to another, where they are joined."""
+        return next((w for w in self.wires if (w.source, w.destination) == (source, destination)), None)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Pools that say nothing of their power."""
+        return tuple(pool.name for pool in self.pools if not pool.busy_w and pool.kind != "link")
 
     def pool_of(self, processor: str) -> Pool:
         """The pool that a processor belongs to. Raises KeyError."""

@@ -59,9 +59,13 @@ def with_resampling(
     Else that of the task at the other end of the arrow, else the first one of the platform.
     """
     kept = {p.task: p for p in placements}
-    cpus = [p for pool in platform.pools if pool.kind == "cpu" for p in pool.processors]
+    machine_of = platform.machine_of
+    every = [pool for pool in platform.pools if pool.kind == "cpu"]
     for app in apps:
         for name, ends in hosts(app).items():
             cores = [kept[end].processors[0] for end in ends]
+            machine = machine_of[cores[0]]
+            cpus = [p for pool in every if pool.machine == machine for p in pool.processors]
+            cpus = cpus or [p for pool in every for p in pool.processors]
             kept[name] = Placement(name, (next((c for c in cores if c in cpus), cpus[0]),))
     return tuple(kept.values())

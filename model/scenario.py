@@ -13,13 +13,15 @@ from .span import Span
 class State:
     """`apps` are those that run, with their periods and the variants of their networks in this state.
 
-    `weight` is the share of time that a state counts for, against the others.
+    `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
+    None = none.
     """
 
     name: str
     apps: tuple[Application, ...]
     weight: Fraction
     span: Span
+    power_w: Fraction | None = None
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
@@ -43,7 +45,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`events` are those that are raised from outside. The machine begins in the state `initial`."""
+    """`events` are those that are raised from outside. The machine begins in the state `initial`.
+
+    With `least_energy` clock rates are as slow as deadlines allow where that saves energy, else the highest.
+    """
 
     name: str
     events: tuple[str, ...]
@@ -51,6 +56,12 @@ class Scenario:
     states: tuple[State, ...]
     transitions: tuple[Transition, ...]
     span: Span
+    least_energy: bool = False
+
+    @property
+    def asks_for_power(self) -> bool:
+        """Does it matter how much power something takes?"""
+        return self.least_energy or any(s.power_w is not None for s in self.states)
 
     def state(self, name: str) -> State:
         """The state of that name. Raises KeyError."""

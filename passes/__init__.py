@@ -12,13 +12,17 @@ from .precision import Precision
 from .staged import Pass, Staged
 from .stages import Stages
 from .stored_mapping import StoredMapping
+from .transfers import Transfers, with_transfers
 
-__all__ = ["Pass", "Staged", "StoredMapping", "passes", "stage"]
+__all__ = ["Pass", "Staged", "StoredMapping", "passes", "stage", "with_transfers"]
 
 
 def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
-    """All passes in their order; the stored mapping comes last, since it speaks where the pins of the text do not."""
-    return (Precision(), Stages(), *([] if stored is None else [stored]))
+    """All passes in their order; the stored mapping speaks where the pins of the text do not, so it comes behind them.
+
+    What crosses between machines is known when all of them have spoken.
+    """
+    return (Precision(), Stages(), *([] if stored is None else [stored]), Transfers())
 
 
 def stage(system: System, platform: Platform, stored: StoredMapping | None = None) -> Staged:

@@ -25,7 +25,7 @@ def task_hashes(system: System) -> dict[str, str]:
 
     What stands on arrows is neither measured nor placed.
     """
-    tasks = (t for a in system.apps for t in a.tasks if t.resampling is None)
+    tasks = (t for a in system.apps for t in a.tasks if t.resampling is None and t.transfer is None)
     return {t.name: content_hash(t, _helpers(t)) for t in tasks}
 
 

@@ -14,6 +14,7 @@ from .bands import Bands
 from .channel import Channel
 from .code import C, Code, Network, Python
 from .command import main
+from .crossing import Forward
 from .cuda import CudaError, Memory, open_cuda
 from .ends import Inlet, Outlet
 from .engines import OnnxCuda, TensorRT
@@ -36,6 +37,7 @@ __all__ = [
     "Cut",
     "Dropping",
     "Fire",
+    "Forward",
     "Front",
     "Inlet",
     "Kernels",

@@ -30,6 +30,9 @@ class EndOfStream(Exception):
 class Place:
     """Something to wait at: a condition, and who is at its two ends."""
 
+    #: One of them is in another part of the program.
+    remote = False
+
     def __init__(self) -> None:
         self.source = ""
         self.destination = ""

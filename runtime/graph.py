@@ -291,13 +291,26 @@ class App:
             task.opens = bool(fed) and all(c.delay >= p.rate(0) for p, c in fed)
             task.hesitates = len(fed) > 1 and any(c.delay for _, c in fed)
             task.opens |= task.live and self.program.control is not None
-            task.starts_frame |= not any(t.is_source for t in self.tasks)
+            task.starts_frame |= not any(t.is_source for t in self.tasks) and not self._is_led
             task.ends_frame |= not any(t.ends_frame for t in self.tasks)
         self._enders = sum(t.ends_frame for t in self.tasks)
         for path in self.paths:
             most = path.source.per_iteration * LONGEST_AGO
             path.source.releases = [0] * max(most, len(path.source.releases))
             path.sink.paths.append(path)
+
+    @property
+    def _is_led(self) -> bool:
+        """Are its sources all in other parts of the program?"""
+        return self.program.mesh is not None and self.name in self.program.mesh.led
+
+    def started_elsewhere(self, iteration: int, time_ns: int) -> None:
+        """A source in another part began that frame, at that time of ours."""
+        with self._lock:
+            self._starts[iteration] = min(time_ns, self._starts.get(iteration, time_ns))
+            self.begun = max(self.begun, iteration)
+            if self.first_start is None or time_ns < self.first_start:
+                self.first_start = time_ns
 
     def over(self, iteration: int) -> bool:
         """Will it not have that iteration? A stop that is still looking which frames have begun is waited for."""
@@ -312,6 +325,7 @@ class App:
             before = self.limit
             self.limit = min(before, self.begun + 1)
             self.limit = min(before, max(self.limit, self.begun + 1))  # one may have begun meanwhile, without the lock
+        self._tell_limit()
         self.program.stir()
 
     def end_at(self, iterations: int) -> None:
@@ -320,7 +334,12 @@ class App:
             if iterations >= self.limit:
                 return
             self.limit, self.exhausted = iterations, True
+        self._tell_limit()
         self.program.stir()
+
+    def _tell_limit(self) -> None:
+        if self.program.mesh is not None and self.limit < FOREVER:
+            self.program.mesh.limit(self, self.limit)
 
     def begin(self, iteration: int) -> None:
         """Something fires in that frame before any source does. Raises EndOfStream when the app ends before it."""
@@ -384,6 +403,8 @@ class App:
             self.begun = max(self.begun, iteration)
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
+        if self.program.mesh is not None:
+            self.program.mesh.started(self, iteration, time_ns)
 
     def finished(self, latencies: List[int], end: int) -> None:
         """The next frames began and ended in the one worker that the app has, the last of them at `end`.

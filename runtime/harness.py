@@ -29,17 +29,13 @@ RTOL, ATOL = 1e-3, 1e-4
 class Run:
     """One recorded run of a program: inputs and outputs of every firing, by task."""
 
+    #: What was done in which state, one after another.
+    stays: List[Stay]
+
     def __init__(self, home: str) -> None:
-        self.deployment = load_deployment(home)
-        self.frames = _frames(self.deployment)
-        self.program = _build(home)
+        self.open(home)
+        self.frames = frames_of(self.deployment)
         feed(self.program)
-        self.inputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
-        self.outputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
-        #: Firings that have failed, or were left out since something was missing.
-        self.skipped: Dict[str, Set[int]] = {}
-        #: What was done in which state, one after another.
-        self.stays: List[Stay] = []
         control = self.program.control
         if control is not None:
             control.script = tour(control, self.frames)
@@ -50,6 +46,16 @@ class Run:
         self.good = self.program.run(self.frames, full_speed=True, strict=True, watchdog=120.0)
         if control is not None:
             self.stays = control.stays
+
+    def open(self, home: str) -> None:
+        """Build the program, of which nothing has been seen yet."""
+        self.deployment = load_deployment(home)
+        self.program = build(home)
+        self.inputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
+        self.outputs: Dict[str, Dict[int, List[np.ndarray]]] = {}
+        #: Firings that have failed, or were left out since something was missing.
+        self.skipped: Dict[str, Set[int]] = {}
+        self.stays = []
 
     def apps(self, name: str) -> List[Tuple[Dict[str, Any], int]]:
         """An app as it is in each stay in a state that runs it, and how many frames it had."""
@@ -82,7 +88,8 @@ class Run:
             took[firing], gave[firing] = list(inputs), list(outputs)
 
 
-def _build(home: str) -> Program:
+def build(home: str) -> Program:
+    """The program of a directory."""
     spec = importlib.util.spec_from_file_location("program_under_test", os.path.join(home, "main.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -90,7 +97,7 @@ def _build(home: str) -> Program:
     return module.program()  # type: ignore[no-any-return]
 
 
-def _frames(deployment: Dict[str, Any]) -> int:
+def frames_of(deployment: Dict[str, Any]) -> int:
     """Enough frames to fill every stage, as few as needed to keep the recording small."""
     given = os.environ.get("FLOWC_TEST_FRAMES")
     if given:
@@ -148,6 +155,16 @@ def _nearest(state: str, leads: Dict[str, List[str]], left: Set[Tuple[str, str]]
 _RUNS: Dict[str, Run] = {}
 
 
+def _run(home: str) -> Run:
+    """A run of the program, or one of its parts on several machines that was written down."""
+    folder = os.environ.get("FLOWC_RECORDED")
+    if folder is None:
+        return Run(home)
+    from .recording import Recorded
+
+    return Recorded(home, folder)
+
+
 class Harness(unittest.TestCase):
     """Subclassed by each generated test with its `home` and `app`."""
 
@@ -162,7 +179,7 @@ class Harness(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         if cls.home not in _RUNS:  # several apps of one program share the run
-            _RUNS[cls.home] = Run(cls.home)
+            _RUNS[cls.home] = _run(cls.home)
         cls.run_ = _RUNS[cls.home]
         stays = cls.run_.apps(cls.app)
         cls.document = merged([a for a, _ in stays])

@@ -17,6 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .clocks import Wanted
 from .control import Control, Event, State
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
@@ -28,6 +29,7 @@ from .process import Process
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
 from .window import Window
+from .wire import Mesh
 from .worker import Worker
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
@@ -72,6 +74,9 @@ class Program:
         self.seconds = 0.0
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
         self.planned: Optional[Dict[str, int]] = None
+        #: The other parts, where this is what one machine of several has.
+        self.mesh: Optional[Mesh] = None
+        self._crossings: List[Tuple[Any, ...]] = []
         self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
@@ -90,11 +95,18 @@ class Program:
         """What a task calls to raise that event."""
         return Event(self, name)
 
-    def state(self, name: str, initial: bool = False) -> None:
-        """A state: the apps and processors that follow are its own."""
+    def state(
+        self, name: str, initial: bool = False, clocks: Optional[Wanted] = None, energy_mw: Optional[float] = None
+    ) -> None:
+        """A state: the apps and processors that follow are its own.
+
+        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
+        takes in the mean by the model.
+        """
         if self.control is None:
             self.control = Control(self)
         self._making = self.control.states[name] = State(name)
+        self._making.clocks, self._making.energy_mw = clocks or {}, energy_mw
         if initial:
             self.control.initial = name
 
@@ -151,6 +163,26 @@ class Program:
     ) -> None:  # fmt: skip
         """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one in all states."""
         self._wiring.append((source, output, destination, input, capacity, delay, values, key))
+
+    def part(
+        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = ()
+    ) -> None:
+        """What follows is what the machine of that name has of a program whose digest is `whole`; see `Mesh`."""
+        self.mesh = Mesh(self, name, peers, whole, led, passed)
+
+    def outgoing(
+        self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
+        delay: int = 0, values: Sequence[float] = (),
+    ) -> None:  # fmt: skip
+        """A channel to the task `other` of another part; its initial tokens lie there."""
+        self._crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
+
+    def incoming(
+        self, number: int, task: Task, input: str, peer: str, other: str, name: str, capacity: int,
+        delay: int = 0, values: Sequence[float] = (),
+    ) -> None:  # fmt: skip
+        """A channel from the task `other` of another part."""
+        self._crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
 
     def processor(self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None) -> None:
         """A worker that runs this order, again and again.
@@ -233,6 +265,32 @@ class Program:
             destination.from_device |= isinstance(source.code, OnDevice)
             if isinstance(source.code, OnDevice):
                 source.code.mirrored[out] |= not isinstance(destination.code, OnDevice)
+        for crossing in self._crossings:
+            self._cross(*crossing)
+
+    def _cross(
+        self, out: bool, number: int, task: Task, port: str, peer: str, other: str, name: str, capacity: int,
+        delay: int, values: Sequence[float],
+    ) -> None:  # fmt: skip
+        """One end of a channel between two parts."""
+        assert self.mesh is not None
+        ports = task.outputs if out else task.inputs
+        at = [p.name for p in ports].index(port)
+        there = "%s of part %s" % (other, peer)
+        made: Channel
+        if out:
+            made = self.mesh.out(number, task.name, peer, name, capacity, delay)
+            made.source, made.destination = task.name, there
+            task.readers[at].append(made)
+        else:
+            made = self.mesh.into(number, task, at, peer, other, name, capacity, delay, values)
+            made.source, made.destination = there, task.name
+            task.feeders[at] = made
+        made.empty = np.zeros([0] + [max(0, n) for n in ports[at].shape], ports[at].dtype)
+        if not out and task.inputs[at].window:
+            made.window = Window(task.inputs[at])
+        self.channels.append(made)
+        task.app.channels.append(made)
 
     # -- running ---------------------------------------------------------------------------------------------------
     def run(
@@ -257,7 +315,7 @@ class Program:
         self._wire()
         for app in self.apps:
             app.prepare()
-            if full_speed:
+            if full_speed or (self.mesh is not None and app.name in self.mesh.passed):
                 app.deadline = None
                 for path in app.paths:
                     path.deadline = None
@@ -265,8 +323,16 @@ class Program:
                 app.limit = frames
             if self.control is not None:
                 self.control.frames, app.limit = frames, 0  # until its state is entered
-        if not self._open():
-            return False
+        try:
+            if self.mesh is not None and not self.mesh.start():
+                return False
+            return self._open() and self._run(watchdog, drain, progress)
+        finally:
+            if self.mesh is not None:
+                self.mesh.close()
+
+    def _run(self, watchdog: float, drain: float, progress: Optional[Callable[["Program"], None]]) -> bool:
+        """From the first firing to the last close."""
         lanes: Dict[str, int] = {}
         orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state)
         for (name, order), fixed, line, state in orders:
@@ -282,12 +348,16 @@ class Program:
             for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
                 while worker.is_alive() and not worker.prepared.wait(0.05):
                     self.board.beat()
-            self.begin = time.perf_counter_ns()
+            begin = None if self.mesh is None else self.mesh.meet()
+            self.begin = time.perf_counter_ns() if begin is None else begin
+            self.stopping |= self.mesh is not None and begin is None
             self.go.set()
             if self.control is not None:
                 self.control.start()
             Watch(self, watchdog, drain, progress).until_done()
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
+        if self.mesh is not None and not self.stopping:
+            self.mesh.farewell()
         if self.control is not None:
             self.control.join(GRACE)
         self._end()
@@ -361,6 +431,14 @@ class Program:
             self._step(CLOSING, task, task.code.close)
         self.board.enter(IDLE)
 
+    def stand(self, frames: Dict[str, int], least: Dict[str, int]) -> None:
+        """As if it had run: so many frames of each app, so much room left on each channel."""
+        self._wire()
+        for app in self.apps:
+            app.earlier = frames.get(app.name, 0)
+        for channel in self.channels:
+            channel.least_free = least.get(channel.name, channel.least_free)
+
     def wait_for_release(self, worker: Worker, task: Task, firing: int) -> Optional[int]:
         """Sleep until that firing of a source is released; its release time, or None at full speed."""
         app = task.app
@@ -411,13 +489,18 @@ class Program:
         if self.failure is None:
             self.failure = failure
         self.stopping = True
+        if self.mesh is not None:
+            self.mesh.failed(failure)
         self.stir()
 
     def drain(self) -> None:
         """Finish the frames that have begun, then end."""
+        if self.mesh is not None and not self.ending:
+            self.mesh.drain()
         self.ending = True
         for app in self.apps:
-            app.drain()
+            if self.mesh is None or app.name not in self.mesh.led:  # its sources know which frames have begun
+                app.drain()
 
     def who_waits(self) -> str:
         """Every worker with what it does or waits for, in words."""

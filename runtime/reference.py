@@ -19,6 +19,7 @@ import numpy as np
 
 from .adapt import Back, Cut, Front, Variant
 from .code import C, Code, Network, Python, value_of
+from .crossing import Forward
 from .ends import Inlet, Outlet
 from .resample import Last, Repeat
 from .tokens import Port, TaskError, initial_tokens, split_outputs
@@ -55,6 +56,8 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         return make_code(document["twin"], home, libraries)
     if kind == "link":
         return _Border()
+    if kind == "transfer":
+        return Forward()
     if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
         return Inlet() if kind == "in" else Outlet()
     if kind in ("repeat", "last"):

@@ -67,6 +67,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
             },
         },
         **(document(program.control) if program.control is not None else {}),
+        **({"part": program.mesh.document()} if program.mesh is not None else {}),
     }
 
 
@@ -129,7 +130,7 @@ def _path(path: Path) -> Dict[str, Any]:
 
 def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dict[str, Any]:
     """The figures of a latency in ms; quantiles are those of the `latest` ones."""
-    if not count:
+    if not (count and latest):
         return dict.fromkeys(("mean", "p50", "p99", "max"))
     values = sorted(latest)
 

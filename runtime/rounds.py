@@ -107,9 +107,13 @@ def _ended(worker: Worker, entry: Fire, inside: Optional[Tuple[Task, int, int]],
 
 
 def rounds_of(worker: Worker) -> Optional[Rounds]:
-    """The rounds of a worker, or None where somebody wants to know how full channels are, or its order is another."""
+    """The rounds of a worker, or None where others want to know more, or its order is another."""
     program, order = worker.program, worker.order
-    if program.tracer is not None or any(t.on_error != "stop" for t in order[0].task.app.tasks):
+    if (
+        program.tracer is not None
+        or program.mesh is not None
+        or any(t.on_error != "stop" for t in order[0].task.app.tasks)
+    ):
         return None
     if sum(entry.times for entry in order) > MOST_FIRINGS or any(e.task.app is not order[0].task.app for e in order):
         return None

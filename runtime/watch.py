@@ -132,7 +132,8 @@ class Watch:
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
         progress = sum(w.progress for w in self._program.workers)
-        if progress != self._seen or not alive or not all(w.waiting for w in alive):
+        waits = [w.waiting for w in alive]
+        if progress != self._seen or not alive or not all(waits) or any(w is not None and w[0].remote for w in waits):
             self._seen, self._since = progress, time.monotonic()
         elif time.monotonic() - self._since > DEADLOCK_AFTER:
             self._program.fail(Failure("", "", None, "deadlock: " + self._program.who_waits()))

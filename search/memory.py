@@ -19,6 +19,7 @@ from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Contestant, NetworkPlan
 from ..model.mapping import Mapping as Answer
 from ..networks.bands.choose import Choice
+from .budget import DEFAULT, Budget
 from .events import Event, Teller
 from .throughput.auto import HOPELESS, partitions, plain_ways, unlike
 from .throughput.contest import Contest
@@ -60,7 +61,7 @@ def search(
     planned: Callable[[Answer], PlannedMemory],
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Callable[[Event], None] | None = None,
     measure: Measure | None = None,
 ) -> Answer:
@@ -73,7 +74,7 @@ def search(
         raise Errors([_too_much(wish, smallest)])
     contest = None
     if measure is not None and not wish.least:
-        contest = Contest(measure, "throughput", begin + budget, teller)
+        contest = Contest(measure, "throughput", budget, teller)
         for f in fitting:
             contest.enter(f.design, run=f.design.predicted <= HOPELESS * fitting[0].design.predicted)
         winner = contest.decide()

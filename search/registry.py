@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ..model.extras import require
 from ..model.mapping import Mapping
+from .budget import Budget
 from .events import Event, Teller
 
 Kind = Literal["throughput", "deadlines"]
@@ -22,10 +23,10 @@ Kind = Literal["throughput", "deadlines"]
 class Search:
     """A search by name. `about` says in a line what it does; `load` imports what it needs, and gives the function.
 
-    `run` takes a problem, `seed`, `budget` in seconds and `progress`, which gets an `Event` whenever there is something
-    to tell; for throughput also `measure` (a way to run mappings, or None) and `objective`. The answer is the best so
-    far when the budget is used up or somebody presses Ctrl-C. The function that `load` gives is called with the same,
-    and a `Teller` as `progress`.
+    `run` takes a problem, `seed`, a `budget` and `progress`, which gets an `Event` whenever there is something to tell;
+    for throughput also `measure` (a way to run mappings, or None) and `objective`, for deadlines `crew` (who helps).
+    The answer is the best so far when the budget is used up or somebody presses Ctrl-C. The function that `load` gives
+    is called with the same, and a `Teller` as `progress`.
     """
 
     name: str
@@ -39,10 +40,18 @@ class Search:
         if self.needs:
             require(self.needs, "search", f"the search `{self.name}` for {self.kind}")
 
-    def run(self, problem: Any, *, progress: Callable[[Event], None] | None = None, **options: Any) -> Any:
+    def run(
+        self,
+        problem: Any,
+        *,
+        seed: int,
+        budget: Budget,
+        progress: Callable[[Event], None] | None = None,
+        **options: Any,
+    ) -> Any:
         """Search, and keep how it went. Raises Errors where a search cannot do what is asked."""
         teller = Teller(progress)
-        found = self.load()(problem, progress=teller, **options)
+        found = self.load()(problem, seed=seed, budget=budget, progress=teller, **options)
         if isinstance(found, Mapping):
             return replace(found, effort=replace(found.effort, history=teller.history()))
         return replace(found, history=teller.history())

@@ -24,7 +24,12 @@ _SHARED_KIB = {
 
 def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = False) -> Reason | None:
     """Why a task cannot run on that kind of processor (None: it can). `fallback`: the GPU may help a DLA out."""
-    if kind == "gpu" and sum(p.count for p in platform.pools if p.kind == "gpu") > 1 and _has_code(task):
+    if kind == "link" or task.transfer is not None:
+        message = f"`{task.name}` cannot run on a {kind}"
+        return (
+            None if kind == "link" and task.transfer is not None else ("F503", message, "links carry tokens, no more")
+        )
+    if kind == "gpu" and _most_gpus(platform) > 1 and _has_code(task):
         return "F603", "a program uses one GPU, and the platform has more", "declare one"
     if task.built_in:
         return None if kind == "cpu" else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
@@ -45,6 +50,12 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     from .dla import unfit_for_dla
 
     return unfit_for_dla(task, task.network, platform, fallback)
+
+
+def _most_gpus(platform: Platform) -> int:
+    """How many GPUs one machine has at most."""
+    machines = platform.machines or ("",)
+    return max(sum(p.count for p in platform.pools if p.kind == "gpu" and p.machine == m) for m in machines)
 
 
 def unlaunchable(apps: Iterable[Application], platform: Platform) -> tuple[Diagnostic, ...]:

@@ -101,7 +101,9 @@ def _group(
 def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> TimedChannel:
     made = next(p.rates for p in tasks[channel.source].outputs if p.name == channel.source_port)
     taken = next(p.rates for p in tasks[channel.destination].inputs if p.name == channel.destination_port)
-    return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, channel.capacity)
+    # Between machines there is room for a transfer more, since the word that there is room takes its time (`deploy`).
+    room = channel.capacity - (max(made) if tasks[channel.source].code.kind == "transfer" else 0)
+    return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, room)
 
 
 def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:

@@ -43,6 +43,10 @@ def _task(task: Task) -> Iterator[Diagnostic]:
         word = "latest" if task.link.latest else "drop oldest"
         help_text = "leave one of the apps out, or join them by a plain arrow"
         yield _no(f"`{word}` joins two apps at `{short}`, and channels of HOPES lose nothing", task, help_text)
+    elif task.transfer is not None:
+        way = task.transfer
+        message = f"`{short}` leads from `{way.source}` to `{way.destination}`, and a project is for one machine"
+        yield _no(message, task, "export it for a platform of one machine")
     elif task.border is not None:
         help_text = "give it a task that reads or writes the data"
         yield _no(f"`{short}` is an open end: nobody would be there to serve it", task, help_text)
@@ -78,7 +82,8 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
 def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     """Channels with more bytes than HOPES counts, and firings that move more."""
     text = {name: flow for flow, name in made.names.items()}
-    spans = {(c.destination, c.destination_port): c for a in system.apps for c in a.channels}
+    kept = made.kept
+    spans = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
     for c in made.channels:
         if c.length * c.size > MOST:
             channel = spans[text[c.destination], c.destination_port]

@@ -6,7 +6,7 @@ A kind is one module (see `kind`), and a line here.
 from __future__ import annotations
 
 from ...model.application import Task
-from . import bands, border, c, cuda, link, moving, onnx, onnx_cuda, python, resample, tensorrt
+from . import bands, border, c, cuda, link, moving, onnx, onnx_cuda, python, resample, tensorrt, transfer
 from .kind import Code, Helpers, Kind, Site
 
 __all__ = ["KINDS", "Code", "Helpers", "Kind", "Site", "kind_of"]
@@ -15,6 +15,7 @@ KINDS: tuple[Kind, ...] = (
     link.KIND,
     border.KIND,
     resample.KIND,
+    transfer.KIND,
     moving.KIND,
     bands.KIND,
     onnx.KIND,

@@ -8,11 +8,12 @@ group on one core, networks in few stages.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import exp
 
+from ...machines.crew import ALONE, Crew
+from ..budget import Budget, Spending
 from ..events import Progress
 from .genetic import Best, look
 from .problem import Assignment, JointProblem, Net, utilizations
@@ -28,8 +29,37 @@ KNOWN = 300
 RELIEF = 0.5
 #: Looks in a row that bring nothing, after which relieving ends.
 VAIN = 20
-#: Seconds between two words of progress.
-PAUSE = 1.0
+#: Walks where evaluations are counted, and not seconds.
+WALKS = 8
+#: After so many seconds, or looks, walks compare.
+LEG, LEG_LOOKS = 2.0, 10
+
+
+@dataclass
+class Walk:
+    """One of several walks through assignments: where it is, what it saw, its own lots.
+
+    `known` counts the steps in a row that it had looked at before.
+    """
+
+    here: Assignment
+    value: float
+    best: Best
+    rng: random.Random
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """How far a walk goes before all of them compare: `budget`, in which the whole gets from one share to another."""
+
+    budget: Budget
+    begin: float
+    end: float
+
+
+#: What walks share: the problem, and the candidates of each network to choose from.
+Ground = tuple[JointProblem, list[list[int]]]
 
 
 def anneal(
@@ -37,45 +67,81 @@ def anneal(
     relaxed: Relaxed,
     *,
     seed: int,
-    budget: float,
+    budget: Budget,
     best: Best,
     progress: Progress | None = None,
+    crew: Crew = ALONE,
 ) -> Best:
-    """Improve `best` until the budget is used up. Ctrl-C returns the best so far."""
-    rng = random.Random(seed)
-    begin = said = time.monotonic()
+    """Improve `best` until the budget is used up. Ctrl-C returns the best so far.
+
+    Everybody who helps walks alone, and after each leg the walk that is behind goes on from the best of all. Where
+    evaluations are counted there are always `WALKS` of them, so that the answer does not depend on who helps.
+    """
+    spending = budget.begin(lambda: best.looks)
     liked = [_liked(n, r) for n, r in zip(problem.nets, relaxed.rises, strict=True)]
+    ground: Ground = (problem, liked)
+    walks: list[Walk] = []
     try:
         given = [best.assignment] if best.feasible and best.assignment is not None else _starts(problem, liked)
         starts = {look(problem, start, best): start for start in given}
         value = min(starts)
-        here = starts[value]
-        known = 0
-        while (spent := time.monotonic() - begin) < budget and known < KNOWN:
-            change = _relieved(problem, here, rng) if value < 2 and rng.random() < RELIEF else None
-            change = change or _changed(problem, here, liked, rng)
-            known = known + 1 if change in best.seen else 0
-            other = look(problem, change, best)
-            heat = (1 - spent / budget) * (LATE if value >= 2 else USED)
-            if other <= value or rng.random() < exp((value - other) / heat):
-                here, value = change, other
-            if progress is not None and time.monotonic() - said > PAUSE:
-                said = time.monotonic()
+        count = WALKS if budget.counted else crew.size
+        walks = [
+            Walk(starts[value], value, replace(best, looks=0, seen=dict(best.seen)), random.Random(seed + k))
+            for k in range(count)
+        ]
+        while not spending.over and any(w.known < KNOWN for w in walks):
+            leg = _leg(spending, count)
+            walks = crew.run(_walked, ground, [(w, leg) for w in walks])
+            for walk in walks:
+                best.join(walk.best)
+            last = max(walks, key=lambda w: w.value)
+            if last.value > best.value and best.assignment is not None:
+                last.here, last.value = best.assignment, best.value
+            if progress is not None:
                 best.tell(progress, f"annealing: {best.text}")
     except KeyboardInterrupt:
         best.interrupted = True
+        for walk in walks:
+            best.join(walk.best)
     return best
 
 
-def relieve(problem: JointProblem, *, seed: int, budget: float, best: Best, progress: Progress | None = None) -> Best:
+def _leg(spending: Spending, count: int) -> Leg:
+    """The next part of what is left, for each of so many walks."""
+    begin, left = spending.share, spending.left
+    if left.evaluations is None:
+        budget = Budget(min(LEG, left.seconds))
+        return Leg(budget, begin, begin + budget.seconds / spending.budget.seconds)
+    looks = max(1, min(LEG_LOOKS, left.evaluations // count))
+    return Leg(Budget(evaluations=looks), begin, begin + looks * count / (spending.budget.evaluations or 1))
+
+
+def _walked(ground: Ground, own: tuple[Walk, Leg]) -> Walk:
+    """A walk after a leg."""
+    (problem, liked), (walk, leg) = ground, own
+    rng, best = walk.rng, walk.best
+    spending = leg.budget.begin(lambda: best.looks)
+    while not spending.over and walk.known < KNOWN:
+        change = _relieved(problem, walk.here, rng) if walk.value < 2 and rng.random() < RELIEF else None
+        change = change or _changed(problem, walk.here, liked, rng)
+        walk.known = walk.known + 1 if change in best.seen else 0
+        other = look(problem, change, best)
+        heat = max(1e-9, 1 - leg.begin - (leg.end - leg.begin) * spending.share) * (LATE if walk.value >= 2 else USED)
+        if other <= walk.value or rng.random() < exp((walk.value - other) / heat):
+            walk.here, walk.value = change, other
+    return walk
+
+
+def relieve(problem: JointProblem, *, seed: int, budget: Budget, best: Best, progress: Progress | None = None) -> Best:
     """Move tasks of the busiest processor elsewhere as long as deadlines are met. Ctrl-C returns the best so far.
 
     For large systems: nearly every look is a step forward.
     """
     rng = random.Random(seed)
-    end, vain = time.monotonic() + budget, 0
+    spending, vain = budget.begin(lambda: best.looks), 0
     try:
-        while best.feasible and best.assignment is not None and time.monotonic() < end and vain < VAIN:
+        while best.feasible and best.assignment is not None and not spending.over and vain < VAIN:
             change = _relieved(problem, best.assignment, rng)
             if change is None:
                 break

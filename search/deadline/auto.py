@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
+from ...machines.crew import ALONE, Crew
 from ...model.mapping import Point
+from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
 from .exact import solve
@@ -61,9 +63,17 @@ class Outcome:
         return float(self.verdict.maximum / self.bound - 1)
 
 
-def search(problem: JointProblem, *, name: str, seed: int, budget: float, progress: Progress | None = None) -> Outcome:
+def search(
+    problem: JointProblem,
+    *,
+    name: str,
+    seed: int,
+    budget: Budget,
+    progress: Progress | None = None,
+    crew: Crew = ALONE,
+) -> Outcome:
     """Run a search. Raises KeyError for a name that is none."""
-    found = SEARCHES[name](problem, seed, budget, progress)
+    found = SEARCHES[name](problem, seed, budget, progress, crew)
     if found.assignment is None or found.verdict is None:
         return found
     if found.verdict.feasible:
@@ -131,20 +141,21 @@ def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
-def _genetic(name: str, run: Callable[..., Best]) -> Callable[[JointProblem, int, float, Progress | None], Outcome]:
-    def wrapped(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
-        best = run(problem, seed=seed, budget=budget, progress=progress)
+def _genetic(name: str, run: Callable[..., Best]) -> Run:
+    def wrapped(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
+        best = run(problem, seed=seed, budget=budget, progress=progress, crew=crew)
         return _outcome(name, best, best.seconds)
 
     return wrapped
 
 
 def _outcome(name: str, best: Best, seconds: float) -> Outcome:
-    front = tuple(best.front)
-    return Outcome(name, best.assignment, best.verdict, None, False, False, best.evaluations, seconds, front=front)
+    front, count = tuple(best.front), best.evaluations + best.looks
+    return Outcome(name, best.assignment, best.verdict, None, False, False, count, seconds, front=front)
 
 
-def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+def _exact(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
+    """The solver has threads of its own, and needs no help."""
     begin = time.monotonic()
     found = solve(problem, seed=seed, budget=budget, progress=progress)
     return Outcome(
@@ -153,32 +164,31 @@ def _exact(problem: JointProblem, seed: int, budget: float, progress: Progress |
     )  # fmt: skip
 
 
-def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | None) -> Outcome:
+def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
     """`heuristic-ga` with an eighth of the thesis' population, annealing if it is late, then `exact` from there.
 
     Where that stays far above its bound, annealing again.
     """
-    begin = time.monotonic()
+    best, solved = Best(), 0
+    spending = budget.begin(lambda: best.looks + solved)
     relaxed = relax(problem)
     if relaxed is None:
-        return Outcome("auto", None, None, None, False, True, 0, time.monotonic() - begin)
-    best = heuristic_ga(problem, seed=seed, budget=HEURISTIC * budget, progress=progress, population=256)
-
-    def left() -> float:
-        return budget - (time.monotonic() - begin)
-
+        return Outcome("auto", None, None, None, False, True, 0, spending.seconds)
+    part = budget.part(HEURISTIC)
+    best = heuristic_ga(problem, seed=seed, budget=part, progress=progress, crew=crew, population=256)
     if best.interrupted:
-        return _outcome("auto", best, time.monotonic() - begin)
+        return _outcome("auto", best, spending.seconds)
     if not best.feasible:
         if progress is not None:
             progress("no deadline-keeping mapping yet: looking where response times are short")
-        best = anneal(problem, relaxed, seed=seed, budget=ANNEALING * left(), best=best, progress=progress)
-        first = left()
+        part = spending.left.part(ANNEALING)
+        best = anneal(problem, relaxed, seed=seed, budget=part, best=best, progress=progress, crew=crew)
+        first = spending.left
     else:
-        best = relieve(problem, seed=seed, budget=RELIEF * left(), best=best, progress=progress)
-        first = EXACT * left()
+        best = relieve(problem, seed=seed, budget=spending.left.part(RELIEF), best=best, progress=progress)
+        first = spending.left.part(EXACT)
     if best.interrupted:
-        return _outcome("auto", best, time.monotonic() - begin)
+        return _outcome("auto", best, spending.seconds)
     if progress is not None:
         progress("exact: proving how far from the optimum that is")
     try:
@@ -186,20 +196,24 @@ def _auto(problem: JointProblem, seed: int, budget: float, progress: Progress | 
             problem, seed=seed, budget=first, hint=best.assignment if best.feasible else None, progress=progress
         )
     except KeyboardInterrupt:
-        return _outcome("auto", best, time.monotonic() - begin)
+        return _outcome("auto", best, spending.seconds)
+    solved = found.refused + found.solved
     if found.verdict is not None and found.verdict.feasible and found.verdict.maximum <= best.value:
         best.assignment, best.verdict, best.value = found.assignment, found.verdict, float(found.verdict.maximum)
-    if best.feasible and not found.proved and best.value > FAR * found.bound and left() > 0:
-        best = anneal(problem, relaxed, seed=seed, budget=left(), best=best, progress=progress)
+    if best.feasible and not found.proved and best.value > FAR * found.bound and not spending.over:
+        best = anneal(problem, relaxed, seed=seed, budget=spending.left, best=best, progress=progress, crew=crew)
     told = best.verdict
     proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
     return Outcome(
         "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
-        best.evaluations + len(best.seen), time.monotonic() - begin, front=tuple(best.front),
+        best.evaluations + best.looks, spending.seconds, front=tuple(best.front),
     )  # fmt: skip
 
 
-SEARCHES: dict[str, Callable[[JointProblem, int, float, Progress | None], Outcome]] = {
+#: Problem, seed, budget, who is told, who helps.
+Run = Callable[[JointProblem, int, Budget, "Progress | None", Crew], Outcome]
+
+SEARCHES: dict[str, Run] = {
     "auto": _auto,
     "exact": _exact,
     "heuristic-ga": _genetic("heuristic-ga", heuristic_ga),

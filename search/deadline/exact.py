@@ -8,14 +8,14 @@ the group's tasks and everybody who shares their processors to stay where they a
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 from ...analysis.timing.system import Refused
+from ..budget import Budget
 from ..events import Progress
 from .problem import Assignment, JointProblem, Verdict, verdict
 from .relaxed import Relaxed, as_fraction, relax
@@ -28,6 +28,8 @@ PATIENCE = 20
 CLOSE = Fraction(1, 10_000)
 #: Threads of the solver: its answers depend on their number, so it is not that of the machine.
 WORKERS = 4
+#: The solver's own measure of its steps (about seconds) that is worth a look: bounding the response times of a board.
+LOOK = 0.05
 #: Utilizations are counted in this unit, rounded up: 1e-7.
 UNIT = 10**7
 
@@ -36,7 +38,8 @@ UNIT = 10**7
 class Optimum:
     """`assignment` is None where nothing feasible was found; `bound` holds for all assignments.
 
-    `proved` means that no better one exists (among those that the response-time bound admits).
+    `proved` means that no better one exists (among those that the response-time bound admits). `refused` assignments
+    were late; `solved` is what the solver did meanwhile, in looks that would have taken as long.
     """
 
     assignment: Assignment | None
@@ -45,28 +48,29 @@ class Optimum:
     proved: bool
     refused: int
     infeasible: bool
+    solved: int = 0
 
 
 def solve(
     problem: JointProblem,
     *,
     seed: int,
-    budget: float,
+    budget: Budget,
     hint: Assignment | None = None,
     progress: Progress | None = None,
 ) -> Optimum:
-    """Minimize the maximum utilization under engine limits and deadlines within `budget` seconds.
+    """Minimize the maximum utilization under engine limits and deadlines within `budget`.
 
     First among the candidates that the relaxed problem likes best, then, for the proof, among all that could be in a
     better answer: those whose choice alone would not raise the bound above what was found. `hint` has to be feasible.
     """
-    begin = time.monotonic()
+    refused, solved = 0, 0
+    spending = budget.begin(lambda: refused + solved)
     relaxed = relax(problem)
     if relaxed is None:
         return Optimum(None, None, Fraction(1), False, 0, True)
     bound = as_fraction(relaxed.bound)
     best, found = hint, None if hint is None else verdict(problem, hint)
-    refused = 0
     known: set[tuple[tuple[int, ...], bool]] = set()
     for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 2)):
         limit = inf if found is None else float(found.maximum) - relaxed.bound
@@ -77,11 +81,11 @@ def solve(
         known.add((sizes, at_home))
         every = _allowed(relaxed, limit, None, best)
         whole = not at_home and all(len(a) == len(b) for a, b in zip(allowed, every, strict=True))
-        left = budget - (time.monotonic() - begin)
-        if left <= 0:
+        if spending.over:
             break
-        part = _lazily(problem, allowed, at_home, seed, left if whole else left / share, best, float(bound), whole)
-        refused += part.refused
+        left = spending.left if whole else spending.left.part(1 / share)
+        part = _lazily(problem, allowed, at_home, seed, left, best, float(bound), whole)
+        refused, solved = refused + part.refused, solved + part.solved
         if whole:
             bound = max(bound, min(part.bound, found.maximum if found is not None else part.bound))
         better = part.verdict is not None and part.verdict.feasible and part.assignment is not None
@@ -92,9 +96,10 @@ def solve(
                 progress(text, evaluations=refused, value=float(found.maximum), bound=float(bound))
         if whole and (part.proved or part.infeasible):
             # What was left out could not have been better either.
-            return Optimum(best, found, found.maximum if found else bound, found is not None, refused, found is None)
+            least = found.maximum if found else bound
+            return Optimum(best, found, least, found is not None, refused, found is None, solved)
     close = found is not None and found.maximum <= bound * (1 + Fraction(1, 10**6))
-    return Optimum(best, found, bound, close, refused, False)
+    return Optimum(best, found, bound, close, refused, False, solved)
 
 
 def _allowed(relaxed: Relaxed, limit: float, most: int | None, keep: Assignment | None) -> tuple[tuple[int, ...], ...]:
@@ -116,7 +121,7 @@ def _lazily(
     allowed: tuple[tuple[int, ...], ...],
     at_home: bool,
     seed: int,
-    budget: float,
+    budget: Budget,
     hint: Assignment | None,
     least: float,
     whole: bool,
@@ -126,28 +131,27 @@ def _lazily(
     `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily. What is late is ruled out
     together with what is most likely late too, unless the `whole` problem is to be answered.
     """
-    begin = time.monotonic()
     model = _Model(problem, allowed, at_home, least)
     if hint is not None:
         model.hint(hint)
     refused = 0
     bound = Fraction(0)
+    spending = budget.begin(lambda: refused + model.solved)
     while True:
-        left = budget - (time.monotonic() - begin)
-        status, assignment, below = model.solve(seed, max(0.05, left))
+        status, assignment, below = model.solve(seed, spending.left)
         bound = max(bound, below)
         if status == "infeasible" or assignment is None:
-            return Optimum(None, None, bound, False, refused, status == "infeasible")
+            return Optimum(None, None, bound, False, refused, status == "infeasible", model.solved)
         try:
             found = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
             found = None
         if found is not None and found.feasible:
-            return Optimum(assignment, found, bound, status == "optimal", refused, False)
+            return Optimum(assignment, found, bound, status == "optimal", refused, False, model.solved)
         refused += 1
         model.forbid(assignment, found, whole)
-        if time.monotonic() - begin > budget or refused >= PATIENCE:
-            return Optimum(None, found, bound, False, refused, False)
+        if spending.over or refused >= PATIENCE:
+            return Optimum(None, found, bound, False, refused, False, model.solved)
 
 
 class _Model:
@@ -160,6 +164,7 @@ class _Model:
 
         self._cp = cp_model
         self._problem = problem
+        self._effort = 0.0
         self._places = [problem.places(i) for i in problem.items]
         self._model = cp_model.CpModel()
         self._terms: dict[str, list[tuple[Any, int]]] = {p: [] for p in problem.processors}
@@ -250,14 +255,24 @@ class _Model:
             names.update(zip(sorted(free, key=lambda p: -used[p]), free, strict=True))
         return names
 
-    def solve(self, seed: int, seconds: float) -> tuple[str, Assignment | None, Fraction]:
+    @property
+    def solved(self) -> int:
+        """What the solver did so far, in looks that would have taken as long."""
+        return ceil(self._effort / LOOK)
+
+    def solve(self, seed: int, left: Budget) -> tuple[str, Assignment | None, Fraction]:
         """`optimal`, `feasible`, `unknown` or `infeasible`; the assignment; a proved bound."""
         solver = self._cp.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
+        if left.evaluations is None:
+            solver.parameters.max_time_in_seconds = max(0.05, left.seconds)
+        else:  # steps are counted, and workers take turns: the same answer on any machine
+            solver.parameters.max_deterministic_time = max(1, left.evaluations) * LOOK
+            solver.parameters.interleave_search = True
         solver.parameters.random_seed = seed
         solver.parameters.num_workers = WORKERS
         solver.parameters.relative_gap_limit = float(CLOSE)
         status = solver.solve(self._model)
+        self._effort += solver.response_proto.deterministic_time
         if status == self._cp.INFEASIBLE:
             return "infeasible", None, Fraction(1)
         # Rounding up made every load larger by less than one unit a task.

@@ -8,12 +8,15 @@ generation only: an individual that is late is ranked by how late it is, behind 
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...analysis.timing.system import Refused
+from ...machines.crew import ALONE, Crew
+from ..budget import Budget, Spending
 from ..events import Progress
 from .place import Placed, Placer
 from .problem import Assignment, JointProblem, Verdict, held, slowed, verdict
@@ -31,11 +34,15 @@ MUTATION = 0.3
 
 @dataclass
 class Best:
-    """The best so far: feasible ones by maximum utilization, others by how much they violate."""
+    """The best so far: feasible ones by maximum utilization, others by how much they violate.
+
+    `evaluations` counts assignments whose utilization was computed, `looks` those whose response times were bounded.
+    """
 
     assignment: Assignment | None = None
     verdict: Verdict | None = None
     evaluations: int = 0
+    looks: int = 0
     generations: int = 0
     seconds: float = 0.0
     value: float = float("inf")
@@ -56,16 +63,28 @@ class Best:
 
     def tell(self, progress: Progress, text: str) -> None:
         """Say so; what keeps no deadlines has no value."""
-        count = self.evaluations + len(self.seen)
+        count = self.evaluations + self.looks
         progress(text, evaluations=count, value=self.value if self.feasible else None)
+
+    def join(self, other: Best) -> None:
+        """What somebody else has found counts too; its looks are this one's from now on."""
+        self.looks, other.looks = self.looks + other.looks, 0
+        self.seen.update(other.seen)
+        if other.value < self.value:
+            self.assignment, self.verdict, self.value = other.assignment, other.verdict, other.value
+        for point in other.front:
+            self._add(point)
 
     def keep(self, problem: JointProblem, assignment: Assignment, found: Verdict) -> None:
         """Note what keeps all deadlines, as long as nothing is better in both."""
         shares = [h.bound / h.due for t in problem.teams for h in held(t, found.worst) if h.bound and h.due]
         here = float(found.maximum), float(max(shares, default=Fraction(0)))
-        if not any(a <= here[0] and b <= here[1] for a, b, _ in self.front):
-            self.front = [f for f in self.front if f[0] < here[0] or f[1] < here[1]]
-            self.front.append((*here, assignment))
+        self._add((*here, assignment))
+
+    def _add(self, point: tuple[float, float, Assignment]) -> None:
+        if not any(a <= point[0] and b <= point[1] for a, b, _ in self.front):
+            self.front = [f for f in self.front if f[0] < point[0] or f[1] < point[1]]
+            self.front.append(point)
 
 
 def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> float:
@@ -85,21 +104,32 @@ def violation(problem: JointProblem, assignment: Assignment, found: Verdict) -> 
     return total
 
 
-def look(problem: JointProblem, assignment: Assignment, best: Best) -> float:
-    """Bound the response times of an assignment, once; its value: maximum utilization, or 2 and its violation."""
-    known = best.seen.get(assignment)
-    if known is not None:
-        return known
+#: The value of an assignment, and its verdict where it has one.
+Judged = tuple[float, Verdict | None]
+
+
+def judged(problem: JointProblem, assignment: Assignment) -> Judged:
+    """Bound the response times of an assignment; its value: maximum utilization, or 2 and its violation."""
     try:
         found = verdict(problem, assignment, patience=Fraction(1))
         wrong = violation(problem, assignment, found)
-        value = float(found.maximum) if not wrong else 2.0 + wrong
-        if not wrong:
+    except Refused:
+        return float("inf"), None
+    return (float(found.maximum) if not wrong else 2.0 + wrong), found
+
+
+def look(problem: JointProblem, assignment: Assignment, best: Best, ahead: Judged | None = None) -> float:
+    """The value of an assignment, judged once, or `ahead` by somebody else; the best one is kept."""
+    known = best.seen.get(assignment)
+    if known is not None:
+        return known
+    value, found = ahead or judged(problem, assignment)
+    best.looks += 1
+    if found is not None:
+        if found.feasible:
             best.keep(problem, assignment, found)
         if value < best.value:
             best.assignment, best.verdict, best.value = assignment, found, value
-    except Refused:
-        value = float("inf")
     best.seen[assignment] = value
     return value
 
@@ -108,8 +138,9 @@ def heuristic_ga(
     problem: JointProblem,
     *,
     seed: int,
-    budget: float,
+    budget: Budget,
     progress: Progress | None = None,
+    crew: Crew = ALONE,
     population: int = POPULATION,
 ) -> Best:
     """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
@@ -126,15 +157,16 @@ def heuristic_ga(
     stages = [[(len(c.steps), c.latency) for c in n.candidates] for n in problem.nets]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
-    return _evolve(placer, choices, None, sizes, rng, budget, progress, "heuristic-ga")
+    return _evolve(placer, choices, None, sizes, rng, budget, progress, crew, "heuristic-ga")
 
 
 def entire_ga(
     problem: JointProblem,
     *,
     seed: int,
-    budget: float,
+    budget: Budget,
     progress: Progress | None = None,
+    crew: Crew = ALONE,
     population: int = POPULATION,
     start: Best | None = None,
 ) -> Best:
@@ -144,13 +176,18 @@ def entire_ga(
     """
     import numpy as np
 
-    begin = time.monotonic()
+    looked: list[Best] = []
+    spending = budget.begin(lambda: sum(b.looks for b in looked))
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
+    fewer = population // 4
     if start is None:
-        start = heuristic_ga(problem, seed=seed, budget=budget / 4, progress=progress, population=population // 4)
+        first = budget.part(1 / 4)
+        start = heuristic_ga(problem, seed=seed, budget=first, progress=progress, crew=crew, population=fewer)
+        looked.append(start)
     if not start.feasible:
-        loose = heuristic_ga(_loosened(problem), seed=seed, budget=budget / 8, population=population // 4)
+        loose = heuristic_ga(_loosened(problem), seed=seed, budget=budget.part(1 / 8), crew=crew, population=fewer)
+        looked.append(loose)
         start = start if loose.assignment is None else loose
     sizes = np.array([len(n.candidates) for n in problem.nets], dtype=int)
     choices = rng.integers(0, sizes, size=(population, len(sizes))) if len(sizes) else np.zeros((population, 0), int)
@@ -161,10 +198,10 @@ def entire_ga(
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
         items[:part] = [numbers[p] for p in start.assignment.items]
-    left = budget - (time.monotonic() - begin)
-    found = _evolve(placer, choices, items, sizes, rng, left, progress, "entire-ga", start.assignment)
-    found.seconds = time.monotonic() - begin
+    found = _evolve(placer, choices, items, sizes, rng, spending.left, progress, crew, "entire-ga", start.assignment)
+    found.seconds = spending.seconds
     found.evaluations += start.evaluations
+    found.looks += sum(b.looks for b in looked)
     return found
 
 
@@ -176,8 +213,9 @@ def baseline(
     problem: JointProblem,
     *,
     seed: int,
-    budget: float,
+    budget: Budget,
     progress: Progress | None = None,
+    crew: Crew = ALONE,
     population: int = POPULATION,
 ) -> Best:
     """One after the other: networks as if there were no tasks, then tasks around them.
@@ -186,7 +224,8 @@ def baseline(
     """
     import numpy as np
 
-    begin = time.monotonic()
+    first = Best()
+    spending = budget.begin(lambda: first.looks)
     named = {n.name for n in problem.nets}
     alone = replace(
         problem,
@@ -201,19 +240,19 @@ def baseline(
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
     if alone.teams:
-        first = heuristic_ga(alone, seed=seed, budget=budget / 2, population=population)
+        first = heuristic_ga(alone, seed=seed, budget=budget.part(1 / 2), crew=crew, population=population)
         choice = first.assignment.choice if first.assignment is not None else (0,) * len(problem.nets)
     else:
-        first, choice = Best(), ()
+        choice = ()
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
     items = placer.place(choices).items.copy()
     for t, item in enumerate(problem.items):
         places = [problem.processors.index(p) for p in problem.places(item)]
         items[1:, t] = rng.choice(places, size=population - 1)
-    left = budget - (time.monotonic() - begin)
-    found = _evolve(placer, choices, items, None, rng, left, progress, "baseline")
-    found.seconds = time.monotonic() - begin
+    found = _evolve(placer, choices, items, None, rng, spending.left, progress, crew, "baseline")
+    found.seconds = spending.seconds
     found.evaluations += first.evaluations
+    found.looks += first.looks
     return found
 
 
@@ -223,8 +262,9 @@ def _evolve(
     items: np.ndarray | None,
     sizes: np.ndarray | None,
     rng: np.random.Generator,
-    budget: float,
+    budget: Budget,
     progress: Progress | None,
+    crew: Crew,
     name: str,
     start: Assignment | None = None,
 ) -> Best:
@@ -234,12 +274,12 @@ def _evolve(
     """
     import numpy as np
 
-    begin = time.monotonic()
     best = Best()
+    spending = budget.begin(lambda: best.looks)
     idle = 0
     if start is not None:
         look(placer.problem, start, best)
-    values = _values(placer, choices, items, best, begin + budget)
+    values = _values(placer, choices, items, best, spending, crew)
     try:
         if items is None:
             for i in (0, -1):
@@ -247,7 +287,7 @@ def _evolve(
                 values[i] = look(placer.problem, placed.assignment(placer.problem, 0, choices[i, :-1]), best)
         if progress is not None and best.assignment is not None:
             best.tell(progress, f"{name}: begins with {best.text}")
-        while best.generations < GENERATIONS and idle < PATIENCE and time.monotonic() - begin < budget:
+        while best.generations < GENERATIONS and idle < PATIENCE and not spending.over:
             best.generations += 1
             before = best.value
             order = np.argsort(values, kind="stable")
@@ -262,17 +302,19 @@ def _evolve(
             if items is not None:
                 items = np.concatenate([items[keep], _crossed(items, parents, rng)])
                 _mutate_places(items, len(keep), placer, rng)
-            values = _values(placer, choices, items, best, begin + budget)
+            values = _values(placer, choices, items, best, spending, crew)
             idle = 0 if best.value < before - 1e-12 else idle + 1
             if progress is not None and best.value < before:
                 best.tell(progress, f"{name}: generation {best.generations}, {best.text}")
     except KeyboardInterrupt:
         best.interrupted = True
-    best.seconds = time.monotonic() - begin
+    best.seconds = spending.seconds
     return best
 
 
-def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, until: float) -> np.ndarray:
+def _values(
+    placer: Placer, choices: np.ndarray, items: np.ndarray | None, best: Best, spending: Spending, crew: Crew
+) -> np.ndarray:
     """Maximum utilization; 2 and more for what breaks a limit or, as far as is known, a deadline."""
     import numpy as np
 
@@ -287,18 +329,29 @@ def _values(placer: Placer, choices: np.ndarray, items: np.ndarray | None, best:
     values: np.ndarray = np.where(worst > 1, 2 + 10 * (worst - 1), worst) + 10 * placed.engines
     best.evaluations += len(values)
     looked = 0
-    for i in np.argsort(values, kind="stable"):
+    order = np.argsort(values, kind="stable")
+    hopeful = (i for i in order if not best.feasible or values[i] < best.value)
+    ahead = _ahead(problem, (placed.assignment(problem, int(i), choices[i]) for i in hopeful), best, crew)
+    for i in order:
         if looked >= LEADERS or (best.feasible and values[i] >= best.value):
             break
-        if best.assignment is not None and time.monotonic() > until:
+        if best.assignment is not None and spending.over:
             break
         assignment = placed.assignment(problem, int(i), choices[i])
         fresh = assignment not in best.seen
-        values[i] = look(problem, assignment, best)
+        values[i] = look(problem, assignment, best, ahead.get(assignment))
         looked += fresh
         if fresh and values[i] < 2:
             break
     return values
+
+
+def _ahead(problem: JointProblem, leaders: Iterator[Assignment], best: Best, crew: Crew) -> dict[Assignment, Judged]:
+    """The leaders that are looked at next, judged by whoever helps. Those that nobody asks for do not count."""
+    if crew.size < 2:
+        return {}
+    fresh = list(islice(dict.fromkeys(a for a in islice(leaders, 4 * LEADERS) if a not in best.seen), LEADERS))
+    return dict(zip(fresh, crew.run(judged, problem, fresh), strict=True))
 
 
 def _tournament(values: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

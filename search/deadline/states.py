@@ -8,13 +8,13 @@ is pinned in the others.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 
 from ...analysis.timing.system import Refused, TimedChannel
+from ..budget import Budget
 from .auto import Outcome
 from .problem import Assignment, Item, JointProblem, Net, Step, Team, Verdict, verdict
 from .relaxed import as_fraction, relax
@@ -24,7 +24,7 @@ MOVES = 0.25
 #: Bounds are computed in floating point: what is that near to one reaches it.
 CLOSE = Fraction(1, 10**6)
 
-Run = Callable[[JointProblem, float], Outcome]
+Run = Callable[[JointProblem, Budget], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +61,36 @@ class StatesOutcome:
     seconds: float
 
 
-def search_states(problems: Mapping[str, JointProblem], run: Run, *, budget: float) -> StatesOutcome:
-    """Search within `budget` seconds; `run` does it for one problem. Raises Refused for what has no bound."""
-    begin = time.monotonic()
+def search_states(problems: Mapping[str, JointProblem], run: Run, *, budget: Budget) -> StatesOutcome:
+    """Search within `budget`; `run` does it for one problem. Raises Refused for what has no bound."""
+    given = 0
+    spending = budget.begin(lambda: given)
+    searching = budget.part(1 - MOVES).begin(lambda: given)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
     placed, found = Placed(), dict[str, Outcome]()
     for position, name in enumerate(order):
         problem = problems[name]
-        left = (1 - MOVES) * budget - (time.monotonic() - begin)
         if placed.covers(problem):
             found[name] = _outcome(problem, placed, bounds[name], None)
             continue
         fixed = pinned_in(problem, placed)
-        outcome = run(fixed, max(1.0, left / (len(order) - position)))
+        part = searching.left.part(1 / (len(order) - position))
+        given += part.evaluations or 0
+        outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
         if outcome.assignment is None:
-            return StatesOutcome({**found, name: outcome}, None, False, time.monotonic() - begin)
+            return StatesOutcome({**found, name: outcome}, None, False, spending.seconds)
         if not placed.items and not placed.nets:  # nothing was fixed: what is proved holds for the state
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
         found[name] = _outcome(problem, placed, bounds[name], outcome)
-    placed = _moved(problems, placed, begin + budget)
+    placed = _moved(problems, placed, spending.left)
     found = {name: _outcome(problems[name], placed, bounds[name], found[name]) for name in problems}
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
     told = [o.verdict for o in found.values() if o.verdict is not None]
     proved = all(v.feasible for v in told) and _reaches(max(v.maximum for v in told), bound)
-    return StatesOutcome(found, bound, proved, time.monotonic() - begin)
+    return StatesOutcome(found, bound, proved, spending.seconds)
 
 
 def _reaches(maximum: Fraction, bound: Fraction | None) -> bool:
@@ -164,15 +167,18 @@ def _between(team: Team, ends: Mapping[str, tuple[str, str]], links: list[TimedC
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
-def _moved(problems: Mapping[str, JointProblem], placed: Placed, until: float) -> Placed:
-    """Move single tasks, and stages of networks, while that makes the worst state better and time is left."""
+def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget) -> Placed:
+    """Move single tasks, and stages of networks, while that makes the worst state better and some budget is left."""
+    looked = 0
+    spending = budget.begin(lambda: looked)
     best = _worst(problems, placed)
     better = True
-    while better and time.monotonic() < until:
+    while better and not spending.over:
         better = False
         for other in _neighbors(problems, placed):
-            if time.monotonic() >= until:
+            if spending.over:
                 break
+            looked += 1
             score = _worst(problems, other)
             if score < best:
                 placed, best, better = other, score, True

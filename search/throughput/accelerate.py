@@ -18,10 +18,11 @@ def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
     if gpu is None:
         return {}
     tasks = (t for a in problem.apps for t in a.tasks if t.name not in problem.pins)
-    return {t.name: Placement(t.name, (gpu,)) for t in tasks if (networks or not t.network) and _belongs(t, problem)}
+    return {t.name: Placement(t.name, (gpu,)) for t in tasks if (networks or not t.network) and belongs(t, problem)}
 
 
-def _belongs(task: Task, problem: Problem) -> bool:
+def belongs(task: Task, problem: Problem) -> bool:
+    """Is the GPU the place for a task?"""
     able = task.network is not None or any(i.kind == "gpu" for i in task.implementations)
     if not able or unfit_for(task, "gpu", problem.platform) is not None:
         return False

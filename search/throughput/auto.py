@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import inf
 
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from ..budget import DEFAULT, Budget
 from . import greedy
 from .contest import Contest, Entry
 from .design import Design, complete, fractional_bound
@@ -36,7 +37,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",
@@ -53,7 +54,7 @@ def search(
         least = min(e.design.predicted for e in entries)
         winner, runs = next(e for e in entries if e.design.predicted <= least * (1 + EQUAL)), 0
     else:
-        contest = Contest(measure, objective, begin + budget, progress)
+        contest = Contest(measure, objective, budget, progress)
         first = (*plain, *cut[:RUN])
         least = min(d.predicted for d in first)
         # Python tasks on several cores hold each other up, by how much nobody knows before they run.

@@ -6,12 +6,12 @@ machine that others use gets faster and slower: so finalists run in alternation,
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
 from ...model.mapping import Contestant, as_text
+from ..budget import Budget
 from .design import Design
 from .partition import Objective
 from .problem import Measure, Measurement, Progress
@@ -24,6 +24,8 @@ FINALISTS, ROUNDS = 3, 3
 UNLUCKY = 2.0
 #: Finals that there may be.
 FINALS = 3
+#: Runs in turns with the simplest, before somebody takes its place.
+CONFIRMING = 3
 #: Medians nearer than that are equal, or nearer than the share of their time in which runs had no core: how much others
 #: leave depends on the number of threads, and is another one the next time.
 EQUAL = 0.005
@@ -66,20 +68,20 @@ class Entry:
 
 
 class Contest:
-    """`deadline` (monotonic seconds) ends it, but everybody who entered before to run has one run."""
+    """The `budget` (of runs, where evaluations are counted) ends it, but who entered first has one run."""
 
-    def __init__(self, measure: Measure, objective: Objective, deadline: float, progress: Progress | None) -> None:
-        self._measure, self._objective = measure, objective
-        self._deadline, self._progress = deadline, progress
+    def __init__(self, measure: Measure, objective: Objective, budget: Budget, progress: Progress | None) -> None:
+        self._measure, self._objective, self._progress = measure, objective, progress
         self.entries: list[Entry] = []
         self.runs = 0
+        self._spending = budget.begin(lambda: self.runs)
         self.interrupted = False
 
     def enter(self, design: Design, *, run: bool = True) -> Entry:
         """A new contestant, with a first run if there is time."""
         entry = Entry(design)
         self.entries.append(entry)
-        if run and (time.monotonic() < self._deadline or not self.runs):
+        if run and (not self._spending.over or not self.runs):
             self._run(entry)
         return entry
 
@@ -88,7 +90,7 @@ class Contest:
 
         Predictions are wrong in the same direction: what runs takes longer than it should.
         """
-        while time.monotonic() < self._deadline and not self.interrupted:
+        while not self._over():
             best = min((e.value for e in self.entries if e.value is not None), default=inf)
             waiting = [e for e in self.entries if e.value is None and e.design.predicted < best]
             if not waiting:
@@ -112,6 +114,21 @@ class Contest:
             if not ahead or self._over():
                 break
             winner = self._final()
+        return self._confirmed(winner)
+
+    def _confirmed(self, winner: Entry) -> Entry:
+        """Who takes the place of the simplest runs against it a few more times: three good runs in a row may be luck.
+
+        Threads of a library are fast or slow for a whole run, as the scheduler places them.
+        """
+        done = [e for e in self.entries if e.value is not None]
+        simplest, tested = done[0], set[Entry]()
+        while winner not in (simplest, *tested) and (simplest.value or 0.0) <= (winner.value or 0.0) * UNLUCKY:
+            tested.add(winner)
+            for entry in (simplest, winner) * CONFIRMING:
+                if not self._over():
+                    self._run(entry)
+            winner = _simplest_best([e for e in done if e is simplest or len(e.values) > 1])
         return winner
 
     def _final(self) -> Entry:
@@ -126,15 +143,10 @@ class Contest:
                 if not self._over():
                     self._run(entry)
             running = [e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)]
-        # Entries stand from simple to complicated.
-        winner = final[0]
-        for entry in final[1:]:
-            if entry.beats(winner):
-                winner = entry
-        return winner
+        return _simplest_best(final)
 
     def _over(self) -> bool:
-        return self.interrupted or time.monotonic() >= self._deadline
+        return self.interrupted or self._spending.over
 
     def _run(self, entry: Entry) -> None:
         if self.interrupted:
@@ -154,3 +166,12 @@ class Contest:
         if self._progress is not None:
             text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
             self._progress(text, evaluations=len(self.entries), value=value)
+
+
+def _simplest_best(entries: list[Entry]) -> Entry:
+    """The one that none is surely better than; entries stand from simple to complicated."""
+    winner = entries[0]
+    for entry in entries[1:]:
+        if entry.beats(winner):
+            winner = entry
+    return winner

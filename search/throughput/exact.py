@@ -19,6 +19,7 @@ from dataclasses import replace
 from math import inf
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
+from ..budget import DEFAULT, Budget
 from . import auto
 from .design import Design
 from .partition import (
@@ -43,7 +44,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",

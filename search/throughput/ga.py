@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from ..budget import DEFAULT, Budget
 from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
@@ -51,7 +52,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",

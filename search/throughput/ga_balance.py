@@ -23,13 +23,13 @@ The equations are kept as they are printed, with what is wrong with them:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
+from ..budget import DEFAULT, Budget
 from .design import Design, complete
 from .partition import Objective
 from .problem import Divisible, Measure, Problem, Progress
@@ -48,7 +48,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",
@@ -71,8 +71,7 @@ def search(
         for name, network in problem.networks.items():
             processors = able(problem, network)
             table = charges(problem, network, processors)
-            now = time.monotonic()
-            best = evolve(table, rng, now + (trials.deadline - now) / 2)
+            best = evolve(table, rng, trials.spending.left.part(1 / 2))
             plans[name] = plan_of_genes(name, network, [processors[g] for g in best.genes])
             design = complete(problem, plans.values(), f"{name.partition('.')[2]} balanced", objective)
             trials.run(design)
@@ -152,15 +151,16 @@ class Balanced:
     generations: int
 
 
-def evolve(table: np.ndarray, rng: np.random.Generator, deadline: float) -> Balanced:
+def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balanced:
     """A simple GA: the better half are parents, children are their one-point crossovers, 5 % of them change one gene.
 
     The thesis names no selection; it says that those "with the best score" are taken. The whole population is
-    evaluated at once. Ends early at the deadline, with the best so far.
+    evaluated at once, which counts as nothing. Ends early where seconds are used up, with the best so far.
     """
     import numpy
 
     groups, _ = table.shape
+    spending = budget.begin(lambda: 0)
     finite = numpy.isfinite(table)
     finite |= ~finite.any(axis=1, keepdims=True)
     choices = [numpy.flatnonzero(row) for row in finite]
@@ -183,7 +183,7 @@ def evolve(table: np.ndarray, rng: np.random.Generator, deadline: float) -> Bala
         population = population[order]
         reached = float(sums[order[0]]), float(most[order[0]])
         best, idle = (reached, 0) if reached < best else (best, idle + 1)
-        if idle >= PATIENCE or time.monotonic() >= deadline:
+        if idle >= PATIENCE or spending.over:
             break
         parents = rng.integers(half, size=(2, POPULATION - half))
         points = rng.integers(1, max(2, groups), size=POPULATION - half)

@@ -16,6 +16,7 @@ from ...analysis.dataflow.order import components, levels, task_graph
 from ...model.application import Application, Task
 from ...model.mapping import Mapping
 from ...model.mapping import Placement as Placed
+from ..budget import DEFAULT, Budget
 from .problem import UTILIZATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
 
 #: A more complicated shape has to promise this much.
@@ -33,7 +34,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 1.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
 ) -> Mapping:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
+from ..budget import DEFAULT, Budget
 from .design import Design
 from .jedi_bench import BUFFERS, STREAMS, Bench, Setting, options
 from .jedi_cuts import Explorer
@@ -44,7 +45,7 @@ def search(
     problem: Problem,
     *,
     seed: int = 0,
-    budget: float = 60.0,
+    budget: Budget = DEFAULT,
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from math import inf
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.mapping import Mapping, Placement
@@ -102,9 +103,11 @@ def scale(app: Application) -> float:
 def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
     """Busy ns of each processor per iteration; for periodic apps its utilization times UTILIZATION.
 
-    Threads of a network keep the processors after its own busy as well.
+    Threads of a network keep the processors after its own busy as well. What goes from machine to machine keeps their
+    link busy; where there is none, no time is enough.
     """
     load = dict.fromkeys(problem.platform.processors, 0.0)
+    machine_of = problem.platform.machine_of
     for app in problem.apps:
         factor = scale(app)
         for task in app.tasks:
@@ -119,7 +122,15 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
                     load[pool.processors[(at + k) % pool.count]] += work / _speed(place.threads)
         for c in app.channels:
             here, there = placement[c.source].processors, placement[c.destination].processors
-            if here != there and c.source_port != LINK:
+            way = machine_of[here[0]], machine_of[there[0]]
+            if way[0] != way[1]:
+                wire = problem.platform.wire(*way)
+                times, count = _hand_overs(problem, app, c)
+                if wire is None:
+                    load[there[0]] = inf
+                else:
+                    load[wire.processor] += factor * times * float(wire.takes_ns(1, count))
+            elif here != there and c.source_port != LINK:
                 source = problem.platform.pool_of(here[0]).kind
                 times, count = _hand_overs(problem, app, c)
                 for processor in there:
@@ -163,7 +174,11 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
     if app.period_ns is not None:
         return float(app.period_ns)
     load = loads(problem, placement)
-    return max(load[p] for t in app.tasks for p in placement[t.name].processors)
+    used = {p for t in app.tasks for p in placement[t.name].processors}
+    machine_of = problem.platform.machine_of
+    machines = {machine_of[p] for p in used}
+    used |= {w.processor for w in problem.platform.wires if {w.source, w.destination} <= machines}
+    return max(load[p] for p in used)
 
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:

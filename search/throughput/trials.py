@@ -1,18 +1,18 @@
 """What a search has tried: every design once, measured or predicted, and at the end the answer with its table.
 
-In: a problem, a way to run mappings (or none: then predictions count), and seconds. Out: values of designs as long as
-there is time, and a `Mapping`. What is tried is left to the searches.
+In: a problem, a way to run mappings (or none: then predictions count), and a budget. Out: values of designs as long as
+some of it is left, and a `Mapping`. What is tried is left to the searches.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Effort, Mapping, NetworkPlan, Placement
+from ..budget import Budget
 from . import auto
 from .contest import Contest, Entry
 from .design import Design, fractional_bound
@@ -42,16 +42,16 @@ class Trials:
         problem: Problem,
         measure: Measure | None,
         objective: Objective,
-        budget: float,
+        budget: Budget,
         progress: Progress | None,
     ) -> None:
         self._problem, self._objective, self._progress = problem, objective, progress
-        self._begin = time.monotonic()
         self._contest = None
         if measure is not None and objective != "energy":
-            self._contest = Contest(measure, objective, self._begin + budget, progress)
-        self.deadline = self._begin + budget * (1.0 if self._contest is None else 1.0 - FINAL)
+            self._contest = Contest(measure, objective, budget, progress)
         self._entries: dict[Key, Entry] = {}
+        own = budget if self._contest is None else budget.part(1.0 - FINAL)
+        self.spending = own.begin(lambda: len(self._entries))
         self._least = inf
 
     @property
@@ -64,7 +64,7 @@ class Trials:
         key = design.mapping.networks, design.mapping.placements
         entry = self._entries.get(key)
         if entry is None:
-            if self._entries and time.monotonic() >= self.deadline:
+            if self._entries and self.spending.over:
                 raise Over
             entry = self._entries[key] = self._first(design)
             if self._contest is not None and self._contest.interrupted:
@@ -100,7 +100,7 @@ class Trials:
             seed,
             len(self._entries),
             0 if self._contest is None else self._contest.runs,
-            time.monotonic() - self._begin,
+            self.spending.seconds,
             bound,
             optimal or (bound is not None and winner.design.predicted <= bound * 1.0001),
         )
@@ -158,7 +158,7 @@ def as_auto(
     search: str,
     problem: Problem,
     seed: int,
-    budget: float,
+    budget: Budget,
     progress: Progress | None,
     measure: Measure | None,
     objective: Objective,

@@ -21,7 +21,7 @@ from flowc.driver.build import Built
 from flowc.model.catalogue import CODES
 from flowc.model.mapping import GroupBound, Mapping, PathBound
 from flowc.model.profile import Profile, ProfileEntry
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -107,6 +107,7 @@ def test_code_that_is_missing_is_named_beside_a_fault_of_a_port(write: Write) ->
 CELLS = st.text(st.sampled_from("ab ->|,0"), max_size=60).map(lambda t: " ".join(t.split()))
 
 
+@example(rows=[("", "0" * 25, "")], most=30)
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), most=st.integers(30, 200))
 def test_a_table_fits_and_loses_nothing(rows: list[tuple[str, str, str]], most: int) -> None:
     heading = ("name", "what", "number")

@@ -12,6 +12,7 @@ import pytest
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.states import placed_states
 from flowc.model.times import times_of
+from flowc.search.budget import Budget
 from flowc.search.deadline.problem import JointProblem
 from flowc.search.deadline.states import search_states
 from flowc.search.registry import searches_for
@@ -58,13 +59,13 @@ def test_builds_use_it_until_a_state_changes(text: Path) -> None:
     assert path is not None
     stored = json.loads(path.read_text())
     core = {p["task"]: p["processors"] for p in stored["placements"]}
-    states, bounds, told = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert not told and bounds == {("one", "two"): 24_000_000, ("two", "one"): 24_000_000}
-    pins = {p.task: list(p.stages[0].processors) for s in states.values() for p in s.system.pins}
+    placed = placed_states(flowc.check(text, platform="duo").require(), None)
+    assert not placed.diagnostics and placed.bounds == {("one", "two"): 24_000_000, ("two", "one"): 24_000_000}
+    pins = {p.task: list(p.stages[0].processors) for s in placed.states.values() for p in s.system.pins}
     assert pins == core
     text.write_text(APPS + SCENARIO.replace("run B, C", "run B, C period 40 ms"))
-    _, bounds, told = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert [d.code for d in told] == ["F609"] and not bounds
+    placed = placed_states(flowc.check(text, platform="duo").require(), None)
+    assert [d.code for d in placed.diagnostics] == ["F609"] and not placed.bounds and not placed.proved
 
 
 def test_a_state_that_is_too_much_is_late(text: Path) -> None:
@@ -83,6 +84,6 @@ def problems(text: Path) -> Iterator[JointProblem]:
 def test_a_state_alone_is_a_bound_for_all(text: Path) -> None:
     found = dict(zip(("one", "two"), problems(text), strict=True))
     search = next(s for s in searches_for("deadlines") if s.name == "exact")
-    outcome = search_states(found, lambda p, seconds: search.run(p, seed=0, budget=seconds, progress=None), budget=5)
+    outcome = search_states(found, lambda p, part: search.run(p, seed=0, budget=part, progress=None), budget=Budget(5))
     worst = max(o.verdict.maximum for o in outcome.states.values() if o.verdict is not None)
     assert outcome.bound is not None and worst == Fraction(3, 5) and worst >= outcome.bound * (1 - Fraction(1, 10**6))

@@ -22,11 +22,13 @@ from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.deadlines import Joint, reasons
 from flowc.driver.map import find_mapping
 from flowc.driver.measure import run_deployed
+from flowc.machines.crew import ALONE
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.measure import Seen
+from flowc.search.budget import Budget
 from flowc.search.deadline import candidates
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import SEARCHES, Outcome, search
@@ -260,7 +262,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         return
     feasible = [v.maximum for v in (verdict(problem, a) for a in every) if v.feasible]
     allowed = [max(utilizations(problem, a).values()) for a in every if not broken_limits(problem, a)]
-    found = solve(problem, seed=0, budget=60)
+    found = solve(problem, seed=0, budget=Budget(60))
     if allowed:
         relaxed = relax(problem)
         assert relaxed is not None and relaxed.bound <= float(min(allowed)) + 1e-9
@@ -275,7 +277,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
 @settings(max_examples=15)
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
-    found = {name: run(problem, 0, 60.0, None) for name, run in SEARCHES.items() if name != "entire-ga"}
+    found = {name: run(problem, 0, Budget(60), None, ALONE) for name, run in SEARCHES.items() if name != "entire-ga"}
     bound = found["auto"].bound
     for name, outcome in found.items():
         if outcome.verdict is not None and outcome.verdict.feasible:
@@ -306,9 +308,9 @@ def test_a_seed_gives_the_same_answer_and_searches_do_not_disturb_each_other() -
     items = tuple(Item(f"G{g}.t{t}", f"G{g}", {"cpu": (3 + t) * MS, "gpu": MS}) for g in range(3) for t in range(4))
     teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, g, chain([f"G{g}.t{t}" for t in range(4)])) for g in range(3))
     problem = JointProblem(board(4), teams, items, (), {})
-    first = heuristic_ga(problem, seed=7, budget=60, population=64)
-    heuristic_ga(problem, seed=8, budget=1, population=64)
-    again = heuristic_ga(problem, seed=7, budget=60, population=64)
+    first = heuristic_ga(problem, seed=7, budget=Budget(60), population=64)
+    heuristic_ga(problem, seed=8, budget=Budget(1), population=64)
+    again = heuristic_ga(problem, seed=7, budget=Budget(60), population=64)
     assert first.assignment == again.assignment and first.feasible
 
 
@@ -318,8 +320,8 @@ def test_too_many_engines_are_impossible() -> None:
     items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
     teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
     problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
-    assert solve(problem, seed=0, budget=60).infeasible
-    assert SEARCHES["auto"](problem, 0, 60.0, None).impossible
+    assert solve(problem, seed=0, budget=Budget(60)).infeasible
+    assert search(problem, name="auto", seed=0, budget=Budget(60)).impossible
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------
@@ -423,7 +425,7 @@ def test_an_overloaded_processor_makes_nobody_else_late() -> None:
 def test_with_slack_few_processors_are_used(ms: int, spared: bool) -> None:
     items = tuple(Item(f"{g}.t{k}", g, {"cpu": ms * MS}) for g in "AB" for k in range(2))
     teams = tuple(Team(g, Fraction(100 * MS), None, 0, chain([f"{g}.t0", f"{g}.t1"])) for g in "AB")
-    found = search(JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=60)
+    found = search(JointProblem(board(4), teams, items, (), {}), name="auto", seed=0, budget=Budget(60))
     assert found.verdict is not None and found.verdict.feasible and found.assignment is not None
     assert (found.spared is not None, len(set(found.assignment.items)) == 1) == (spared, spared)
     assert found.spared == (Fraction(ms, 100) if spared else None)
@@ -464,8 +466,17 @@ def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: P
     flow = write(TEXT.format(left="20 ms"))
     status, out, _ = call("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
     found = json.loads(out)
-    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] is None
-    assert found["max_utilization"] == pytest.approx(0.14) and not list(tmp_path.glob("*.mapping.json"))
+    (stored,) = tmp_path.glob("*.mapping.json")
+    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] == str(stored)
+    assert found["max_utilization"] == pytest.approx(0.14)
+    # It says what was supposed, counts for the text, and proves nothing for its own rates.
+    assert json.loads(stored.read_text())["supposed"] == {"fps": "10", "cores": 1}
+    checked = flowc.check(flow, platform="two")
+    assert [d.message for d in checked.diagnostics if d.code == "F734"] == [
+        f"`{stored.name}` was found for 10 frames/s on 1 core of a pool"
+    ]
+    assert checked.mapping is not None and not checked.mapping.groups
+    assert {p for placed in checked.mapping.placements for p in placed.processors} == {"core[0]"}
     for words in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
         assert call("map", flow, "--platform", "two", *words)[0] == 2
 
@@ -547,10 +558,10 @@ def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
     teams = tuple(Team(g, Fraction(100 * MS), None, 0, ()) for g in "ABC")
     items = tuple(Item(f"{g}.t", g, {"cpu": ms * MS}) for g, ms in (("A", 2), ("B", 10), ("C", 9)))
     problem = JointProblem(board(4), teams, items, (), {"A.t": "arm[1]"})
-    found = search(problem, name="auto", seed=0, budget=60)
+    found = search(problem, name="auto", seed=0, budget=Budget(60))
     assert found.assignment is not None and found.assignment.items == ("arm[1]",) * 3
     both = replace(problem, pins={"A.t": "arm[1]", "B.t": "arm[2]"})
-    found = search(both, name="auto", seed=0, budget=60)
+    found = search(both, name="auto", seed=0, budget=Budget(60))
     assert found.assignment is not None and set(found.assignment.items) == {"arm[1]", "arm[2]"}
 
 

@@ -67,11 +67,12 @@ class Forks:
         *,
         cwd: str | Path,
         timeout: float,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
     ) -> list[subprocess.CompletedProcess[str]]:
-        """The same for several at a time."""
+        """The same for several at a time; each may have an environment of its own."""
         words = [[str(w) for w in command] for command in commands]
-        cases = [{"words": w, "cwd": str(cwd), "environment": dict(os.environ if env is None else env)} for w in words]
+        own = [env or os.environ] * len(words) if isinstance(env, Mapping | None) else env
+        cases = [{"words": w, "cwd": str(cwd), "environment": dict(e)} for w, e in zip(words, own, strict=True)]
         assert self._server.stdin is not None
         print(json.dumps(cases), file=self._server.stdin, flush=True)
         pids = self._answer(timeout)

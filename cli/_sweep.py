@@ -1,0 +1,84 @@
+"""The option `--sweep` of `map`, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..driver.sweep import Supposed
+
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        help="What if, for each of these: `fps=10,15,20`, `cores=2,4` (all pairs of both). Not stored.",
+        metavar="WHAT=A,B",
+        show_default=False,
+    ),
+]
+
+
+def parsed(given: Iterable[str]) -> tuple[list[Fraction], list[int]]:
+    """Rates and numbers of cores. Raises BadParameter."""
+    rates: list[Fraction] = []
+    cores: list[int] = []
+    for text in given:
+        what, _, values = text.partition("=")
+        try:
+            numbers = [Fraction(v) for v in values.split(",")]
+        except (ValueError, ZeroDivisionError):
+            numbers = []
+        whole = what != "cores" or all(n.denominator == 1 for n in numbers)
+        if what not in ("fps", "cores") or not numbers or min(numbers) <= 0 or not whole:
+            message = f"`{text}` is no sweep: write `fps=10,15,20` or `cores=2,4`"
+            raise typer.BadParameter(message, param_hint="--sweep")
+        if what == "fps":
+            rates += numbers
+        else:
+            cores += [int(n) for n in numbers]
+    return rates, cores
+
+
+def table(found: list[Supposed]) -> str:
+    """A row per supposition, and below why something is impossible."""
+    from ..runtime.report import columns
+
+    rows = [["fps", "cores", "", "busiest processor", "of the tightest deadline", "frames/s"]]
+    for s in found:
+        rows.append(
+            [
+                "" if s.what_if.fps is None else f"{float(s.what_if.fps):.4g}",
+                "" if s.what_if.cores is None else str(s.what_if.cores),
+                s.verdict,
+                _percent(s.utilization),
+                _percent(s.tightest),
+                "-" if s.frames_per_second is None else f"{s.frames_per_second:.4g}",
+            ]
+        )
+    kept = [k for k in range(len(rows[0])) if any(row[k] not in ("", "-") for row in rows[1:])]
+    why = dict.fromkeys(d.message for s in found for d in s.faults)
+    return "\n".join([columns([[row[k] for k in kept] for row in rows], left=0), *("", *why) * bool(why)])
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2%}"
+
+
+def document(found: list[Supposed]) -> list[dict[str, Any]]:
+    """As in docs/json.md."""
+    return [
+        {
+            "fps": None if s.what_if.fps is None else float(s.what_if.fps),
+            "cores": s.what_if.cores,
+            "verdict": s.verdict or None,
+            "max_utilization": s.utilization,
+            "tightest": s.tightest,
+            "frames_per_second": s.frames_per_second,
+            "why": [d.message for d in s.faults],
+        }
+        for s in found
+    ]

@@ -1,0 +1,46 @@
+"""What carries tokens from machine to machine: it hands them on, and the channel behind it crosses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...model.application import Task
+from ...model.deployment import Deployment
+from .kind import Identifiers, Kind, Site
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCode:
+    """Between the machines `source` and `destination`."""
+
+    source: str
+    destination: str
+    kind: str = "transfer"
+
+    on_device = False
+    batch, moves = 1, False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `Code`."""
+        return frozenset({"Forward"})
+
+    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
+        """See `Code`."""
+        return ()
+
+    def text(self, ids: Identifiers) -> str:
+        """See `Code`."""
+        return "Forward()"
+
+
+def _serves(task: Task, site: Site) -> bool:
+    return task.transfer is not None
+
+
+def _make(task: Task, site: Site) -> TransferCode:
+    assert task.transfer is not None
+    return TransferCode(task.transfer.source, task.transfer.destination)
+
+
+KIND = Kind("transfer", frozenset({"Forward"}), _serves, _make)

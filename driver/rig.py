@@ -1,0 +1,282 @@
+"""Running a program on several machines: its parts are put there, started together, and their reports joined.
+
+In: a build with parts, and the file that says where the machines are. Out: what a run of one program gives. Parts find
+each other by addresses and keys that they get over the connections that start them, and by nothing else. How they end
+each other is `runtime/wire.py`; here is made sure that they do.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..codegen.emit import folder_of
+from ..machines.board import Board, Lost
+from ..machines.host import HERE, Host, last_words
+from ..machines.rig import Site, read_sites
+from ..model.diagnostic import Diagnostic, Errors
+from ..model.extras import require
+from ..model.platform import Platform
+from ..runtime.wire import VARIABLE
+from .attending import Hear, follow, signals_for, there
+from .build import Built
+from .check import Report
+from .joining import joined
+
+#: What a machine is asked before anything is started there.
+_ASK = """
+import json, socket
+free = socket.socket()
+free.bind(("", 0))
+found = {"port": free.getsockname()[1], "zmq": False}
+try:
+    import zmq
+    found["zmq"] = bool(zmq.has("curve"))
+except ImportError:
+    pass
+print(json.dumps(found))
+"""
+#: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
+GRACE, AGAIN = 8.0, 3.0
+#: A joined run: its status, and the report of all parts as one.
+Joined = tuple[int, dict[str, Any]]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part while it runs: `send` hands it a signal, `status` is what it ended with."""
+
+    site: Site
+    host: Host
+    python: list[str]
+    tree: str
+    folder: str
+    environment: dict[str, str] = field(default_factory=dict)
+    send: Callable[[int], None] | None = None
+    status: int | None = None
+    lost: str = ""
+
+
+class Rig:
+    """The parts of a build on their machines, ready to start; made by `placed`."""
+
+    def __init__(self, built: Built, parts: list[_Part]) -> None:
+        self.built, self._parts = built, parts
+        self._ended = threading.Condition()
+
+    def run(self, words: Mapping[str, Sequence[str]], *, silent: bool) -> int:
+        """Start all parts, each with its words behind its Python, and wait for their ends; the first status but 0.
+
+        If `silent`, standard output is left alone: what parts print goes to standard error.
+        """
+        with signals_for(self._hand_on):
+            hear = _Said(silent)
+            threads = [
+                threading.Thread(target=self._attend, args=(p, words[p.site.machine], hear.of(p.site.machine)))
+                for p in self._parts
+            ]
+            for thread in threads:
+                thread.start()
+            self._see_to_the_end()
+            for thread in threads:
+                thread.join()
+        lost = [p for p in self._parts if p.lost]
+        if lost:
+            message = f"the way to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
+            help_text = "all parts have been stopped: start again when it is back"
+            raise Errors([Diagnostic("F643", message, None, help=help_text)])
+        return next((p.status for p in self._parts if p.status), 0)
+
+    def files(self, name: str) -> dict[str, bytes]:
+        """A file that each part has written in its folder, where there is one."""
+        found = {p.site.machine: p.host.read(f"{p.folder}/{name}") for p in self._parts}
+        return {machine: content for machine, content in found.items() if content is not None}
+
+    def file(self, machine: str, name: str) -> str:
+        """Where a part writes a file of that name."""
+        return next(f"{p.folder}/{name}" for p in self._parts if p.site.machine == machine)
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Those that run a part."""
+        return tuple(p.site.machine for p in self._parts)
+
+    def _attend(self, part: _Part, words: Sequence[str], hear: Hear) -> None:
+        def started(send: Callable[[int], None]) -> None:
+            part.send = send
+
+        status = 1
+        try:
+            status = follow(
+                part.host, [*part.python, *words], silent=False, cwd=part.tree, environment=part.environment,
+                hear=hear, started=started,
+            )  # fmt: skip
+        except Lost as lost:
+            part.lost = str(lost)
+        except Errors as errors:
+            part.lost = str(errors)
+        finally:
+            with self._ended:
+                part.status = status
+                self._ended.notify_all()
+
+    def _hand_on(self, number: int) -> None:
+        for part in self._parts:
+            if part.send is not None and part.status is None:
+                try:
+                    part.send(number)
+                except (OSError, Lost):  # it has just ended
+                    continue
+
+    def _see_to_the_end(self) -> None:
+        """Wait for all parts; those that do not end by themselves behind one that has failed are made to."""
+        import signal
+
+        ways = iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL))
+        with self._ended:
+            while True:
+                running = [p for p in self._parts if p.status is None]
+                if not running:
+                    return
+                failed = any(p.status for p in self._parts)
+                if self._ended.wait(None if not failed else GRACE) or not failed:
+                    continue
+                for number in ways:
+                    self._hand_on(number)
+                    self._ended.wait_for(lambda: all(p.status is not None for p in self._parts), AGAIN)
+
+
+class _Said:
+    """What parts say: their results as they are, what they report with the name of the machine."""
+
+    def __init__(self, silent: bool) -> None:
+        self._out = sys.stderr if silent else sys.stdout
+        self._lock = threading.Lock()
+
+    def of(self, machine: str) -> Hear:
+        """Who hears one of them."""
+
+        def hear(name: str, piece: bytes) -> None:
+            if name == "err":
+                piece = b"".join(f"[{machine}] ".encode() + line for line in piece.splitlines(keepends=True))
+            stream = self._out if name == "out" else sys.stderr
+            with self._lock:
+                stream.buffer.write(piece)
+                stream.buffer.flush()
+
+        return hear
+
+
+def sites_for(path: Path, platform: Platform) -> tuple[Site, ...]:
+    """Where the machines of a platform are. Raises Errors."""
+    if not platform.machines:
+        message = f"`--machines` is for platforms of several machines, and `{platform.name}` is one"
+        help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
+        raise Errors([Diagnostic("F652", message, platform.span, help=help_text)])
+    require("zmq", "machines", "a program on several machines")
+    return read_sites(path, platform.machines)
+
+
+@contextmanager
+def placed(built: Built, sites: Sequence[Site], report: Report | None = None) -> Iterator[Rig]:
+    """The parts of a build on their machines. Raises Errors."""
+    import zmq
+
+    with ExitStack() as stack:
+        parts = []
+        for site in sites:
+            directory = built.directory / folder_of(site.machine)
+            if not directory.exists():  # nothing runs there
+                continue
+            host: Host = HERE
+            if site.board is not None:
+                words = site.python or ("python3",)
+                host = stack.enter_context(Board(site.board, python=words[0], report=report))
+            python = list(site.python) or host.python
+            tree = there(replace(built, directory=directory), host, report)
+            tree = str(Path(tree).resolve()) if host is HERE else tree
+            parts.append(_Part(site, host, python, tree, stack.enter_context(host.folder())))
+        answers = _asked(parts)
+        keys = {p.site.machine: [k.decode() for k in zmq.curve_keypair()] for p in parts}
+        token = secrets.token_hex(32)
+        ports = {m: answers[m]["port"] for m in answers}
+        where = {p.site.machine: _place(p.site.address, ports[p.site.machine]) for p in parts}
+        for part in parts:
+            own = part.site.machine
+            peers = {m: {"address": where[m], "public": keys[m][0]} for m in where if m != own}
+            document = {
+                "listen": f"tcp://*:{ports[own]}", "token": token, "public": keys[own][0], "secret": keys[own][1],
+                "peers": peers,
+            }  # fmt: skip
+            part.environment[VARIABLE] = json.dumps(document)
+        yield Rig(built, parts)
+
+
+def _place(address: str, port: int) -> str:
+    return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+
+
+def _asked(parts: Sequence[_Part]) -> dict[str, dict[str, Any]]:
+    """What each machine has, and a port for it. Raises Errors that name all that is missing."""
+    found, faults = {}, []
+    for part in parts:
+        done = part.host.execute([*part.python, "-c", _ASK], cwd=part.tree)
+        if done.status:
+            message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
+            faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))
+            continue
+        answer = json.loads(done.stdout)
+        if not answer["zmq"]:
+            message = f"`{part.site.machine}` has no pyzmq with CURVE, over which its part would talk to the others"
+            faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
+        found[part.site.machine] = {**answer, "port": part.site.port or answer["port"]}
+    if faults:
+        raise Errors(faults)
+    return found
+
+
+def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent: bool) -> Joined:
+    """Run the program to its end; its status, and the reports of its parts as one. Raises Errors."""
+    name = "report.json"
+    own = settings_of(rig, settings)
+    start = {
+        m: ["main.py", *words, *(w for s in own[m] for w in ("--set", s)), "--quiet", "--report", rig.file(m, name)]
+        for m in rig.machines
+    }
+    status = rig.run(start, silent=silent)
+    reports = {}
+    for machine, content in rig.files(name).items():
+        try:
+            reports[machine] = json.loads(content)
+        except ValueError:  # it was killed while it wrote
+            continue
+    return status, joined(reports, status, rig.built.digest)
+
+
+def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
+    """Values of parameters for the parts that have these tasks; what nobody has is for the first, which says so."""
+    tasks: dict[str, str] = {}
+    for machine in rig.machines:
+        deployment = json.loads((rig.built.directory / folder_of(machine) / "deployment.json").read_bytes())
+        tasks |= {t["name"]: machine for a in deployment["apps"] for t in a["tasks"]}
+    found: dict[str, list[str]] = {m: [] for m in rig.machines}
+    for text in settings:
+        found[tasks.get(text.partition("=")[0].rpartition(".")[0], rig.machines[0])].append(text)
+    return found
+
+
+def record_parts(rig: Rig, frames: int, folder: Path, *, silent: bool) -> int:
+    """Run every part for so many frames, and have all that its firings read and made in a folder here."""
+    name = "recorded.npz"
+    words = {m: ["-m", "runtime.recording", rig.file(m, name), str(frames)] for m in rig.machines}
+    status = rig.run(words, silent=silent)
+    for machine, content in rig.files(name).items():
+        (folder / f"{machine}.npz").write_bytes(content)
+    return status

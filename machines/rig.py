@@ -1,0 +1,111 @@
+"""Where the machines of a platform are: a file that says for each of them how it is reached.
+
+In: a TOML file with a table for each machine. Out: a `Site` for each of them. It is checked whole: everything that is
+wrong is told at once.
+
+    [front]
+    board = "nano@10.0.0.5"     # or here = true
+    address = "10.0.0.5"        # where the others find it (default: that of the board; here, 127.0.0.1)
+    port = 47600                # to listen at (default: one that is free)
+    python = "python3"          # or the words of a command
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..model.diagnostic import Diagnostic, Errors, closest, listed
+from ..model.files import read_bytes, reason
+from .board import address as board_address
+
+#: What a table may say, and of which type.
+_KEYS: dict[str, tuple[type, ...]] = {
+    "here": (bool,),
+    "board": (str,),
+    "address": (str,),
+    "port": (int,),
+    "python": (str, list),
+}
+_LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a machine is: `board` is its address for ssh, None = this machine. Others find it at `address`.
+
+    `port` None is one that is free; `python` are the words that start Python, () = those of the host.
+    """
+
+    machine: str
+    board: str | None
+    address: str
+    port: int | None
+    python: tuple[str, ...]
+
+
+def read_sites(path: Path, machines: Sequence[str]) -> tuple[Site, ...]:
+    """The sites of all `machines` in a file, in their order. Raises Errors."""
+    try:
+        document = tomllib.loads(read_bytes(path).decode())
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        help_text = 'it has a table for each machine: `[front]`, then `here = true` or `board = "user@host"`'
+        raise Errors([Diagnostic("F650", f"cannot read `{path}`: {why}", None, help=help_text)]) from error
+    faults = [
+        Diagnostic("F650", f"`{path.name}`: {message}", None, help=help_text)
+        for message, help_text in _faults(document, machines)
+    ]
+    if faults:
+        raise Errors(faults)
+    return tuple(_site(name, document[name]) for name in machines)
+
+
+def _faults(document: dict[str, Any], machines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in machines:
+        if name not in document:
+            yield f"it does not say where `{name}` is", f"add a table `[{name}]` with `here = true` or `board = ...`"
+    for name, table in document.items():
+        if name not in machines:
+            yield f"there is no machine `{name}`", _guess(name, machines) or f"there are {listed(machines)}"
+        elif not isinstance(table, dict):
+            yield f"`{name}` is no table", f"write `[{name}]` in a line of its own"
+        else:
+            yield from _table_faults(name, table)
+
+
+def _table_faults(name: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        wanted = _KEYS.get(key)
+        if wanted is None:
+            yield f"`{key}` of `{name}` means nothing", _guess(key, _KEYS) or f"a machine has {listed(_KEYS)}"
+        elif not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+            yield f"`{key}` of `{name}` is no {' or '.join(w.__name__ for w in wanted)}", ""
+        elif value == [] or (isinstance(value, list) and not all(isinstance(w, str) for w in value)):
+            yield f"`python` of `{name}` are no words", 'write `python = "python3"`, or the words of a command'
+        elif isinstance(value, int) and key == "port" and not 0 < value < 65536:
+            yield f"`{name}` cannot listen at port {value}", "ports go from 1 to 65535"
+    if (table.get("here") is True) == ("board" in table):
+        help_text = 'write `here = true` for this machine, or `board = "user@host"` for one behind ssh'
+        yield f"`{name}` is {'in two places' if 'board' in table else 'nowhere'}", help_text
+    elif isinstance(table.get("board"), str):
+        try:
+            board_address(table["board"])
+        except Errors as errors:
+            yield from ((d.message, d.help) for d in errors.diagnostics)
+
+
+def _guess(word: str, known: Sequence[str] | dict[str, Any]) -> str:
+    found = closest(word, known)
+    return f"did you mean `{found}`?" if found else ""
+
+
+def _site(name: str, table: dict[str, Any]) -> Site:
+    board: str | None = table.get("board")
+    found = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
+    words = table.get("python", ())
+    python = (words,) if isinstance(words, str) else tuple(words)
+    return Site(name, board, table.get("address", found), table.get("port"), python)

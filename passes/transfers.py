@@ -1,0 +1,168 @@
+"""Arrows from machine to machine become transfers: tasks on the link between them.
+
+In: apps, a platform of several machines, and pins. Out: the same apps where each port that is read on another machine
+has a task `App.task.port->MACHINE` behind it, pinned to the link, which takes as long as the link needs for its tokens.
+So checks, analyses, searches and programs know nothing of networks between machines: they see tasks and processors.
+Where an end has no place yet, its arrows stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ..analysis.dataflow.repetition import repetition
+from ..model.application import Application, Channel, Port, Task, Transfer
+from ..model.diagnostic import Diagnostic, Note, listed
+from ..model.mapping import Pin, PinStage
+from ..model.platform import Platform, Wire
+from ..model.system import System
+from ..model.transfers import machines_of
+from .staged import Staged
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Everything that is known to cross between machines does so on their link."""
+
+    def __call__(self, staged: Staged) -> Staged:
+        system, faults = with_transfers(staged.system, staged.platform)
+        return replace(staged, system=system, diagnostics=(*staged.diagnostics, *faults))
+
+
+def with_transfers(system: System, platform: Platform) -> tuple[System, tuple[Diagnostic, ...]]:
+    """The system with what crosses between machines, as far as pins say where tasks are; and what cannot cross."""
+    if not platform.machines:
+        return system, ()
+    pins = {p.task: p for p in system.pins if p.platform == platform.name}
+    placed = {name: p.stages[0].processors for name, p in pins.items()}
+    machine_of = platform.machine_of
+    faults = [*_unsupported(system, platform), *_shared(pins.values(), machine_of)]
+    apps, new, ends = [], list[Pin](), dict[str, list[tuple[str, Task]]]()
+    for app in system.apps:
+        where = machines_of(app, machine_of, placed)
+        for task in app.tasks:
+            if task.link is not None and task.name in where:
+                ends.setdefault(task.link.name, []).append((where[task.name], task))
+        made = _Crossing(app, platform, where)
+        apps.append(made.app())
+        new += made.pins
+        faults += made.faults
+    for name, both in ends.items():
+        if len({machine for machine, _ in both}) > 1:
+            machines = listed(sorted({machine for machine, _ in both}))
+            message = f"`{name}` joins apps on {machines}, and `latest` and `drop` do not cross between machines"
+            help_text = "put both ends on one machine, or let a task of one app read what is to cross"
+            faults.append(Diagnostic("F532", message, both[0][1].span, help=help_text))
+    found = replace(system, apps=tuple(apps), pins=(*system.pins, *new))
+    faults += _overloaded(found, platform)
+    return found, tuple(dict.fromkeys(faults))
+
+
+def _unsupported(system: System, platform: Platform) -> Iterator[Diagnostic]:
+    if system.scenario is not None:
+        message = f"`{platform.name}` has several machines, and states cannot change on all of them together"
+        yield Diagnostic("F533", message, system.scenario.span, help="leave the scenario out, or use one machine")
+
+
+def _shared(pins: Iterable[Pin], machine_of: Mapping[str, str]) -> Iterator[Diagnostic]:
+    for pin in pins:
+        for stage in pin.stages:
+            machines = {machine_of[p] for p in stage.processors if p in machine_of}
+            if len(machines) > 1:
+                message = f"`{pin.task}` is shared by {listed(sorted(machines))}: its firings would have to take turns"
+                yield Diagnostic("F531", message, stage.span, help="name processors of one machine")
+
+
+class _Crossing:
+    """The transfers of one app."""
+
+    def __init__(self, app: Application, platform: Platform, where: Mapping[str, str]) -> None:
+        self._app, self._platform, self._where = app, platform, where
+        self._by_name = {t.name: t for t in app.tasks}
+        self._tasks: dict[str, Task] = {}
+        self.pins: list[Pin] = []
+        self.faults: list[Diagnostic] = []
+
+    def app(self) -> Application:
+        """The app with them."""
+        carriers = {t.name for t in self._app.tasks if t.transfer is not None}
+        channels = [
+            part
+            for c in self._app.channels
+            for part in ((c,) if {c.source, c.destination} & carriers else self._across(c))
+        ]
+        unique = tuple({c.name: c for c in channels}.values())
+        if unique == self._app.channels:
+            return self._app
+        return replace(self._app, tasks=(*self._app.tasks, *self._tasks.values()), channels=unique)
+
+    def _across(self, channel: Channel) -> tuple[Channel, ...]:
+        here, there = self._where.get(channel.source), self._where.get(channel.destination)
+        if here is None or there is None or here == there:
+            return (channel,)
+        source = self._by_name[channel.source]
+        port = source.port(channel.source_port)
+        wire = self._platform.wire(here, there)
+        reason = self._refusal(source, port, channel, wire, here, there)
+        if reason is not None or wire is None:
+            self.faults += [reason] if reason is not None else []
+            return (channel,)
+        name = f"{channel.source}.{channel.source_port}->{there}"
+        if name not in self._tasks and name not in self._by_name:
+            self._tasks[name] = _carrier(name, source, port, wire)
+            stage = PinStage((wire.processor,), None, 1, source.span)
+            self.pins.append(Pin(self._platform.name, name, (stage,), None, None, source.span))
+        front = Channel(
+            f"{channel.source}.{channel.source_port}->{name}.in",
+            channel.source, channel.source_port, name, "in", 0, (), channel.span,
+        )  # fmt: skip
+        back = f"{name}.out->{channel.destination}.{channel.destination_port}"
+        return front, replace(channel, name=back, source=name, source_port="out")
+
+    def _refusal(
+        self, source: Task, port: Port, channel: Channel, wire: Wire | None, here: str, there: str
+    ) -> Diagnostic | None:
+        if wire is None:
+            message = f"`{channel.source}` is on `{here}`, `{channel.destination}` on `{there}`, and no link joins them"
+            help_text = f"add `link {here} {there} 110 MB/s 0.3 ms` to platform `{self._platform.name}`"
+            note = Note("this reads it", self._by_name[channel.destination].span)
+            return Diagnostic("F530", message, channel.span, notes=(note,), help=help_text)
+        moving = source.network is not None and source.network.moving is not None
+        if moving or (port.type is not None and port.type.open):
+            why = (
+                "its cut moves while the program runs" if moving else f"only data decides on the size of `{port.name}`"
+            )
+            message = f"what `{channel.source}` makes cannot go from `{here}` to `{there}`: {why}"
+            return Diagnostic("F532", message, source.span, help=f"put `{channel.destination}` on `{here}` as well")
+        return None
+
+
+def _carrier(name: str, source: Task, port: Port, wire: Wire) -> Task:
+    size = 0 if port.type is None else port.type.bytes
+    times = tuple(wire.takes_ns(rate, size) for rate in port.rates)
+    taken = Port("in", "in", port.type, port.rates, port.stacked, source.span)
+    made = replace(taken, name="out", direction="out")
+    what = Transfer(wire.processor, wire.source, wire.destination)
+    return Task(name, "transfer", (taken,), (made,), (), (), (), True, times, None, "", source.span, transfer=what)
+
+
+def _overloaded(system: System, platform: Platform) -> Iterator[Diagnostic]:
+    """Links that cannot keep the pace of periodic apps."""
+    load: dict[str, Fraction] = {}
+    first: dict[str, Task] = {}
+    for app in system.apps:
+        carriers = [t for t in app.tasks if t.transfer is not None]
+        vector = repetition(app).vector if carriers and app.period_ns is not None else {}
+        for task in carriers if vector else ():
+            assert task.transfer is not None and app.period_ns is not None
+            work = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns) * vector[task.name]
+            way = task.transfer.processor
+            load[way] = load.get(way, Fraction(0)) + work / app.period_ns
+            first.setdefault(way, task)
+    for way, share in load.items():
+        if share > 1:
+            message = f"the link `{way}` of `{platform.name}` would be busy for {float(share):.0%} of its time"
+            help_text = "make periods longer, send less, or put tasks that exchange much on one machine"
+            yield Diagnostic("F534", message, first[way].span, help=help_text)

@@ -1,0 +1,415 @@
+"""The connections between the parts of a program that runs on several machines.
+
+In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts). Out: tokens in
+order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
+and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place,
+and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a connection that
+ends before its farewell is the death of that part, and with it of all others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .crossing import Incoming, Outgoing
+from .graph import FOREVER, App, Failure, Task
+from .tokens import Hole
+
+if TYPE_CHECKING:
+    from .program import Program
+
+#: Where a part finds out about its peers: a JSON document.
+VARIABLE = "FLOWC_MACHINES"
+#: What a peer of another version would not understand.
+VERSION = 1
+#: Milliseconds between heartbeats, and without an answer until a part counts as gone.
+BEAT, GONE = 500, 3000
+#: Milliseconds between two looks, and for which the last words of a part may take to leave.
+LOOK, LINGER = 50, 1000
+#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection.
+PATIENCE, FAREWELL = 60.0, 1.0
+#: Pings after the start, in each later row, and seconds between rows.
+PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
+#: Nanoseconds between the word that all begin and the beginning.
+START = 20_000_000
+
+HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PING, PONG = range(13)
+#: Kind, sender, channel or app, how many, a number, and the number of the message between these two.
+_HEAD = struct.Struct("<BxHIIqQ")
+
+
+class Peer:
+    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most."""
+
+    def __init__(self, name: str, address: str, socket: Any, monitor: Any) -> None:
+        self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
+        self.lock = threading.Lock()
+        self.sent = self.heard = 0
+        self.joined = self.said_hello = self.ready = self.left = False
+        self.ended: Optional[float] = None
+        self.offset = self.round_trip = 0
+        self._pings = 0
+        self._best: Optional[Tuple[int, int]] = None
+        self._next_row = 0.0
+
+    def ping_back(self, sent: int, seen: int, now: int) -> bool:
+        """An answer to a ping. Is another one to be sent?"""
+        trip = now - sent
+        if self._best is None or trip < self._best[0]:
+            self._best = trip, seen - (sent + now) // 2
+        self._pings -= 1
+        if self._pings > 0:
+            return True
+        self.round_trip, self.offset = self._best
+        self._best = None
+        return False
+
+    def begins_row(self) -> bool:
+        """Is it time for another row of pings?"""
+        now = time.monotonic()
+        if not self.said_hello or now < self._next_row:
+            return False
+        self._pings, self._next_row = LATER_PINGS if self._next_row else PINGS, now + EVERY
+        self._best = None
+        return True
+
+
+class Mesh:
+    """What a part knows of the others, and the thread that hears them.
+
+    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere.
+    """
+
+    def __init__(
+        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str], passed: Sequence[str]
+    ) -> None:
+        self.program, self.name, self.whole = program, name, whole
+        self.led, self.passed = frozenset(led), frozenset(passed)
+        self.names = sorted([name, *peers])
+        self.peers: Dict[str, Peer] = {}
+        self.outgoing: Dict[int, Outgoing] = {}
+        self.incoming: Dict[int, List[Incoming]] = {}
+        self._of: Dict[int, str] = {}
+        self._groups: Dict[Tuple[str, str], int] = {}
+        self._limits: Dict[str, int] = {}
+        self._begin: Optional[int] = None
+        self._context: Any = None
+        self._ears: Any = None
+        self._thread: Optional[threading.Thread] = None
+        self._closing = self._told = False
+
+    # -- construction ----------------------------------------------------------------------------------------------
+    def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
+        """The writer's end of a channel; tokens for several readers in one part are sent once."""
+        first = (task, peer) not in self._groups
+        self._groups.setdefault((task, peer), number)
+        self._of[number] = peer
+        self.outgoing[number] = Outgoing(number, name, capacity, delay, self._tokens if first else None)
+        return self.outgoing[number]
+
+    def into(
+        self, number: int, task: Task, input: int, peer: str, other: str, name: str, capacity: int, delay: int,
+        values: Sequence[float],
+    ) -> Incoming:  # fmt: skip
+        """The reader's end of a channel that `other` writes."""
+        group = self._groups.setdefault((other, peer), number)
+        self._of[number] = peer
+        made = Incoming(number, name, capacity, task.inputs[input], delay, values, self._credit)
+        self.incoming.setdefault(group, []).append(made)
+        return made
+
+    # -- the connections -------------------------------------------------------------------------------------------
+    def start(self) -> bool:
+        """Listen, and look for the peers. False where that is not possible."""
+        given = json.loads(os.environ[VARIABLE])
+        try:
+            self._connect(given)
+        except Exception as error:
+            where = given["listen"].replace("*", "any address")
+            self._end("part %s cannot listen at %s: %s" % (self.name, where, error))
+            return False
+        self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
+        self._thread.start()
+        return True
+
+    def _connect(self, given: Dict[str, Any]) -> None:
+        import zmq
+
+        self._context = zmq.Context()
+        self._token = given["token"]
+        self._ears = self._context.socket(zmq.PULL)
+        public, secret = given["public"].encode(), given["secret"].encode()
+        self._ears.setsockopt(zmq.CURVE_SERVER, 1)
+        self._ears.setsockopt(zmq.CURVE_SECRETKEY, secret)
+        self._ears.setsockopt(zmq.RCVHWM, 0)
+        self._ears.setsockopt(zmq.LINGER, 0)
+        self._ears.setsockopt(zmq.IPV6, 1)
+        self._ears.bind(given["listen"])
+        for name in self.names:
+            if name == self.name:
+                continue
+            peer = given["peers"][name]
+            socket = self._context.socket(zmq.PUSH)
+            for option, value in (
+                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1), (zmq.CURVE_SERVERKEY, peer["public"].encode()),
+                (zmq.CURVE_PUBLICKEY, public), (zmq.CURVE_SECRETKEY, secret),
+                (zmq.HEARTBEAT_IVL, BEAT), (zmq.HEARTBEAT_TIMEOUT, GONE),
+            ):  # fmt: skip
+                socket.setsockopt(option, value)
+            monitor = socket.get_monitor_socket()
+            socket.connect(peer["address"])
+            self.peers[name] = Peer(name, peer["address"], socket, monitor)
+        for peer_ in self.peers.values():
+            self._say(peer_, HELLO, body=json.dumps(self._hello(peer_.name)).encode())
+
+    def _hello(self, peer: str) -> Dict[str, Any]:
+        """What both ends of each channel have to agree about."""
+        return {
+            "version": VERSION,
+            "whole": self.whole,
+            "token": self._token,
+            "order": sys.byteorder,
+            "name": self.name,
+        }
+
+    def _say(
+        self, peer: Peer, kind: int, where: int = 0, count: int = 0, number: int = 0, body: Optional[Any] = None
+    ) -> None:
+        """Send a message, with bytes behind it; who is gone or has left hears nothing."""
+        with peer.lock:
+            if peer.ended is not None or self._closing:
+                return
+            peer.sent += 1
+            head = _HEAD.pack(kind, self.names.index(self.name), where, count, number, peer.sent)
+            peer.socket.send_multipart([head] if body is None else [head, body], copy=False)
+
+    def _all(self, kind: int, where: int = 0, number: int = 0, body: Optional[bytes] = None) -> None:
+        for peer in self.peers.values():
+            self._say(peer, kind, where, 0, number, body)
+
+    # -- what channels and apps say --------------------------------------------------------------------------------
+    def _tokens(self, number: int, block: Any, count: int) -> None:
+        peer = self.peers[self._of[number]]
+        if isinstance(block, Hole):
+            self._say(peer, HOLES, number, count)
+        else:
+            self._say(peer, TOKENS, number, count, 0, np.ascontiguousarray(block).data)
+
+    def _credit(self, number: int, count: int) -> None:
+        self._say(self.peers[self._of[number]], CREDIT, number, count)
+
+    def limit(self, app: App, iterations: int) -> None:
+        """An app ends after so many iterations: nobody begins others."""
+        if iterations < self._limits.get(app.name, FOREVER):
+            self._limits[app.name] = iterations
+            self._all(LIMIT, 0, iterations, app.name.encode())
+
+    def started(self, app: App, iteration: int, time_ns: int) -> None:
+        """A frame has begun here, at that time of ours."""
+        body = struct.pack("<q", time_ns) + app.name.encode()
+        self._all(STARTED, 0, iteration, body)
+
+    def drain(self) -> None:
+        """Somebody wants the program to end in order."""
+        self._all(DRAIN)
+
+    def failed(self, failure: Failure) -> None:
+        """Everybody ends, and says why."""
+        if not self._told:
+            self._told = True
+            document = {"app": failure.app, "task": failure.task, "firing": failure.firing, "reason": failure.reason}
+            self._all(FAILED, body=json.dumps(document).encode())
+
+    # -- beginning and end -----------------------------------------------------------------------------------------
+    def meet(self) -> Optional[int]:
+        """Wait until all parts are ready; the moment at which all begin, in ns. None: something is in the way."""
+        self._all(READY)
+        lead = self.names[0]
+        if lead == self.name:
+            if not self._wait(lambda p: p.ready):
+                return None
+            farthest = max([p.round_trip for p in self.peers.values()] or [0])
+            self._begin = time.perf_counter_ns() + START + farthest
+            self._all(GO, number=self._begin)
+        elif not self._wait(lambda p: self._begin is not None or p.name != lead):
+            return None
+        return self._begin
+
+    def farewell(self) -> None:
+        """Wait until all others have done what they had to do, and let them go."""
+        self._all(BYE)
+        self._wait(lambda p: p.left, to_end=True)
+
+    def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
+        """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
+        program, since = self.program, time.monotonic()
+        interrupts = program.interrupts
+        while not program.stopping:
+            late = [p for p in self.peers.values() if not there(p)]
+            if not late:
+                return True
+            program.board.beat()
+            if program.interrupts > interrupts:
+                if not to_end or program.interrupts > interrupts + 1:
+                    return False
+                program.drain()
+            unheard = [p for p in late if not p.said_hello]
+            if unheard and time.monotonic() - since > PATIENCE:
+                self._end("part %s at %s does not answer" % (unheard[0].name, unheard[0].address))
+                return False
+            time.sleep(0.005)
+        return False
+
+    def close(self) -> None:
+        """End all connections; what was said last still leaves."""
+        if self._thread is not None:
+            self._closing = True
+            self._thread.join()
+        self._thread = None
+        if self._context is not None:
+            self._context.destroy(LINGER)
+        self._context = None
+
+    def _end(self, reason: str) -> None:
+        if not (self._closing or self.program.stopping):
+            self.program.fail(Failure("", "", None, reason))
+
+    # -- the thread that hears -------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        import zmq
+
+        poller = zmq.Poller()
+        poller.register(self._ears, zmq.POLLIN)
+        monitors = {p.monitor: p for p in self.peers.values()}
+        for monitor in monitors:
+            poller.register(monitor, zmq.POLLIN)
+        try:
+            while not self._closing:
+                ready = dict(poller.poll(LOOK))
+                if self._ears in ready:
+                    self._hear_all(zmq)
+                for monitor in ready:
+                    if monitor in monitors:
+                        self._look_at(monitors[monitor], zmq)
+                for peer in self.peers.values():
+                    self._look_after(peer)
+        except Exception as error:  # what comes in is not what it should be
+            self._end("the connection of part %s failed: %s: %s" % (self.name, type(error).__name__, error))
+
+    def _hear_all(self, zmq: Any) -> None:
+        for _ in range(256):  # others want to be looked at, too
+            try:
+                frames = self._ears.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            head = frames[0].buffer
+            if len(head) != _HEAD.size:
+                raise ValueError("a message of %d bytes" % len(head))
+            kind, sender, where, count, number, order = _HEAD.unpack(head)
+            self._hear(self.peers[self.names[sender]], kind, where, count, number, order, frames[1:])
+
+    def _hear(
+        self, peer: Peer, kind: int, where: int, count: int, number: int, order: int, body: Sequence[Any]
+    ) -> None:
+        peer.heard += 1
+        if order != peer.heard:
+            raise ValueError("message %d of part %s came as number %d" % (order, peer.name, peer.heard))
+        if not peer.said_hello and kind != HELLO:
+            raise ValueError("part %s has not said who it is" % peer.name)
+        if kind == TOKENS:
+            for channel in self.incoming[where]:
+                channel.arrived(body[0].buffer, count)
+        elif kind == HOLES:
+            for channel in self.incoming[where]:
+                channel.arrived(None, count)
+        elif kind == CREDIT:
+            self.outgoing[where].release(count)
+        elif kind == PING:
+            self._say(peer, PONG, 0, 0, number, struct.pack("<q", time.perf_counter_ns()))
+        elif kind == PONG:
+            if peer.ping_back(number, struct.unpack("<q", body[0].buffer)[0], time.perf_counter_ns()):
+                self._say(peer, PING, number=time.perf_counter_ns())
+        elif kind == STARTED:
+            app = self._app(bytes(body[0].buffer[8:]))
+            if app is not None:
+                app.started_elsewhere(number, struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset)
+        elif kind == LIMIT:
+            app = self._app(bytes(body[0].buffer))
+            if app is not None and number < self._limits.get(app.name, FOREVER):
+                self._limits[app.name] = number
+                app.end_at(number)
+        else:
+            self._hear_of(peer, kind, number, body)
+
+    def _hear_of(self, peer: Peer, kind: int, number: int, body: Sequence[Any]) -> None:
+        """What is about a part as a whole."""
+        if kind == HELLO:
+            said, wanted = json.loads(bytes(body[0].buffer)), self._hello(peer.name)
+            wrong = [key for key in ("version", "whole", "token", "order") if said.get(key) != wanted[key]]
+            words = {"order": "has another byte order", "token": "belongs to another run"}
+            if wrong:
+                self._end("part %s at %s %s" % (peer.name, peer.address, words.get(wrong[0], "is of another build")))
+            peer.said_hello = True
+        elif kind == READY:
+            peer.ready = True
+        elif kind == GO:
+            self._begin = number - peer.offset
+        elif kind == DRAIN:
+            self.program.drain()
+        elif kind == FAILED:
+            told = json.loads(bytes(body[0].buffer))
+            cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
+            self._end("part %s failed: %s; here %s" % (peer.name, cause, self.program.who_waits()))
+        elif kind == BYE:
+            peer.left = True
+
+    def _app(self, name: bytes) -> Optional[App]:
+        return next((a for a in self.program.apps if a.name.encode() == name), None)
+
+    def _look_at(self, peer: Peer, zmq: Any) -> None:
+        """What has become of the connection to a peer."""
+        from zmq.utils.monitor import parse_monitor_message
+
+        while True:
+            try:
+                event = parse_monitor_message(peer.monitor.recv_multipart(zmq.NOBLOCK))["event"]
+            except zmq.Again:
+                return
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                peer.joined = True
+            elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
+                peer.ended = time.monotonic()
+
+    def _look_after(self, peer: Peer) -> None:
+        if peer.ended is not None and not peer.left and time.monotonic() - peer.ended > FAREWELL:
+            waits = self.program.who_waits()
+            self._end("part %s at %s is gone; here %s" % (peer.name, peer.address, waits))
+        if peer.begins_row():
+            self._say(peer, PING, number=time.perf_counter_ns())
+
+    # -- the report ------------------------------------------------------------------------------------------------
+    def document(self) -> Dict[str, Any]:
+        """What is known of the parts, for the report."""
+        clocks = {p.name: {"offset_ns": p.offset, "round_trip_ns": p.round_trip} for p in self.peers.values()}
+        return {"name": self.name, "passed": sorted(self.passed), "clocks": clocks}
+
+
+def unready(mesh: Mesh) -> str:
+    """Why a part cannot run as it was started; empty if it can."""
+    if VARIABLE not in os.environ:
+        return "this is part %s of %s: start all parts together, with `flowc run --machines`" % (
+            mesh.name, " and ".join(mesh.names),
+        )  # fmt: skip
+    try:
+        import zmq
+    except ImportError:
+        return "pyzmq is missing: python3 -m pip install -r requirements.txt"
+    return "" if zmq.has("curve") else "pyzmq has no CURVE here: install it from PyPI, which has it"

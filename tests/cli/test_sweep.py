@@ -1,0 +1,65 @@
+"""`map --sweep`: what if, for several values at once; and searches whose evaluations are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from flowc.cli import app
+from typer.testing import CliRunner
+
+from builds import Write
+
+TEXT = """
+task Camera { out x wcet 2 ms }
+task Filter { in x out y wcet 4 ms }
+task Show   { in y wcet 1 ms }
+app Left  { period 20 ms  priority 2  c: Camera f: Filter s: Show  c -> f -> s }
+app Right { period 50 ms  priority 1  c: Camera f: Filter s: Show  c -> f -> s }
+platform two { cpu core[2] scheduler fixed_priority }
+"""
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["map", *(str(w) for w in words)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_row_for_each_supposition(write: Write, tmp_path: Path) -> None:
+    options = write(TEXT), "--platform", "two", "--evaluations", 5
+    sweep = "--sweep", "fps=10,100,1000", "--sweep", "cores=1,2"
+    status, out, _ = call(*options, *sweep, "--json")
+    found = json.loads(out)
+    assert status == 0 and not list(tmp_path.glob("*.mapping.json"))
+    assert [(f["fps"], f["cores"], f["verdict"]) for f in found] == [
+        (10, 1, "schedulable"), (10, 2, "schedulable"), (100, 1, "impossible"), (100, 2, "schedulable"),
+        (1000, 1, "impossible"), (1000, 2, "impossible"),
+    ]  # fmt: skip
+    assert found[0]["max_utilization"] == pytest.approx(0.14) and found[0]["tightest"] == pytest.approx(0.14)
+    assert found[2]["why"] == ["work that only a cpu can do needs 1.40 of them, and there are 1"]
+    status, out, _ = call(*options, *sweep)
+    first, _, *rows = out.splitlines()
+    assert first.split() == ["fps", "cores", "busiest", "processor", "of", "the", "tightest", "deadline"]
+    assert rows[0].split() == ["10", "1", "schedulable", "14.00%", "14.00%"]
+    assert rows[-1] == "work that only a cpu can do needs 14.00 of them, and there are 2"
+
+
+@pytest.mark.parametrize("sweep", ["fps", "fps=", "fps=0", "rate=3", "cores=1.5", "cores=two", "fps=1/0"])
+def test_no_sweep(write: Write, sweep: str) -> None:
+    status, _, err = call(write(TEXT), "--sweep", sweep)
+    assert status == 2 and "is no sweep" in err.replace("\n", " ")
+
+
+def test_counted_searches_find_the_same_again(write: Write) -> None:
+    words = write(TEXT), "--platform", "two", "--evaluations", 20, "--seed", 4, "--json"
+    one, two = (json.loads(call(*words)[1]) for _ in range(2))
+    assert one["search"].pop("seconds") is not None and two["search"].pop("seconds") is not None
+    assert one == two
+
+
+def test_workers_do_not_help_where_programs_run(write: Write) -> None:
+    flow = write(TEXT.replace("period 20 ms", "").replace("period 50 ms", ""))
+    status, _, err = call(flow, "--platform", "two", "--no-measure", "--workers", 2)
+    assert status == 0 and "warning[F647]" in err
+    assert call(flow, "--workers", 2, "--cluster", "tcp://127.0.0.1:9")[0] == 2

@@ -1,0 +1,102 @@
+"""Who helps a search: the same answers whoever computes them, and nothing lost with a worker."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flowc.machines import crew as crews
+from flowc.machines.crew import ALONE, Crew, cluster, processes
+from flowc.model.diagnostic import Errors
+from flowc.search.budget import Budget
+from flowc.search.deadline.auto import search
+
+import crew_jobs
+from jointly import crowded
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Crew]:
+    with processes(2) as crew:
+        yield crew
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None, silence_logs=50
+    ) as found:
+        yield found
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+def test_answers_come_in_order_from_whoever(two: Crew) -> None:
+    for crew in (ALONE, two):
+        assert crew.run(crew_jobs.added, 10, range(5)) == [10, 11, 12, 13, 14]
+
+
+def test_what_a_worker_raises_is_raised_here(two: Crew) -> None:
+    for crew in (ALONE, two):
+        with pytest.raises(ValueError, match="why"):
+            crew.run(crew_jobs.refusing, "why", range(3))
+
+
+def test_a_dead_worker_costs_time_only(two: Crew, tmp_path: Path) -> None:
+    assert two.run(crew_jobs.dying, str(tmp_path / "mark"), range(6)) == list(range(6))
+    assert (tmp_path / "mark").exists() and not two.told
+
+
+def test_where_workers_keep_dying_the_rest_is_done_here() -> None:
+    with processes(2) as crew:
+        assert crew.run(crew_jobs.always_dying, os.getpid(), range(3)) == [0, 1, 2]
+        assert [d.code for d in crew.told] == ["F646"] and crew.size == 1
+
+
+def test_nobody_is_left_behind_whatever_they_were_at() -> None:
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt), processes(2) as crew:
+        crew.run(crew_jobs.added, 1, [1, 2])
+        assert len(set(multiprocessing.active_children()) - before) == 2
+        raise KeyboardInterrupt
+    assert set(multiprocessing.active_children()) <= before
+
+
+# -- searches ----------------------------------------------------------------------------------------------------------
+def test_counted_searches_depend_on_the_seed_only(two: Crew) -> None:
+    """And neither on time nor on who helps."""
+    problem = crowded()
+    found = [search(problem, name="auto", seed=3, budget=Budget(evaluations=30), crew=c) for c in (ALONE, two)]
+    assert len({(o.assignment, o.bound, o.evaluations) for o in found}) == 1
+    assert found[0].assignment is not None
+
+
+# -- a cluster ---------------------------------------------------------------------------------------------------------
+def test_a_cluster_gives_the_same_answer_though_a_worker_is_killed(scheduler: Any) -> None:
+    problem, budget = crowded(), Budget(evaluations=30)
+    alone = search(problem, name="auto", seed=5, budget=budget)
+    with cluster(scheduler.scheduler_address) as crew:
+        assert crew.size == 2 and not crew.told
+        assert crew.run(crew_jobs.added, 1, range(4)) == [1, 2, 3, 4]
+        os.kill(next(iter(scheduler.workers.values())).pid, 9)
+        helped = search(problem, name="auto", seed=5, budget=budget, crew=crew)
+    assert (helped.assignment, helped.bound) == (alone.assignment, alone.bound)
+
+
+def test_workers_with_another_flowc_are_refused(scheduler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "identity", lambda: "another")
+    with pytest.raises(Errors) as refused, cluster(scheduler.scheduler_address):
+        pass
+    assert [d.code for d in refused.value.diagnostics] == ["F644"] and "another" in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere at all", "http://127.0.0.1:9", "127.0.0.1"])
+def test_no_scheduler(address: str) -> None:
+    with pytest.raises(Errors) as refused, cluster(address):
+        pass
+    assert [d.code for d in refused.value.diagnostics] == ["F645"]

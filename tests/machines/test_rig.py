@@ -1,0 +1,110 @@
+"""`--machines`: where machines are, and a program whose parts are started there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from flowc.driver.run import run
+from flowc.driver.run import test as harness_of
+from flowc.machines.rig import Site, read_sites
+from flowc.model.diagnostic import Errors
+
+from builds import Write, store_profile
+from rigs import TASKS, TEXT, sites
+
+#: Runs the last of its words, as the far side of ssh does.
+SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
+
+
+@pytest.fixture
+def text(write: Write) -> Path:
+    flow = write(TEXT, tasks_py=TASKS)
+    store_profile(flow, platform="rig")
+    return flow
+
+
+def test_where_machines_are(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text(
+        '[front]\nboard = "nano@10.0.0.5:2222/dir"\nport = 47600\n[back]\nhere = true\naddress = "10.0.0.1"\n'
+        'python = ["nice", "python3"]\n'
+    )
+    assert read_sites(file, ["back", "front"]) == (
+        Site("back", None, "10.0.0.1", None, ("nice", "python3")),
+        Site("front", "nano@10.0.0.5:2222/dir", "10.0.0.5", 47600, ()),
+    )
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text(
+        '[front]\nbord = "a"\nport = 70000\n[middle]\nboard = "a"\nhere = true\n[last]\nboard = "-x"\npython = []\n[bakc]\n'
+    )
+    with pytest.raises(Errors) as caught:
+        read_sites(file, ["front", "middle", "last", "back"])
+    assert [d.code for d in caught.value.diagnostics] == ["F650"] * 8
+    said = "\n".join(f"{d.message} {d.help}" for d in caught.value.diagnostics)
+    for words in (
+        "does not say where `back` is", "there is no machine `bakc` did you mean `back`?", "`front` is nowhere",
+        "`bord` of `front` means nothing did you mean `board`?", "cannot listen at port 70000", "`middle` is in two places",
+        "`-x` is no address of a board", "`python` of `last` are no words",
+    ):  # fmt: skip
+        assert words in said, said
+    for content in (None, "[front", "\xff"):
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content.encode("latin-1"))
+        with pytest.raises(Errors, match="F650"):
+            read_sites(file, ["front"])
+
+
+def test_parts_here_and_on_a_board_are_joined(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setenv("FLOWC_SSH", SHELL)
+    file = tmp_path / "rig.toml"
+    file.write_text(
+        f'[front]\nhere = true\n[back]\nboard = "board{tmp_path}/far"\naddress = "127.0.0.1"\npython = "{sys.executable}"\n'
+    )
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=6, document=True)
+    out, err = capfdbinary.readouterr()
+    assert ran.status == 0, err
+    assert not out and err.count(b"[back] ") == 0  # results alone, on standard error
+    document = json.loads(ran.report or "")
+    assert document["apps"]["A"]["frames"] == 6 and document["failure"] is None
+    assert document["apps"]["A"]["latency_ms"]["max"] > 0
+    assert {t["firings"] for name, t in document["tasks"].items() if name == "A.weigh"} == {48}
+    assert set(document["parts"]) == {"front", "back"}
+    clock = document["parts"]["front"]["clocks"]["back"]  # one machine, one clock
+    assert abs(clock["offset_ns"]) <= clock["round_trip_ns"]
+    assert {"front->back", "back.core[1]"} <= set(document["processors"])
+    most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
+    assert all(most.values())
+
+
+def test_all_parts_together_equal_the_sequential_reference(text: Path, tmp_path: Path) -> None:
+    tested = harness_of(text, tmp_path / "out", platform="rig", machines=sites(tmp_path, "front", "back"), quiet=True)
+    assert tested.status == 0, [t for t in tested.tests if t.outcome != "passed"]
+    assert {t.name for t in tested.tests} >= {"test_every_input_equals_the_sequential_reference"}
+
+
+def test_what_is_missing_on_machines_is_told_at_once(text: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text(
+        f'[front]\nhere = true\npython = "/bin/false"\n[back]\nhere = true\npython = ["{sys.executable}", "-S"]\n'
+    )
+    with pytest.raises(Errors) as caught:
+        run(text, tmp_path / "out", platform="rig", machines=file)
+    assert [d.code for d in caught.value.diagnostics] == ["F651", "F651"]
+    assert "`back` has no pyzmq" in caught.value.diagnostics[1].message
+
+
+def test_settings_go_to_the_parts_that_have_the_task(text: Path, tmp_path: Path) -> None:
+    file = sites(tmp_path, "front", "back")
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, settings=["A.camera.count=5"], document=True)
+    assert ran.status == 0 and ran.parts is not None
+    assert ran.parts["apps"]["A"]["frames"] == 2  # each has two images

@@ -1,0 +1,207 @@
+"""Parts of a program in processes of their own: the same results as in one, and one end for all."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from builds import HANGS, build, run
+from forks import PROGRAM, forks
+from rigs import TASKS, TEXT, joined
+
+#: Seconds in which all parts end when one does.
+SOON = 5.0
+ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A build of a text; the same one for all tests."""
+    kept: dict[str, Path] = {}
+
+    def of(text: str) -> Path:
+        if text not in kept:
+            folder = tmp_path_factory.mktemp("parts")
+            (folder / "app.flow").write_text(text)
+            (folder / "tasks.py").write_text(TASKS)
+            kept[text] = build(folder / "app.flow", folder / "out", platform="rig")
+        return kept[text]
+
+    return of
+
+
+def run_parts(
+    out: Path, *words: str, environments: dict[str, dict[str, str]] | None = None
+) -> list[subprocess.CompletedProcess[str]]:
+    """Both parts side by side, to their ends."""
+    environments = environments or joined(["back", "front"])
+    commands = [[str(out / "parts" / name / "main.py"), *words] for name in ("back", "front")]
+    return in_forks(commands, [environments[name] for name in ("back", "front")])
+
+
+def in_forks(commands: list[list[str]], environments: list[dict[str, str]]) -> list[subprocess.CompletedProcess[str]]:
+    cases = [{**os.environ, **e} for e in environments]
+    return forks(*PROGRAM, "zmq").at_once(commands, cwd="/", timeout=HANGS, env=cases)
+
+
+@contextmanager
+def started(
+    out: Path, prefix: dict[str, list[str]] | None = None, **options: object
+) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Both parts, running; killed at the end if they are still there."""
+    environments = joined(["back", "front"], **options)  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        found = {}
+        for name, environment in environments.items():
+            words = [*(prefix or {}).get(name, []), sys.executable, str(out / "parts" / name / "main.py"), "--quiet"]
+            child = subprocess.Popen(
+                words, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            stack.enter_context(child)
+            stack.callback(child.kill)
+            found[name] = child
+        yield found
+
+
+def flowing(part: subprocess.Popen[str], tokens: int = 5) -> None:
+    """Wait until results come."""
+    assert part.stdout is not None
+    lines = [part.stdout.readline() for _ in range(tokens)]
+    assert all(lines), part.stderr and part.stderr.read()
+
+
+def ends(part: subprocess.Popen[str]) -> tuple[int, str]:
+    """What it ends with, soon, and what it says."""
+    begin = time.monotonic()
+    _, said = part.communicate(timeout=HANGS)
+    assert time.monotonic() - begin < SOON + 10  # slow machines are not what this is about
+    return part.returncode, said
+
+
+def test_parts_give_what_one_process_gives(made: Callable[[str], Path]) -> None:
+    out = made(TEXT)
+    alone = run(out, "--quiet")
+    assert alone.returncode == 0, alone.stderr
+    back, front = run_parts(out, "--quiet")
+    assert back.returncode == front.returncode == 0, back.stderr + front.stderr
+    assert back.stdout == alone.stdout and len(alone.stdout.splitlines()) == 41
+
+
+def test_frames_are_counted_together(made: Callable[[str], Path]) -> None:
+    out = made(ENDLESS)
+    back, front = run_parts(out, "--quiet", "--frames", "7")
+    assert back.returncode == front.returncode == 0, back.stderr + front.stderr
+    assert len(back.stdout.splitlines()) == 15  # two of a frame, and one at the end
+
+
+def test_a_task_that_fails_ends_all_and_is_named(made: Callable[[str], Path]) -> None:
+    failing = TEXT.replace('"tasks.py:weigh"', '"tasks.py:broken"').replace("core[0], back.core[1]", "core[0]")
+    out = made(failing)
+    back, front = run_parts(out, "--quiet")
+    assert back.returncode == front.returncode == 1
+    assert "task A.weigh failed at firing 9: ValueError: no luck" in back.stderr
+    assert "part back failed: app A, task A.weigh failed at firing 9: ValueError: no luck; here" in front.stderr
+
+
+@pytest.mark.parametrize("victim", ["front", "back"])
+def test_a_part_that_is_killed_ends_the_other(made: Callable[[str], Path], victim: str) -> None:
+    other = {"front": "back", "back": "front"}[victim]
+    with started(made(ENDLESS)) as parts:
+        flowing(parts["back"])
+        parts[victim].kill()
+        status, said = ends(parts[other])
+    assert status == 1
+    assert re.search(rf"part {victim} at tcp://127.0.0.1:\d+ is gone; here .*waits for (data|space) from A\.", said), (
+        said
+    )
+
+
+def test_a_signal_to_one_part_ends_all_in_order(made: Callable[[str], Path]) -> None:
+    with started(made(ENDLESS)) as parts:
+        flowing(parts["back"])
+        parts["back"].send_signal(signal.SIGINT)
+        out, said = parts["back"].communicate(timeout=HANGS)
+        assert parts["back"].returncode == 130, said
+        assert ends(parts["front"])[0] == 0
+    marks = [int(line.split()[0]) for line in out.splitlines()[:-1]]
+    assert marks == list(range(marks[0], marks[0] + len(marks)))  # nothing is lost, nothing comes twice
+    assert out.splitlines()[-1].startswith("odd ")
+
+
+def test_who_does_not_belong_is_refused(made: Callable[[str], Path]) -> None:
+    out = made(TEXT)
+    back, front = run_parts(out, "--quiet", environments=joined(["back", "front"], token="u" * 64))
+    assert back.returncode == front.returncode == 1
+    assert "belongs to another run" in back.stderr + front.stderr
+    other = out.parent / "other"
+    shutil.copytree(out, other)
+    main = other / "parts/front/main.py"
+    main.write_text(re.sub(r'whole="\w', 'whole="x', main.read_text()))
+    back, front = run_parts(other, "--quiet")
+    assert back.returncode == front.returncode == 1
+    assert "is of another build" in back.stderr + front.stderr
+
+
+def test_a_part_alone_says_how_it_is_started(made: Callable[[str], Path]) -> None:
+    done = run(made(TEXT) / "parts/front")
+    assert done.returncode == 2
+    assert "this is part front of back and front: start all parts together, with `flowc run --machines`" in done.stderr
+
+
+def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -> None:
+    """Two network namespaces with a pair of virtual cards between them."""
+    names, here = {"back": "flowc-b", "front": "flowc-f"}, f"{os.getpid()}"
+    names = {part: name + here for part, name in names.items()}
+    ip = shutil.which("ip")
+    if (
+        ip is None
+        or os.geteuid()
+        or subprocess.run([ip, "netns", "add", names["back"]], capture_output=True).returncode
+    ):
+        pytest.skip("network namespaces are for root")
+    hosts = {"back": "10.77.0.2", "front": "10.77.0.1"}
+
+    def do(*words: str) -> None:
+        subprocess.run([str(ip), *words], check=True, capture_output=True)
+
+    try:
+        do("netns", "add", names["front"])
+        do(
+            "-n",
+            names["front"],
+            "link",
+            "add",
+            "veth0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "veth0",
+            "netns",
+            names["back"],
+        )
+        for part, address in hosts.items():
+            do("-n", names[part], "addr", "add", f"{address}/24", "dev", "veth0")
+            do("-n", names[part], "link", "set", "veth0", "up")
+        inside = {part: [str(ip), "netns", "exec", name] for part, name in names.items()}
+        with started(made(ENDLESS), inside, hosts=hosts) as parts:
+            flowing(parts["back"])
+            do("-n", names["front"], "link", "set", "veth0", "down")
+            begin = time.monotonic()
+            found = {part: ends(child) for part, child in parts.items()}
+            assert time.monotonic() - begin < HANGS
+        assert {status for status, _ in found.values()} == {1}
+        assert "part back at tcp://10.77.0.2:" in found["front"][1] and "is gone" in found["front"][1]
+    finally:
+        for name in names.values():
+            subprocess.run([ip, "netns", "delete", name], capture_output=True)
