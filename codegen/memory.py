@@ -17,6 +17,7 @@ from ..model.deployment import (
     PlannedMemory,
 )
 from ..model.types import DTYPES
+from ..networks.bands.firings import HELD
 from .kinds.bands import BandsCode
 from .kinds.link import LinkCode
 from .kinds.onnx import OnnxCode
@@ -24,7 +25,10 @@ from .kinds.segments import SegmentsCode
 
 
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
-    """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full."""
+    """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full.
+
+    What is kept for each firing of bands counts as well.
+    """
     codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
     files = {file: size for c in codes.values() for file, size in _weights(c)}
     if not codes or None in files.values() or any(c.block is None for c in codes.values()):
@@ -37,6 +41,7 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
     for worker in workers:
         buffers += max((blocks.get(e.task, 0) for e in worker.order), default=0)
         buffers += largest if any(e.task in arenas for e in worker.order) else 0
+    buffers += sum(HELD * c.firings for c in codes.values() if isinstance(c, BandsCode))
     return PlannedMemory(weights, buffers, sum(_tokens(a) for a in apps))
 
 
