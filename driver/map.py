@@ -42,6 +42,7 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -132,6 +133,8 @@ def find_mapping(
     # A rate is then a limit on mappings, not a period.
     valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
     joint = all(wants_joint(part) for part in valid.parts)
+    if joint and valid.platform.machines:
+        valid = settled(valid)
     if little:
         _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
