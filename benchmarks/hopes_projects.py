@@ -36,6 +36,9 @@ COUNTS = Path(__file__).with_name("hopes_counts.json")
 #: What a warning is about, in a word; the first one that is found in its message counts.
 LOSSES = {
     "code is not imported": "code",
+    "is not shared": "shared sources",
+    "transitions have conditions": "conditions",
+    "in which nothing runs": "empty states",
     "memories": "memories",
     "control tasks": "control tasks",
     "scenarios": "scenarios",

@@ -93,6 +93,17 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def seconds(text: str) -> float:
+    """`60s`, `2min`, `90`: a time in seconds. Raises BadParameter."""
+    units = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0}
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip()
+    try:
+        return float(number) * units[unit]
+    except (ValueError, KeyError):
+        raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
+
+
 def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1))
 

@@ -172,20 +172,56 @@ def states_table(states: States) -> str:
     if states.mapping.transitions:
         from ..runtime.report import columns
 
-        rows = [["from", "to", "change ms, at most"]]
-        rows += [[t.source, t.target, _ms(t.delay_ns)] for t in states.mapping.transitions]
+        rows = [["from", "to", "change ms, at most", "of that the controller"]]
+        rows += [[t.source, t.target, _ms(t.delay_ns), _ms(t.control_ns)] for t in states.mapping.transitions]
         tables.append(columns(rows, left=2))
+    if states.clocked:
+        tables.append(_clocks(states))
     most = _most(states)
     if most is not None:
         name, share = most
-        said = f"one placement for all states: the busiest processor needs {share:.4%} of its time, in `{name}`"
+        at_rates, at_highest = (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
+        said = (
+            f"one placement for all states: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
+        )
         bound = states.outcome.bound
         if states.outcome.proved:
-            said += "; by the times of the profile no placement of these candidates needs less"
+            said += f"; {at_highest}by the times of the profile, no placement of these candidates needs less"
         elif bound:
-            said += f"; by the times of the profile none needs less than {float(bound):.4%}"
+            said += f"; {at_highest}by the times of the profile, none needs less than {float(bound):.4%}"
         tables.append(said)
     return "\n\n".join(tables)
+
+
+def _clocks(states: States) -> str:
+    """Clock rates of states, and what these take by the model, in W; the last line is the mean over all states."""
+    from ..runtime.report import columns
+
+    weights = {name: float(clocked.weight) for name, clocked in states.clocked.items()}
+    bounds = {name: clocked.bound for name, clocked in states.clocked.items()}
+    rows = [["state", "clock rates", "W", "highest rates W", "greedy W", "tested"]]
+    for name, clocked in states.clocked.items():
+        b = clocked.bound
+        rates = ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in b.clocks_hz) or "-"
+        tested = f"{clocked.tests} of {clocked.combinations}"
+        rows.append([name, rates, *(_w(mw) for mw in (b.energy_mw, b.highest_mw, b.greedy_mw)), tested])
+    if len(bounds) > 1:
+        means = []
+        for kind in ("energy_mw", "highest_mw", "greedy_mw"):
+            known = [getattr(b, kind) for b in bounds.values()]
+            whole = sum(weights[n] * mw for n, mw in zip(bounds, known, strict=True)) if None not in known else None
+            means.append(_w(whole))
+        rows.append(["mean by weights", "", *means, ""])
+    said = "power by the model of the platform; no rates that keep all deadlines take less: "
+    if all(clocked.whole for clocked in states.clocked.values()):
+        said += "all that do were tested"
+    else:
+        said += "proved by some that miss one, if slower clocks never make a deadline easier to keep"
+    return f"{columns(rows, left=2)}\n\n{said}"
+
+
+def _w(mw: float | None) -> str:
+    return "-" if mw is None else f"{mw / 1e3:.3f}"
 
 
 def _most(states: States) -> tuple[str, float] | None:
@@ -194,13 +230,31 @@ def _most(states: States) -> tuple[str, float] | None:
     return max(shares.items(), key=lambda s: s[1]) if shares else None
 
 
+def _clocks_as_data(states: States, name: str) -> dict[str, Any]:
+    if name not in states.clocked:
+        return {}
+    clocked = states.clocked[name]
+    b = clocked.bound
+    return {
+        "clocks_hz": dict(b.clocks_hz),
+        "energy_mw": b.energy_mw,
+        "highest_mw": b.highest_mw,
+        "greedy_mw": b.greedy_mw,
+        "clocks_tested": clocked.tests,
+        "clocks_combinations": clocked.combinations,
+        "clocks_whole": clocked.whole,
+    }
+
+
 def states_document(states: States, path: Path | None) -> dict[str, Any]:
     """As in docs/json.md."""
     most = _most(states)
     outcome = states.outcome
     return {
         "max_utilization": None if most is None else most[1],
-        "states": {name: document(joint, None) for name, joint in states.joints.items()},
+        "states": {
+            name: document(joint, None) | _clocks_as_data(states, name) for name, joint in states.joints.items()
+        },
         "transitions": [asdict(t) for t in states.mapping.transitions],
         "file": None if path is None else str(path),
         "search": {

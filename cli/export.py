@@ -54,7 +54,8 @@ def export(
         Path | None,
         typer.Option(
             "--into",
-            help="A HOPES project that the text was imported from: its mapping and profile are written anew.",
+            help="A HOPES project that the text was imported from: its mapping and profile are written anew, with "
+            "`--policy` its configuration and orders too.",
             show_default=False,
             metavar="PROJECT",
         ),
@@ -67,7 +68,7 @@ def export(
         typer.Option(
             help="For `hopes`: every task has a thread of its own (`static-assignment`), or processors follow a static "
             "order (`self-timed`).",
-            show_default=str(Policy.STATIC_ASSIGNMENT),
+            show_default="static-assignment; with --into, as it is",
         ),
     ] = None,
     platform: OnPlatform = "host",
@@ -88,7 +89,7 @@ def export(
         raise typer.BadParameter(f"unknown format {format}; expected {names}", param_hint="--format")
     if file.suffix == ".onnx" and not known[format].networks:
         raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
-    if policy is not None and (format != "hopes" or into is not None):
+    if policy is not None and format != "hopes" and into is None:
         raise typer.BadParameter("`--policy` belongs to `--format hopes`", param_hint="--policy")
     if format == "hopes" and into is None:
         if app is not None:
@@ -97,7 +98,8 @@ def export(
     if into is not None:
         if output is not None or app is not None:
             raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
-        done = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform)
+        chosen = None if policy is None else policy.value
+        done = export_into(file, into, "hopes" if format == "sdf3" else format, platform=platform, policy=chosen)
         show_diagnostics(done.warnings, sources(done.warnings))
         for target, text in done.files.items():
             replace(target, text)

@@ -20,6 +20,7 @@ from ._common import (
     print_json,
     progress,
     say,
+    seconds,
     show_diagnostics,
     sources,
 )
@@ -67,11 +68,11 @@ def map_(
     explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
     fps: Annotated[
         str | None,
-        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
+        typer.Option(help="What if every app had so many frames/s?", metavar="F", show_default=False),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
+        typer.Option(help="What if a pool of CPUs had N?", min=1, metavar="N", show_default=False),
     ] = None,
     sweep: Sweep = None,
     profile: Annotated[
@@ -113,7 +114,7 @@ def map_(
             "host": host,
             "search": search,
             "objective": objective,
-            "budget": _seconds(budget),
+            "budget": seconds(budget),
             "evaluations": evaluations,
             "seed": seed,
             "crew": crew,
@@ -138,6 +139,8 @@ def map_(
         print(_places(mapped.mapping))
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
+        if mapped.mapping.memory is not None:
+            print(_planned(mapped.mapping.memory))
         if explain:
             print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:
@@ -223,17 +226,6 @@ def _draw(mapped: Mapped, file: Path) -> None:
     if chart is not None:
         draw([chart], file)
         say(f"flowc: {in_full(file)}")
-
-
-def _seconds(text: str) -> float:
-    """`60s`, `2min`, `90`: a time in seconds. Raises BadParameter."""
-    units = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0}
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(number) :].strip()
-    try:
-        return float(number) * units[unit]
-    except (ValueError, KeyError):
-        raise typer.BadParameter(f"`{text}` is no time: write `60s` or `5min`", param_hint="--budget") from None
 
 
 def _places(mapping: Mapping) -> str:

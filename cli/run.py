@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,14 @@ from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, mea
 if TYPE_CHECKING:
     from ..driver.run import Ran
     from ._live import LiveTables
+
+
+class Clocks(StrEnum):
+    """What becomes of the clock rates that a mapping has chosen for states."""
+
+    SET = "set"
+    MODEL = "model"
+
 
 #: Tasks that are named for taking longer than their profile.
 MOST_SLOWER = 5
@@ -81,6 +90,9 @@ def run(
         Path | None,
         typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
     ] = None,
+    clocks: Annotated[
+        Clocks, typer.Option(help="`set` the clock rates of states, or leave them as they are.")
+    ] = Clocks.MODEL,
     live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
     twin: Twin = False,
@@ -134,7 +146,7 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
-            states=States(start, events, control, replay),
+            states=States(start, events, control, replay, clocks is Clocks.SET),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,

@@ -8,13 +8,17 @@ from typing import Annotated
 
 import typer
 
-from ._common import OnPlatform, Text, measuring, progress, say, show_diagnostics
+from ._common import OnPlatform, Text, measuring, progress, say, seconds, show_diagnostics
 
 
 def view(
     file: Text,
     port: Annotated[int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    search: Annotated[
+        bool, typer.Option("--map", help="Look for a mapping first, as `flowc map` does, and show how that goes.")
+    ] = False,
+    budget: Annotated[str, typer.Option(help="How long to look for it: `60s`, `5min`.", metavar="TIME")] = "60s",
     frames: Annotated[
         int | None, typer.Option(help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False)
     ] = None,
@@ -45,6 +49,9 @@ def view(
         print(viewer.address, flush=True)
         if not no_browser:
             _open(viewer.address)
+        if search:
+            mapped = viewer.search(budget=seconds(budget), on_measure=measuring, progress=progress)
+            show_diagnostics(mapped.diagnostics, {})
         status = viewer.run(
             frames=frames,
             full_speed=full_speed,

@@ -263,7 +263,9 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
             for key, c in enumerate(kept):
                 found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
         workers = [_worker(worker, ids) for worker in state.processors if worker.order]
-        states.append({"name": state.name, "apps": made, "workers": workers})
+        clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
+        states.append({"name": state.name, "apps": made, "workers": workers, "clocks": clocks, "mw": state.energy_mw,
+                       "level_of": state.level_of})  # fmt: skip
     text = jinja.get_template("python/main_with_states.py.j2").render(
         deployment=deployment,
         scenario=scenario,

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..model.deployment import DeployedApp, DeployedChannel, DeployedPort, DeployedWorker, PlannedMemory
+from ..model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    PlannedMemory,
+)
 from ..model.types import DTYPES
 from .kinds.bands import BandsCode
+from .kinds.link import LinkCode
 from .kinds.onnx import OnnxCode
 
 
@@ -32,11 +40,27 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
 
 def _tokens(app: DeployedApp) -> int:
     ports = {(t.name, p.name): p for t in app.tasks for p in (*t.inputs, *t.outputs)}
-    return sum(_room(c, ports[c.source, c.source_port], ports[c.destination, c.destination_port]) for c in app.channels)
+    rooms = (_room(c, ports[c.source, c.source_port], ports[c.destination, c.destination_port]) for c in app.channels)
+    return sum(rooms) + sum(map(_kept, app.tasks))
+
+
+def _kept(task: DeployedTask) -> int:
+    """Bytes of what waits at the end of an app, or behind a source that goes on by itself."""
+    code = task.code
+    if isinstance(code, LinkCode):
+        if code.end == "take":
+            return 0  # it is what was put there
+        return (code.keep if code.end == "put" else 1) * sum(map(_bytes, (*task.inputs, *task.outputs)))
+    return (task.keep or 0) * sum(max(p.rates) * _bytes(p) for p in task.outputs)
 
 
 def _room(channel: DeployedChannel, port: DeployedPort, read: DeployedPort) -> int:
-    """Bytes of a full channel, and of what a window keeps beside it; nothing where only data decides on the size."""
+    """Bytes of a full channel, and of what a window keeps beside it."""
+    return (channel.capacity + max(0, read.window - read.rates[0])) * _bytes(port)
+
+
+def _bytes(port: DeployedPort) -> int:
+    """Of a token; nothing where only data decides on the size."""
     if port.dtype not in DTYPES or min(port.shape, default=0) < 0:
         return 0
-    return (channel.capacity + max(0, read.window - read.rates[0])) * DTYPES[port.dtype][1] * prod(port.shape)
+    return DTYPES[port.dtype][1] * prod(port.shape)

@@ -9,8 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..model.application import Application, Task
-from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment, PlannedMemory
-from ..model.scenario import Scenario
+from ..model.deployment import (
+    DeployedClock,
+    DeployedScenario,
+    DeployedState,
+    DeployedTransition,
+    Deployment,
+    PlannedMemory,
+)
+from ..model.mapping import StateBound
+from ..model.platform import Platform
+from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .memory import planned
 
@@ -20,17 +29,20 @@ def together(
     apps: tuple[Application, ...],
     states: Mapping[str, Deployed],
     bounds: Mapping[tuple[str, str], int | None],
+    proved: Mapping[str, StateBound],
+    platform: Platform,
 ) -> Deployed:
     """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
 
-    `bounds` say what a change from one state to another takes at most in ns, where that is known.
+    `bounds` say what a change from one state to another takes at most in ns, `proved` what a state has on a `platform`,
+    where that is known.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
-        tuple(DeployedState(n, d.deployment.apps, d.deployment.processors) for n, d in states.items()),
+        tuple(_state(scenario.state(n), d, proved.get(n), platform) for n, d in states.items()),
         tuple(
             DeployedTransition(
                 t.source,
@@ -50,6 +62,20 @@ def together(
     memory = _memory([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
     return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
+
+
+def _state(state: State, deployed: Deployed, proved: StateBound | None, platform: Platform) -> DeployedState:
+    made = DeployedState(state.name, deployed.deployment.apps, deployed.deployment.processors)
+    if state.level is not None:
+        fastest = min(a.period_ns for a in state.apps if a.period_ns is not None)
+        made = replace(made, level_of=(state.of, round(float(10**9 / fastest), 6)))
+    if proved is None:
+        return made
+    pools = {pool.name: pool for pool in platform.pools}
+    clocks = tuple(
+        DeployedClock(n, pools[n].kind, hz, round(max(pools[n].frequencies_hz))) for n, hz in proved.clocks_hz
+    )
+    return replace(made, clocks=clocks, energy_mw=proved.energy_mw)
 
 
 def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:

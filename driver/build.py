@@ -104,19 +104,9 @@ def build(
         profile, seen = measured(valid, on_measure=on_measure or report)
         extra += seen
         extra += store.save_profile(valid, profile)
-    if valid.system.scenario is None:
-        mapping, deployed, told = _part(valid, profile, measure)
-        extra, sources = [*extra, *told], sources_of(valid, _times(valid, profile))
-    else:
-        from .states import placed_states
-
-        states, bounds, unread = placed_states(valid, profile)
-        found = {name: _part(state, profile, measure) for name, state in states.items()}
-        extra += [*unread, *(d for _, _, told in found.values() for d in told)]
-        deployments = {n: d for n, (_, d, _) in found.items()}
-        deployed = together(valid.system.scenario, valid.system.apps, deployments, bounds)
-        mapping = union(m for m, _, _ in found.values())
-        sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
+    mapping, deployed, told, states = deployment(valid, profile, measure)
+    sources = {t: s for state in states for t, s in sources_of(state, _times(state, profile)).items()}
+    extra += told
     too_much = beyond_platform(deployed, valid.platform)
     if too_much is not None:
         raise Errors([*valid.diagnostics, too_much])
@@ -126,6 +116,28 @@ def build(
     said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
     losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
     return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources)
+
+
+def deployment(
+    valid: Valid, profile: Profile | None, measure: bool = True
+) -> tuple[Mapping, Deployed, list[Diagnostic], list[Valid]]:
+    """Where a text runs everything; its deployment; what is to be said of it; and its states, or itself. Raises Errors.
+
+    If not `measure`, it is said which times nobody knows.
+    """
+    if valid.system.scenario is None:
+        mapping, deployed, told = _part(valid, profile, measure)
+        return mapping, deployed, told, [valid]
+    from .states import placed_states
+
+    placed = placed_states(valid, profile)
+    found = {name: _part(state, profile, measure) for name, state in placed.states.items()}
+    told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
+    deployed = together(
+        valid.system.scenario, valid.system.apps, {n: d for n, (_, d, _) in found.items()}, placed.bounds,
+        placed.proved, valid.platform,
+    )  # fmt: skip
+    return union(m for m, _, _ in found.values()), deployed, told, [*placed.states.values()]
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:

@@ -28,6 +28,7 @@ from ..passes import Staged, stage, with_transfers
 from ..passes.staged import BUILD_ONLY
 from ..passes.stored_mapping import carried_out
 from ..targets.fitness import unlaunchable
+from ..targets.memory import too_little
 from ..targets.pins import pinned
 from . import store
 
@@ -276,4 +277,6 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         diagnostics += unlaunchable(staged.system.apps, staged.platform)
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+        too_much = too_little(loaded.system.apps, staged.platform)
+        diagnostics += [] if too_much is None else [too_much]
     return Checked(loaded, staged, verdicts, in_order(diagnostics), host)

@@ -76,7 +76,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
     nets = tuple(Net(n, app, f.candidates, f.exact) for (n, app, _), f in zip(networks, fronts, strict=True))
     machines = machines_for(valid) if platform.machines else {}
-    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines)
+    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines)
 
 
 def machines_for(valid: Valid) -> dict[str, str]:

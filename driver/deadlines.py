@@ -40,7 +40,7 @@ from ..search.deadline.problem import (
     verdict,
     with_bounds,
 )
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.registry import Search
 from .build import place, plan
 from .check import Report, Valid
@@ -101,6 +101,7 @@ def map_jointly(
     crew: Crew = ALONE,
     run_here: bool = True,
     report: Report | None = None,
+    listener: Listener = None,
 ) -> Joint:
     """Search for the least maximum utilization with which every app meets its deadline.
 
@@ -112,7 +113,7 @@ def map_jointly(
         counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
         report(f"candidates: {counts}" if counts else "no networks")
     try:
-        told = in_words(report)
+        told = heard(report, listener)
         outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told, crew=crew)
         if outcome.verdict is None:
             _require_bounds(problem)

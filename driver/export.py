@@ -43,10 +43,13 @@ def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, pl
     return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
 
 
-def export_into(path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host") -> Changes:
+def export_into(
+    path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host", policy: str | None = None
+) -> Changes:
     """What changes in a project of another tool that an application came from.
 
-    Writes nothing. Raises Errors.
+    `policy` is one of `model.hopes.POLICIES`; without one, who decides when a task runs stays as it is. Writes nothing.
+    Raises Errors.
     """
     exporter = _exporter(format)
     if exporter.into is None:
@@ -55,7 +58,7 @@ def export_into(path: str | Path, project: str | Path, format: str = "hopes", *,
             [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
         )
     source, _ = _source(check(path, platform=platform), exporter, False)
-    return exporter.into(source, Path(project))
+    return exporter.into(source, Path(project), policy)
 
 
 def _exporter(format: str) -> Exporter:

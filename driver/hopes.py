@@ -1,13 +1,17 @@
 """`export --format hopes`: an application as a project of HOPES.
 
-In: a path. Out: a directory. Nothing is measured or run: times come from the text and from a profile that is stored
-beside it. Where tasks run is what is pinned or mapped, else what `build` would choose.
+In: a path. Out: a directory. A text that was imported from HOPES goes by the baggage beside it. Nothing is measured or
+run: times come from the text and from a profile that is stored beside it. Where tasks run is what is pinned or mapped,
+else what `build` would choose.
 """
 
 from __future__ import annotations
 
+import os
 import platform as machine
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.dataflow.order import TooLong
@@ -17,11 +21,14 @@ from ..codegen.emit import digest
 from ..codegen.hopes import limits, sources
 from ..codegen.hopes.files import files, written
 from ..codegen.hopes.graph import folded
+from ..codegen.hopes.kept import Kept, Own
+from ..codegen.hopes.kept import refusals as of_hopes
 from ..codegen.hopes.library import ROOM, library
 from ..codegen.hopes.project import Project, device_name, project
 from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
-from ..model.application import Application
+from ..interop.hopes.baggage import NamedCode, beside, read_baggage
+from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.platform import Platform
 from ..model.times import times_of
@@ -61,11 +68,12 @@ def export_project(
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
+    kept = _kept(valid)
     # HOPES puts its program into a folder of the project that is called like the device.
-    theirs = (*MADE_THERE, device_name(valid.platform))
+    theirs = (*MADE_THERE, device_name(valid.platform, kept))
     try:
         refuse_foreign(directory, force, theirs)
-        made, plan, told = _made(valid, policy)
+        made, plan, told = _made(valid, policy, kept)
         fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
@@ -75,7 +83,7 @@ def export_project(
     return ExportedProject(directory, digest(plan), directory / script if script in plan else None, made, told, fresh)
 
 
-def _made(valid: Valid, policy: str) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+def _made(valid: Valid, policy: str, kept: Kept) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
     """The project, its files, and what was noticed. Raises Errors and TooLong."""
     system = valid.system
     if not system.apps:
@@ -84,16 +92,17 @@ def _made(valid: Valid, policy: str) -> tuple[Project, dict[str, bytes | Path], 
     firings = {a.name: _per_cycle(a) for a in system.apps}
     for app in system.apps:
         found += limits.blocking(folded(app), firings[app.name])
-    units = sources.units(system)
-    found += sources.refusals(units, ())
+    units, own = sources.units(system, kept.own), [(valid.tasks[name], code) for name, code in kept.own.items()]
+    found += sources.refusals(units, (), own)
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
     profile, _ = store.read_estimates(valid)
     placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
     pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
     times = times_of(system, valid.platform, profile)
-    made = project(system, valid.platform, firings, placements, times, policy, _architecture(valid.platform))
-    found += [*limits.too_large(system, made), *sources.refusals(units, written(made))]
+    made = project(system, valid.platform, firings, placements, times, policy, _architecture(valid.platform), kept)
+    found += [*limits.too_large(system, made), *sources.refusals(units, written(made), own)]
+    found += of_hopes(system, kept, made.held)
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
     found += limits.left_out(system, valid.platform, firings, placements, pins)
@@ -104,6 +113,46 @@ def _made(valid: Valid, policy: str) -> tuple[Project, dict[str, bytes | Path], 
         placed = sequential(system, valid.platform)
         deployed = deploy(system, valid.platform, placed, valid.repetition, {}, local_modules)
     return made, files(made, system, units, python, deployed), in_order(dict.fromkeys(found))
+
+
+def _kept(valid: Valid) -> Kept:
+    """What the baggage beside a text says of the project that it came from. Raises Errors."""
+    path = beside(valid.system)
+    if not os.path.exists(path):
+        return Kept()
+    said = read_baggage(path)
+    tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
+    devices = {p.device for p in said.pools}
+    return Kept(
+        said.project,
+        devices.pop() if len(devices) == 1 else "",
+        {p.pool: (p.element, p.type) for p in said.pools},
+        {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
+        {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()},
+        {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
+        {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path.parent)) is not None},
+    )
+
+
+def _own(task: Task, code: NamedCode | None, folder: Path) -> Own | None:
+    """The code of HOPES that a task runs, if it still does."""
+    runs = task.implementation_on("cpu")
+    if code is None or runs is None or Path(os.path.abspath(runs.path)) != Path(os.path.abspath(folder / code.around)):
+        return None
+
+    def paths(names: Iterable[str]) -> tuple[Path, ...]:
+        return tuple(Path(os.path.abspath(folder / name)) for name in names)
+
+    given = dict(task.parameters)
+    parameters = tuple(
+        (hopes, "int" if isinstance(value, int) else "float", str(value if isinstance(value, int) else float(value)))
+        for name, hopes in code.parameters.items()
+        if isinstance(value := given.get(name), (int, Fraction))
+    )
+    return Own(
+        paths([code.file])[0], paths(code.headers), paths(code.sources), paths(code.files), parameters,
+        code.cflags, code.ldflags, code.language,
+    )  # fmt: skip
 
 
 def _per_cycle(app: Application) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, Supposed
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
@@ -29,7 +29,7 @@ from ..model.transfers import without_transfers
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
 from ..search.budget import Budget
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
 from ..search.registry import Search, searches_for
@@ -42,6 +42,8 @@ from ..targets.pins import pinned
 from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
+from .clocks import unknown_power
+from .deadline_memory import map_jointly_within
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
@@ -84,7 +86,7 @@ class Mapped:
 class WhatIf:
     """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
 
-    A mapping for other rates or another board is not stored.
+    A mapping for other rates or fewer cores says so where it is stored.
     """
 
     fps: Fraction | None = None
@@ -92,9 +94,11 @@ class WhatIf:
     profile: Path | None = None
 
     @property
-    def kept(self) -> bool:
-        """Does the mapping speak for the text as it is?"""
-        return self.fps is None and self.cores is None
+    def supposed(self) -> Supposed | None:
+        """As a mapping says it; None where it speaks for the text as it is."""
+        if self.fps is None and self.cores is None:
+            return None
+        return Supposed(None if self.fps is None else str(self.fps), self.cores)
 
 
 def find_mapping(
@@ -111,8 +115,10 @@ def find_mapping(
     what_if: WhatIf | None = None,
     memory: int | None = None,
     measure: bool = True,
+    keep: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
+    on_event: Listener = None,
 ) -> Mapped:
     """Search for the best mapping of a text and store it beside it. Raises Errors.
 
@@ -123,18 +129,22 @@ def find_mapping(
     things instead, however long they take, and without measured runs the answer depends on `seed` only. A `crew` helps
     searches for deadlines. With `memory` networks may take so
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
-    the rate of `what_if`. If not `measure`, nothing is run at
+    the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
-    run, `report` where there is none.
+    run, `report` where there is none. `on_event` is told how the search goes, as data. The
+    mapping is stored if it is to be kept, and keeps the limits of the board.
     """
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
-    valid = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # A rate is then a limit on mappings, not a period.
-    valid = supposed(valid, replace(what_if, fps=None) if little else what_if)
+    whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    # With little memory a rate is a limit on mappings, where there are no periods.
+    limits = little and not all(wants_joint(part) for part in whole.parts)
+    asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
+    valid = supposed(whole, what_if)
     joint = all(wants_joint(part) for part in valid.parts)
     if joint and valid.platform.machines:
         valid = settled(valid)
+    wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
         _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
@@ -159,11 +169,13 @@ def find_mapping(
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
     if valid.states:
         assert objective != "memory"
-        return _of_states(
-            valid, profile, warnings, known[search], what_if, objective, allowed, seed, crew, measure, runnable, report
-        )
+        wanted = _Wanted(known[search], what_if, objective, allowed, seed, crew, measure, keep, report, on_event)
+        return _of_states(whole, valid, profile, warnings, wanted, runnable)
     if joint:
-        together = map_jointly(
+        find = map_jointly
+        if little:
+            find = partial(map_jointly_within, wish=wish, planned=partial(_taken, valid, profile))
+        together = find(
             valid,
             profile,
             times,
@@ -173,11 +185,12 @@ def find_mapping(
             crew=crew,
             run_here=measure and what_if.profile is None,
             report=report,
+            listener=on_event,
         )
         # The best there is, even if something is late; `check` would refuse more engines than fit.
         fits = together.verdict is not None and not together.verdict.engines
-        keep = what_if.kept and bool(together.mapping.groups) and fits
-        stored = store.save_mapping(valid, together.mapping) if keep else None
+        keep = keep and bool(together.mapping.groups) and fits
+        stored = _stored(whole, together.mapping, what_if) if keep else None
         told = (*valid.diagnostics, *warnings, *together.diagnostics, *crew.told)
         return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
     warnings = (*warnings, *_idle(crew))
@@ -195,7 +208,6 @@ def find_mapping(
     if runnable:
         require_buildable(valid)
     if little:
-        wish = Wish(memory, objective == "memory", None if what_if.fps is None else float(10**9 / what_if.fps))
         found = in_memory(
             problem,
             fronts(problem),
@@ -203,22 +215,27 @@ def find_mapping(
             partial(_taken, valid, profile),
             seed=seed,
             budget=allowed,
-            progress=in_words(report),
+            progress=heard(report, on_event),
             measure=_Runs(valid, profile) if runnable else None,
         )
-        stored = store.save_mapping(valid, found) if what_if.cores is None else None
+        stored = _stored(whole, found, what_if) if keep else None
         return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
     assert objective != "memory"
     found = known[search].run(
         problem,
         seed=seed,
         budget=allowed,
-        progress=in_words(report),
+        progress=heard(report, on_event),
         measure=_Runs(valid, profile) if runnable else None,
         objective=objective,
     )
-    stored = store.save_mapping(valid, found) if what_if.kept else None
+    stored = _stored(whole, found, what_if) if keep else None
     return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+
+
+def _stored(whole: Valid, mapping: Mapping, what_if: WhatIf) -> Path:
+    """Keep a mapping beside the text, with what it supposes. Raises Errors."""
+    return store.save_mapping(whole, replace(mapping, supposed=what_if.supposed))
 
 
 def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
@@ -237,11 +254,7 @@ def _require_plain(joint: bool, valid: Valid, search: str) -> None:
         help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
         message = "`--memory` does not look for mappings of states"
         raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
-    if joint:
-        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
-        message = "`--memory` does not look for deadlines: every app has a period"
-        raise Errors([Diagnostic("F508", message, None, help=help_text)])
-    if search != "auto":
+    if search != "auto" and not joint:
         message = f"the search `{search}` knows nothing of memory"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 
@@ -254,44 +267,66 @@ def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMe
     return planned or PlannedMemory(0, 0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked of a search for the states of a scenario (see `find_mapping`)."""
+
+    search: Search
+    what_if: WhatIf
+    objective: Objective
+    budget: Budget
+    seed: int
+    crew: Crew
+    measure: bool
+    keep: bool
+    report: Report | None
+    on_event: Listener
+
+
 def _of_states(
+    whole: Valid,
     valid: Valid,
     profile: Profile | None,
     warnings: tuple[Diagnostic, ...],
-    search: Search,
-    what_if: WhatIf,
-    objective: Objective,
-    budget: Budget,
-    seed: int,
-    crew: Crew,
-    measure: bool,
+    wanted: _Wanted,
     runnable: bool,
-    report: Report | None,
 ) -> Mapped:
     """A scenario: one placement for all of its states. Raises Errors."""
-    told, states = [*valid.diagnostics, *warnings], None
-    if search.kind == "deadlines":
-        run_here = measure and what_if.profile is None
+    assert valid.system.scenario is not None
+    told = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)]
+    states, keep = None, wanted.keep
+    if wanted.search.kind == "deadlines":
         states = map_states_jointly(
-            valid, profile, search, budget=budget, seed=seed, crew=crew, run_here=run_here, report=report
+            valid,
+            profile,
+            wanted.search,
+            budget=wanted.budget,
+            seed=wanted.seed,
+            crew=wanted.crew,
+            run_here=wanted.measure and wanted.what_if.profile is None,
+            report=wanted.report,
+            listener=wanted.on_event,
         )
-        mapping, keep = states.mapping, bool(states.mapping.placements) and states.fits
-        told += [*(d for j in states.joints.values() for d in j.diagnostics), *crew.told]
+        mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *wanted.crew.told]
     else:
-        part = budget.part(1 / len(valid.states))
-        told += _idle(crew)
+        told += _idle(wanted.crew)
 
         def find(state: Valid) -> Mapping:
             problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
-            _require(problem, objective)
-            found: Mapping = search.run(
-                problem, seed=seed, budget=part, progress=in_words(report), objective=objective,
+            _require(problem, wanted.objective)
+            found: Mapping = wanted.search.run(
+                problem,
+                seed=wanted.seed,
+                budget=wanted.budget.part(1 / len(valid.states)),
+                progress=heard(wanted.report, wanted.on_event),
+                objective=wanted.objective,
                 measure=_Runs(state, profile) if runnable else None,
-            )  # fmt: skip
+            )
             return found
 
-        mapping, keep = map_states_apart(valid, find), True
-    stored = store.save_mapping(valid, mapping) if keep and what_if.kept else None
+        mapping = map_states_apart(valid, find)
+    stored = _stored(whole, mapping, wanted.what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
 

@@ -191,7 +191,8 @@ def _failed(system: System, said: str) -> Diagnostic:
 def with_layers(
     valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The profile with the layers of every network that could be cut, and what firings and transfers cost here.
+    """The profile with the layers of every network that could be cut, and what firings, transfers and changes of state
+    cost here.
 
     It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
     measured again. Raises Errors; returns what could not be stored.
@@ -204,6 +205,9 @@ def with_layers(
             report("measuring what the runtime adds to firings and hand-overs")
         costs = machine.runtime_costs(valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        unsaved.update(store.save_profile(valid, profile))
+    if valid.states and profile.change_ns is None:
+        profile = replace(profile, change_ns=machine.change_ns(valid.host))
         unsaved.update(store.save_profile(valid, profile))
     for position, e in enumerate(profile.entries):
         task = tasks.get(e.subject)

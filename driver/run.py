@@ -54,17 +54,20 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket."""
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and whether
+    clock rates are set."""
 
     start: str | None = None
     events: Path | None = None
     control: Path | None = None
     replay: Path | None = None
+    set_clocks: bool = False
 
     def words(self) -> list[str]:
         """The options of a program."""
         files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
         found = [] if self.start is None else ["--start", self.start]
+        found += ["--clocks", "set"] if self.set_clocks else []
         return found + [
             word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
         ]

@@ -6,8 +6,10 @@ In: a valid text with states, and its times. Out: the mapping of all of them tog
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import ceil
 
+from ..analysis.timing.switching import Halves, halves
 from ..analysis.timing.system import Refused
 from ..machines.crew import ALONE, Crew
 from ..model.diagnostic import Diagnostic, Errors
@@ -18,21 +20,26 @@ from ..search.budget import Budget
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
-from ..search.events import in_words
+from ..search.events import Listener, heard
 from ..search.registry import Search
 from .build import union
 from .check import Report, Valid
+from .clocks import Clocked, at_best_clocks
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states."""
+    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
+
+    `clocked` are the states with clock rates, where the platform says something of these.
+    """
 
     joints: dict[str, Joint]
     mapping: Mapping
     outcome: StatesOutcome
+    clocked: dict[str, Clocked] = field(default_factory=dict)
 
     @property
     def late(self) -> bool:
@@ -56,6 +63,7 @@ def map_states_jointly(
     crew: Crew = ALONE,
     run_here: bool,
     report: Report | None = None,
+    listener: Listener = None,
 ) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
 
@@ -67,7 +75,7 @@ def map_states_jointly(
         require_possible(problem)
 
     def run(problem: JointProblem, part: Budget) -> Outcome:
-        found: Outcome = search.run(problem, seed=seed, budget=part, progress=in_words(report), crew=crew)
+        found: Outcome = search.run(problem, seed=seed, budget=part, progress=heard(report, listener), crew=crew)
         return found
 
     try:
@@ -83,42 +91,55 @@ def map_states_jointly(
         joints[name] = judged(
             state, profile, times[name], problems[name], outcome.states[name], seed, run_here=run_here, report=report
         )
-    return States(joints, _together(valid, search, joints, outcome, seed), outcome)
+    clocked = at_best_clocks(valid, joints, times)
+    joints |= {name: c.joint for name, c in clocked.items()}
+    found = States(joints, Mapping(valid.platform.name, (), (), search.name), outcome, clocked)
+    control_ns = None if profile is None else profile.change_ns
+    return replace(found, mapping=_together(valid, found, seed, control_ns))
 
 
-def _together(valid: Valid, search: Search, joints: dict[str, Joint], outcome: StatesOutcome, seed: int) -> Mapping:
-    empty = Mapping(valid.platform.name, (), (), search.name)
+def _together(valid: Valid, found: States, seed: int, control_ns: int | None) -> Mapping:
+    joints, outcome, empty = found.joints, found.outcome, found.mapping
     if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
         return empty
     whole = union(j.mapping for j in joints.values())
     looked = sum(o.evaluations for o in outcome.states.values())
     return replace(
         whole,
-        search=search.name,
+        search=empty.search,
         groups=(),
         utilization=(),
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
         effort=Effort("utilization", seed, looked, 0, outcome.seconds, None, outcome.proved),
-        states=tuple(StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()),
-        transitions=tuple(_changes(valid, joints)),
+        states=tuple(
+            found.clocked[n].bound if n in found.clocked else StateBound(n, j.mapping.groups, j.mapping.utilization)
+            for n, j in joints.items()
+        ),
+        transitions=tuple(_changes(valid, joints, control_ns)),
     )
 
 
-def _changes(valid: Valid, joints: dict[str, Joint]) -> Iterator[ChangeBound]:
-    """Frames that have begun end within the response times of their state, and the first ones of the next state within
-    those there, since they begin together: that is what both are bounds of."""
+def _changes(valid: Valid, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
+    """What the frames of both states take at most, and the controller in between."""
     assert valid.system.scenario is not None
-    longest = {name: _longest(joint) for name, joint in joints.items()}
+    known = {name: _halves(valid.states[name], joint) for name, joint in joints.items()}
     for source, target in dict.fromkeys((t.source, t.target) for t in valid.system.scenario.transitions):
-        before, after = longest[source], longest[target]
-        yield ChangeBound(source, target, None if before is None or after is None else before + after)
+        before, after = known[source], known[target]
+        if before is None or after is None:
+            yield ChangeBound(source, target, None, control_ns)
+        else:
+            frames = before.leaving + after.entering
+            yield ChangeBound(source, target, ceil(frames) + (control_ns or 0), control_ns)
 
 
-def _longest(joint: Joint) -> int | None:
-    responses = [g.response_ns for g in joint.mapping.groups]
-    known = [r for r in responses if r is not None]
-    return max(known) if len(known) == len(responses) else None
+def _halves(state: Valid, joint: Joint) -> Halves | None:
+    """What it takes at most to leave a state, and to enter it."""
+    live = {a.name for a in state.system.apps if any(t.live for t in a.tasks)}
+    try:
+        return None if joint.system is None else halves(joint.system, live)
+    except Refused:
+        return None
 
 
 def map_states_apart(valid: Valid, find: Callable[[Valid], Mapping]) -> Mapping:

@@ -6,10 +6,10 @@ placed.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic
-from ..model.mapping import Mapping
+from ..model.mapping import Mapping, StateBound
 from ..model.profile import Profile
 from ..model.times import times_of
 from . import store
@@ -17,14 +17,19 @@ from .build import place, union
 from .check import Valid
 
 
-def placed_states(
-    valid: Valid, profile: Profile | None
-) -> tuple[dict[str, Valid], dict[tuple[str, str], int | None], tuple[Diagnostic, ...]]:
-    """The states, each with the places of all its tasks; what a change takes at most in ns, by a stored mapping; why
-    that does not count. Raises Errors.
+@dataclass(frozen=True, slots=True)
+class PlacedStates:
+    """The states, each with the places of all its tasks. By a stored mapping: what a change takes at most in ns, and
+    what is proved of states; `diagnostics` say why that does not count."""
 
-    The state with the most tasks is placed first.
-    """
+    states: dict[str, Valid]
+    bounds: dict[tuple[str, str], int | None]
+    proved: dict[str, StateBound]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
+    """One placement for all states; the one with the most tasks is placed first. Raises Errors."""
     stored, told = store.read_mapping(valid.system, valid.platform)
     stale = None if stored is None else stored.stale(valid.system, valid.platform)
     placed = Mapping(valid.platform.name, (), search="states")
@@ -38,4 +43,7 @@ def placed_states(
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
     bounds = {(t.source, t.target): t.delay_ns for t in placed.transitions}
-    return {name: found[name] for name in valid.states}, bounds, (*told, *([] if stale is None else [stale]))
+    proved = {s.state: s for s in placed.states}
+    return PlacedStates(
+        {name: found[name] for name in valid.states}, bounds, proved, (*told, *([] if stale is None else [stale]))
+    )

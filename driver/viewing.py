@@ -17,10 +17,14 @@ from pathlib import Path
 from ..model.diagnostic import Diagnostic, Errors
 from ..report.page import live_page
 from ..report.serve import PageServer
+from ..search.events import Event, thinned
 from .build import OnMeasure
 from .check import Report
+from .map import Mapped, find_mapping
 from .reporting import Reported, report, run_for
 
+#: Seconds between two pictures of a search.
+BETWEEN = 0.2
 #: Exit statuses of programs that somebody has stopped: nobody wants to see any more.
 STOPPED = (130, 143)
 
@@ -45,6 +49,31 @@ class Viewer:
     def address(self) -> str:
         """What a browser opens."""
         return self._server.address
+
+    def search(
+        self,
+        *,
+        budget: float = 60.0,
+        evaluations: int | None = None,
+        on_measure: OnMeasure | None = None,
+        progress: Report | None = None,
+    ) -> Mapped:
+        """Look for a mapping, and show how that goes; afterwards the page has what was found. Raises Errors."""
+        shown = _Shown(self._server)
+        self._server.tell("state", "searching")
+        mapped = find_mapping(
+            self._path,
+            platform=self._platform,
+            budget=budget,
+            evaluations=evaluations,
+            on_measure=on_measure,
+            report=progress,
+            on_event=shown,
+        )
+        self.reported = report(self._path, platform=self._platform)
+        self._page = live_page(self.reported.document).encode()
+        self._server.tell("state", "searched")
+        return mapped
 
     def run(
         self,
@@ -96,3 +125,20 @@ class Viewer:
     def close(self) -> None:
         """Let all browsers go."""
         self._server.close()
+
+
+class _Shown:
+    """Tells browsers of a search: each time all that is drawn, so that who comes late has it too."""
+
+    def __init__(self, server: PageServer) -> None:
+        self._server, self._points = server, list[tuple[float, int, float | None, float | None]]()
+        self._told = -BETWEEN
+
+    def __call__(self, event: Event) -> None:
+        point = event.seconds, event.evaluations, event.value, event.bound
+        if not self._points or self._points[-1][2:] != point[2:]:
+            self._points = thinned([*self._points, point])
+        if event.seconds >= self._told + BETWEEN:
+            self._told = event.seconds
+            data = {"seconds": event.seconds, "evaluations": event.evaluations, "text": event.text.strip()}
+            self._server.tell("search", {**data, "history": self._points})

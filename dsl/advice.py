@@ -24,13 +24,17 @@ ITEMS = {
     "NETWORK": ("in", "out", "from", "pre", "post", "precision", "calibrate", "batch", "variant", "accuracy"),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": ("in", "out", "period", "deadline", "priority", "delay", "every", "latest", "drop", "repeat", "last"),
-    "PLATFORM": ("scheduler", "frequencies", "engines", "memory", "contention", "compute", "tensorrt", "machine",
-        "link"),
-    "MAPPING": (
-        "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
-        "fallback",
+    "PLATFORM": (
+        "scheduler", "frequencies", "idle", "busy", "engines", "memory", "contention", "compute", "tensorrt", "power",
+        "machine", "link",
     ),
-    "SCENARIO": ("event", "initial", "state", "run", "period", "deadline", "weight", "on", "after"),
+    "MAPPING": (
+        "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
+        "fallback", "frequency",
+    ),
+    "SCENARIO": (
+        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "minimise",
+    ),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")

@@ -253,9 +253,11 @@ class TreeBuilder(Transformer[Token, Any]):
     def chain(self, meta: Any, first: s.Endpoint, *hops: Any) -> s.Chain:
         return s.Chain((s.Targets((first,)), *hops), self._span(meta))
 
+    def _quantity(self, amount: s.Expr, unit: Token) -> s.Quantity:
+        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
     def _timing(self, key: str, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
-        quantity = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
-        return s.Timing(key, quantity, self._span(meta))
+        return s.Timing(key, self._quantity(amount, unit), self._span(meta))
 
     def period(self, meta: Any, amount: s.Expr, unit: Token) -> s.Timing:
         return self._timing("period", meta, amount, unit)
@@ -295,6 +297,15 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def compute(self, meta: Any, capability: s.Expr) -> s.PoolOption:
         return s.PoolOption("compute", (capability,), s.Word("compute", self._span(meta)), self._span(meta))
+
+    def idle(self, meta: Any, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
+        return self._option("idle", meta, values, unit)
+
+    def busy(self, meta: Any, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
+        return self._option("busy", meta, values, unit)
+
+    def power(self, meta: Any, amount: s.Expr, unit: Token) -> s.PowerDecl:
+        return s.PowerDecl(self._quantity(amount, unit), self._span(meta))
 
     def tensorrt(self, meta: Any, version: Token) -> s.TensorRTDecl:
         return s.TensorRTDecl(self._text(version), self._span(meta))
@@ -344,6 +355,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def keep(self, meta: Any, *tensors: Token) -> tuple[str, Any]:
         return "keep", tuple(self._text(t) for t in tensors)
 
+    def stage_memory(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "memory", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
     def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "streams", count
 
@@ -371,11 +385,12 @@ class TreeBuilder(Transformer[Token, Any]):
             "graph" in options,
             options.get("fallback"),
             tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
+            options.get("memory"),
             self._span(meta),
         )
 
     def pin_wcet(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
-        return "wcet", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+        return "wcet", self._quantity(amount, unit)
 
     def buffers(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "buffers", count
@@ -400,8 +415,13 @@ class TreeBuilder(Transformer[Token, Any]):
             self._span(meta),
         )
 
-    def mapping(self, meta: Any, platform: Token, *pins: s.PinDecl) -> s.MappingDecl:
-        return s.MappingDecl(self._word(platform), pins, self._span(meta))
+    def clock(self, meta: Any, pool: Token, amount: s.Expr, unit: Token, state: tuple[s.Element, ...]) -> s.ClockDecl:
+        return s.ClockDecl(self._word(pool), self._quantity(amount, unit), state, self._span(meta))
+
+    def mapping(self, meta: Any, platform: Token, *items: s.PinDecl | s.ClockDecl) -> s.MappingDecl:
+        pins = tuple(i for i in items if isinstance(i, s.PinDecl))
+        clocks = tuple(i for i in items if isinstance(i, s.ClockDecl))
+        return s.MappingDecl(self._word(platform), pins, clocks, self._span(meta))
 
     # -- scenarios -------------------------------------------------------------------------------------------------
     def events(self, meta: Any, *names: s.Word) -> s.EventsDecl:
@@ -410,13 +430,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def run(self, meta: Any, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        limits = self._given(period, period_unit), self._given(deadline, deadline_unit)
-        return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
+        levels = tuple(self._quantity(p, period_unit) for p in period) if isinstance(period, tuple) else ()
+        one = None if levels else self._given(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), self._span(meta))
 
     def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
-        if amount is None or unit is None:
-            return None
-        return s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+        return None if amount is None or unit is None else self._quantity(amount, unit)
 
     def choice(self, meta: Any, path: tuple[s.Element, ...], variant: s.Word) -> s.ChoiceDecl:
         return s.ChoiceDecl(path, variant, self._span(meta))
@@ -432,6 +451,9 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def after(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "after", self._given(amount, unit)
+
+    def minimise(self, meta: Any, what: Token) -> s.MinimiseDecl:
+        return s.MinimiseDecl(self._word(what), self._span(meta))
 
     def transition(self, meta: Any, *parts: Any) -> s.TransitionDecl:
         *sources, target, (kind, given) = parts

@@ -25,6 +25,7 @@ UNITS: dict[str, dict[str, Fraction]] = {
         "min": Fraction(60 * 10**9),
     },
     "frequency": {"Hz": Fraction(1), "kHz": Fraction(10**3), "MHz": Fraction(10**6), "GHz": Fraction(10**9)},
+    "power": {"uW": Fraction(1, 10**6), "mW": Fraction(1, 1000), "W": Fraction(1), "kW": Fraction(1000)},
     "memory": {
         "B": Fraction(1),
         "kB": Fraction(10**3),

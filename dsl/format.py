@@ -210,6 +210,7 @@ def _item_starts(declaration: s.Declaration) -> list[Span]:
             spans += [part.span for mode in declaration.items if isinstance(mode, s.ModeDecl) for part in mode.items]
         case s.MappingDecl():
             spans += [pin.span for pin in declaration.pins]
+            spans += [clock.span for clock in declaration.clocks]
         case _:
             pass
     return spans

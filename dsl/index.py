@@ -193,6 +193,8 @@ class _Finder:
                 self._use(node.platform, self._top(node.platform.text, "platform"))
                 for pin in node.pins:
                     self._pin(pin, node.platform.text)
+                for clock in node.clocks:
+                    self._clock(clock, node.platform.text)
             case _ if is_dataclass(node) and not isinstance(node, Span | s.Word | s.Text):
                 for field in fields(node):
                     self.walk(getattr(node, field.name), owner)
@@ -256,7 +258,7 @@ class _Finder:
             case s.RunDecl():
                 for app in node.apps:
                     self._use(app, self._top(app.text, "app"))
-                self.walk((node.period, node.deadline), "")
+                self.walk((node.period, node.levels, node.deadline), "")
             case s.ChoiceDecl():
                 network = self._along(node.path, self._top(node.path[0].name.text, "app"))
                 if network is not None:
@@ -267,6 +269,14 @@ class _Finder:
                 for event in node.events:
                     self._path(event, owner)
                 self.walk(node.after, "")
+
+    def _clock(self, clock: s.ClockDecl, platform: str) -> None:
+        self._use(clock.pool, self._inner.get((platform, clock.pool.text)))
+        self.walk(clock.rate, "")
+        scenario, *states = (element.name for element in clock.state)
+        self._use(scenario, self._top(scenario.text, "scenario"))
+        for state in states:
+            self._use(state, self._apart.get(("mode", scenario.text, state.text)))
 
     def _pin(self, pin: s.PinDecl, platform: str) -> None:
         self._along(pin.path, self._top(pin.path[0].name.text, "app"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, has_errors, listed, one_of
 from ..model.files import read_bytes
-from ..model.mapping import Pin
+from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -26,7 +26,7 @@ from .flatten import DEEPEST, Flattener
 from .links import joined
 from .modules import clashes
 from .parse import Parser
-from .platforms import pins
+from .platforms import clock_pins, pins
 from .platforms import platform as elaborate
 from .scenarios import scenario_of
 from .versions import Versions
@@ -86,12 +86,15 @@ def load(
             with _nested(declaration, context):
                 platforms[declaration.name.text] = elaborate(declaration, context, evaluator)
     seen: dict[tuple[str, str], Span] = {}
+    clocked: dict[tuple[str, str, str], Span] = {}
     pinned: list[Pin] = []
+    clocks: list[ClockPin] = []
     for declaration in declarations:
         if isinstance(declaration, s.MappingDecl):
             with _nested(declaration, context):
                 every = [*apps, *(a for other in others for a in other)]
                 pinned += pins(declaration, every, platforms, context, evaluator, seen)
+                clocks += clock_pins(declaration, scenario, platforms, context, evaluator, clocked)
     if opened is not None:
         apps, pinned = _opened(opened, apps, context, evaluator, components), []
     for pin in (p for p in pinned if p.adapt and scenario is not None):
@@ -107,6 +110,7 @@ def load(
     system = System(
         Path(path).stem, str(path), tuple(apps), tuple(platforms.values()), tuple(p for p in pinned if p.task in names),
         reader.sources, others, tuple(p for p in pinned if p.task not in names), scenario,
+        tuple(clocks),
     )  # fmt: skip
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     faults = tuple(sorted(context.faults, key=_place))

@@ -69,9 +69,9 @@ _BLOCKS = {
     "GRAPH": "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`",
     "APP": "`period`, `deadline`, `priority`, an open end (`in` or `out`), an instance such as `name: Task`, "
     "a chain such as `a -> b` or `}`",
-    "PLATFORM": "processors such as `cpu core[4]`, `contention`, `machine`, `link` or `}`",
-    "MAPPING": "a pin such as `App.task -> core[0]` or `}`",
-    "SCENARIO": "`state`, `initial state`, `event`, a transition such as `a -> b on ready` or `}`",
+    "PLATFORM": "processors such as `cpu core[4]`, `contention`, `power`, `machine`, `link` or `}`",
+    "MAPPING": "a pin such as `App.task -> core[0]`, `frequency` or `}`",
+    "SCENARIO": "`state`, `initial state`, `event`, a transition such as `a -> b on ready`, `minimise` or `}`",
 }
 
 

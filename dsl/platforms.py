@@ -6,13 +6,15 @@ Pins are checked against the apps, and against the platform where it is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from ..model.application import Application
-from ..model.diagnostic import Note, did_you_mean, one_of
-from ..model.mapping import MOST_BUFFERS, MOST_ROWS, MOST_STREAMS, MOST_THREADS, Bands, Pin, PinStage
+from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
+from ..model.mapping import MOST_BUFFERS, MOST_ROWS, MOST_STREAMS, MOST_THREADS, Bands, ClockPin, Pin, PinStage
 from ..model.platform import KINDS, MOST_PROCESSORS, SCHEDULERS, Contention, Platform, Pool, Scheduler
+from ..model.scenario import Scenario
 from ..model.span import Span
 from ..model.tensorrt import TensorRTVersion
 from . import rig
@@ -49,6 +51,7 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
         _tensorrt(declaration, context, any(p.kind == "dla" for p in pools.values())),
         names,
         wires,
+        _board_power(declaration, context, evaluate),
     )
 
 
@@ -90,6 +93,16 @@ def _contention(
     return found
 
 
+def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Fraction:
+    """What the board takes whatever runs, in watts."""
+    found = [i for i in declaration.items if isinstance(i, s.PowerDecl)]
+    if len(found) > 1:
+        notes = [Note("the first one", found[0].span)]
+        context.fault("F115", "the `power` of the board is given twice", found[1].span, notes=notes)
+    values = [evaluate.quantity(i.value.amount, i.value.unit, "power", "a power", {}) for i in found]
+    return values[0] or Fraction(0) if values else Fraction(0)
+
+
 def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
     """The version of TensorRT that the board has; versions without the DLAs that it declares are a fault."""
     found = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
@@ -123,6 +136,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         1 if item.count is None else evaluate.integer(item.count, {}, "the number of processors", 1, MOST_PROCESSORS)
     )
     scheduler, frequencies = DEFAULT_SCHEDULER[kind], tuple[Fraction, ...]()
+    watts: dict[str, tuple[Fraction, ...]] = {}
     engines, total, memory, compute = None, False, 0, None
     seen: dict[str, Span] = {}
     for option in item.options:
@@ -143,6 +157,10 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
                 factor = evaluate.unit(option.word, "frequency", "a frequency")
                 values = [evaluate.number(v, {}, "a frequency", 0) for v in option.values]
                 frequencies = tuple(v * factor for v in values if v is not None and factor is not None)
+            case "idle" | "busy":
+                factor = evaluate.unit(option.word, "power", "a power")
+                values = [evaluate.number(v, {}, "a power", 0) for v in option.values]
+                watts[option.key] = tuple(v * factor for v in values if v is not None and factor is not None)
             case "engines":
                 engines = evaluate.integer(option.values[0], {}, "the number of engines", 1)
                 total = option.word.text == "total"
@@ -162,11 +180,39 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
             case _:
                 size = evaluate.quantity(option.values[0], option.word, "memory", "a memory size", {})
                 memory = int(size or 0)
+    _power_fits(item, frequencies, watts, seen, context)
     if count is None:
         return None
     return Pool(
-        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory, compute
-    )
+        item.name.text, kind, count, item.count is not None, scheduler, frequencies, engines, total, memory, compute,
+        watts.get("idle", ()), watts.get("busy", ()),
+    )  # fmt: skip
+
+
+def _power_fits(
+    item: s.PoolDecl,
+    frequencies: Sequence[Fraction],
+    watts: dict[str, tuple[Fraction, ...]],
+    seen: dict[str, Span],
+    context: Context,
+) -> None:
+    """Clock rates rise, and there is a power for each of them."""
+    name = item.name.text
+    if any(a >= b for a, b in pairwise(frequencies)) and watts:
+        help_text = "write the slowest one first, and the powers in the same order"
+        context.fault("F809", f"the clock rates of `{name}` do not rise", seen["frequencies"], help=help_text)
+    for key, own in watts.items():
+        if len(own) != max(1, len(frequencies)):
+            rates = f"{len(frequencies)} clock rates" if len(frequencies) > 1 else "one clock rate"
+            message = f"`{name}` has {rates} and {len(own)} values of `{key}`"
+            help_text = f"give `{key}` a value for each of `frequencies`, in the same order"
+            context.fault("F809", message, seen[key], help=help_text)
+    if len(watts) == 1:
+        [key] = watts
+        other = "busy" if key == "idle" else "idle"
+        message = f"`{name}` says `{key}`, and not `{other}`"
+        help_text = "`idle` is what each processor takes always, `busy` what it takes more while it works"
+        context.fault("F809", message, seen[key], help=help_text)
 
 
 def _capability(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator) -> tuple[int, int] | None:
@@ -250,9 +296,69 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
         for b in stage.bands
         for rows in [evaluate.integer(b.rows, {}, "the number of rows", 1, MOST_ROWS) or 1]
     )
+    memory = None
+    if stage.memory is not None:
+        memory = int(evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {}) or 0)
     if stage.fallback is not None and stage.fallback.text != "gpu":
         context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
         tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None,
-        bands,
+        bands, memory,
     )  # fmt: skip
+
+
+def clock_pins(
+    declaration: s.MappingDecl,
+    scenario: Scenario | None,
+    platforms: dict[str, Platform],
+    context: Context,
+    evaluate: Evaluator,
+    seen: dict[tuple[str, str, str], Span],
+) -> Iterator[ClockPin]:
+    """The clock rates that a mapping asks for; `seen` collects those of all mappings."""
+    target = platforms.get(declaration.platform.text)
+    for item in declaration.clocks:
+        hz = evaluate.quantity(item.rate.amount, item.rate.unit, "frequency", "a clock rate", {})
+        state = _state_named(item, scenario, context)
+        pools = {p.name: p for p in target.pools} if target is not None else {}
+        if target is not None and item.pool.text not in pools:
+            help_text = did_you_mean(item.pool.text, pools) or f"it has {one_of(pools)}"
+            message = f"platform `{target.name}` has no pool `{item.pool.text}`"
+            context.fault("F501", message, item.pool.span, help=help_text)
+            continue
+        rates = pools[item.pool.text].frequencies_hz if pools else ()
+        if hz is not None and target is not None and hz not in rates:
+            known = f"its rates are {listed([_mhz(r) for r in rates])}" if rates else "add `frequencies` to it"
+            message = f"`{item.pool.text}` has no clock rate of {_mhz(hz)}"
+            context.fault("F105", message, item.rate.span, help=known)
+            continue
+        if state is None or hz is None:
+            continue
+        key = declaration.platform.text, item.pool.text, state
+        if key in seen:
+            notes = [Note("the first one", seen[key])]
+            message = f"the clock rate of `{item.pool.text}` in `{state}` is given twice"
+            context.fault("F115", message, item.span, notes=notes, help="remove one")
+            continue
+        seen[key] = item.span
+        yield ClockPin(declaration.platform.text, item.pool.text, state, hz, item.span)
+
+
+def _state_named(item: s.ClockDecl, scenario: Scenario | None, context: Context) -> str | None:
+    """The state that `Scenario.state` means; None where there is no scenario, or after a fault."""
+    span = item.state[0].span.to(item.state[-1].span)
+    path = ".".join(e.name.text for e in item.state)
+    if scenario is None:
+        if not has_errors(context.faults):
+            context.fault("F101", f"there is no state `{path}`", span, help="declare a `scenario`")
+        return None
+    known = list(dict.fromkeys(f"{scenario.name}.{s.of}" for s in scenario.states))
+    if path not in known:
+        help_text = did_you_mean(path, known) or f"there is {one_of(known)}"
+        context.fault("F101", f"there is no state `{path}`", span, help=help_text)
+        return None
+    return item.state[-1].name.text
+
+
+def _mhz(hz: Fraction) -> str:
+    return f"{float(hz) / 1e6:g} MHz"

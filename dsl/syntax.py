@@ -398,7 +398,8 @@ class AppDecl:
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key)."""
+    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key),
+    `idle [..] W`, `busy [..] W`."""
 
     key: str
     values: tuple[Expr, ...]
@@ -450,9 +451,17 @@ class WireDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerDecl:
+    """`power 4.2 W`: of a board, whatever runs, or the limit of a state."""
+
+    value: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformDecl:
     name: Word
-    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl, ...]
+    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl | PowerDecl, ...]
     doc: str
     span: Span
 
@@ -487,6 +496,7 @@ class StageDecl:
     graph: bool
     fallback: Word | None
     bands: tuple[BandsDecl, ...]
+    memory: Quantity | None
     span: Span
 
 
@@ -503,18 +513,30 @@ class PinDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockDecl:
+    """`frequency core 1200 MHz for Scenario.state`."""
+
+    pool: Word
+    rate: Quantity
+    state: tuple[Element, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MappingDecl:
     platform: Word
     pins: tuple[PinDecl, ...]
+    clocks: tuple[ClockDecl, ...]
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class RunDecl:
-    """`run A, B period 1/20 s`."""
+    """`run A, B period 1/20 s`, or with `levels` `period [1/30, 1/20] s`."""
 
     apps: tuple[Word, ...]
     period: Quantity | None
+    levels: tuple[Quantity, ...]
     deadline: Quantity | None
     span: Span
 
@@ -540,7 +562,7 @@ class ModeDecl:
 
     initial: bool
     name: Word
-    items: tuple[RunDecl | ChoiceDecl | WeightDecl, ...]
+    items: tuple[RunDecl | ChoiceDecl | WeightDecl | PowerDecl, ...]
     span: Span
 
 
@@ -556,9 +578,17 @@ class TransitionDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class MinimiseDecl:
+    """`minimise energy`."""
+
+    what: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ScenarioDecl:
     name: Word
-    items: tuple[EventsDecl | ModeDecl | TransitionDecl, ...]
+    items: tuple[EventsDecl | ModeDecl | TransitionDecl | MinimiseDecl, ...]
     doc: str
     span: Span
 

@@ -101,15 +101,15 @@ class Changes:
 class Exporter:
     """A format that is written. `networks`: .onnx files as well; `timed`: it takes times from the stored profile.
 
-    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source and a project of
-    the other tool. Both raise Errors; a format has one of them.
+    `write` gets a source and the name of the app (None: all of them, or the only one), `into` a source, a project of
+    the other tool, and who decides there when a task runs (None: as before). Both raise Errors; a format has one.
     """
 
     name: str
     about: str
     suffix: str = ""
     write: Callable[[Source, str | None], Exported] | None = None
-    into: Callable[[Source, Path], Changes] | None = None
+    into: Callable[[Source, Path, str | None], Changes] | None = None
     networks: bool = False
     timed: bool = False
 
@@ -168,10 +168,10 @@ def _to_jedi(source: Source, app: str | None) -> Exported:
     return exported(source, app)
 
 
-def _into_hopes(source: Source, project: Path) -> Changes:
+def _into_hopes(source: Source, project: Path, policy: str | None) -> Changes:
     from .hopes.back import back
 
-    return back(source, project)
+    return back(source, project, policy)
 
 
 #: The first one that recognizes a path reads it; the last one takes everything.
@@ -195,5 +195,5 @@ IMPORTERS: tuple[Importer, ...] = (
 EXPORTERS: tuple[Exporter, ...] = (
     Exporter("sdf3", "the XML of the SDF3 tools", ".xml", _to_sdf3, networks=True, timed=True),
     Exporter("jedi", "a configuration of JEDI", ".cfg", _to_jedi),
-    Exporter("hopes", "mapping and profile for a HOPES project", into=_into_hopes),
+    Exporter("hopes", "mapping, profile and orders for a HOPES project", into=_into_hopes),
 )

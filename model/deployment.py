@@ -128,12 +128,30 @@ class DeployedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedClock:
+    """The rate of a pool of some kind, and the highest one that it has, in Hz."""
+
+    pool: str
+    kind: str
+    hz: int
+    highest_hz: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedState:
-    """A state of a scenario: what `Deployment` says of a program without states."""
+    """A state of a scenario: what `Deployment` says of a program without states.
+
+    `clocks` are the clock rates that a stored mapping has chosen, and `energy_mw` the mean power by the model, where it
+    is known.
+    """
 
     name: str
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
+    clocks: tuple[DeployedClock, ...] = ()
+    energy_mw: float | None = None
+    #: Of a state with several paces: its name in the text, and the frames per second of the app with most.
+    level_of: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

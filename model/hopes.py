@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 #: The namespace of CIC XML.
 SCHEMA = "http://peace.snu.ac.kr/CICXMLSchema"
 #: What HOPES writes as a time where something cannot run, in us.
@@ -11,5 +13,7 @@ POLICIES = {
     "static-assignment": "Static-Assignment-Execution-Policy",
     "self-timed": "Self-timed-Execution-Policy",
 }
+#: How code that flowc has written says that it has the initial tokens of an input itself: the port, and how many.
+HELD = re.compile(r"^[ \t]*#[ \t]*define[ \t]+FLOWC_HELD_(\w+)[ \t]+(\d{1,9})[ \t]*$", re.MULTILINE | re.ASCII)
 #: The folder with static orders.
 ORDERS = "convertedSDF3xml"

@@ -25,6 +25,8 @@ _Buffers = Annotated[int, Between(1, MOST_BUFFERS)]
 #: A time in ns, 31 years at most.
 _Ns = Annotated[float, Between(0, 10**18)]
 _WholeNs = Annotated[int, Between(0, 10**18)]
+_Real = Annotated[float, Between(0, 10**18)]
+_Hz = Annotated[int, Between(1, 10**15)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class PinStage:
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
     processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
     started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
-    a network; what is behind them runs whole.
+    a network; what is behind them runs whole. `memory` is what it may take, in bytes: weights, and what lies between
+    its layers.
     """
 
     processors: tuple[str, ...]
@@ -59,6 +62,7 @@ class PinStage:
     graph: bool = False
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,17 @@ class NetworkPlan:
     pre: _Threads = 1
     post: _Threads = 1
     adapt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockPin:
+    """The user's wish for the clock rate of a pool of a platform in a state of the scenario."""
+
+    platform: str
+    pool: str
+    state: str
+    hz: Fraction
+    span: Span
 
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
@@ -270,21 +285,47 @@ class GroupBound:
 
 @dataclass(frozen=True, slots=True)
 class StateBound:
-    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors."""
+    """What holds in a state of a scenario: the worst cases of its apps, and the utilization of processors.
+
+    `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
+    power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
+    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines.
+    """
 
     state: str
     groups: tuple[GroupBound, ...]
     utilization: tuple[tuple[str, float], ...]
+    clocks_hz: tuple[tuple[str, _Hz], ...] = ()
+    energy_mw: _Real | None = None
+    highest_mw: _Real | None = None
+    greedy_mw: _Real | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
     """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame, beside what the controller itself takes (None = no bound is known)."""
+    frame (None = no bound is known). `control_ns` of that takes the controller itself, as it was measured; None where
+    it was not, and then it comes on top."""
 
     source: str
     target: str
     delay_ns: _WholeNs | None
+    control_ns: _WholeNs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """What a search was told to suppose instead of the text: frames per second of every app ("25", "1/3"), and how many
+    cores a pool of CPUs has at most. None: as the text says.
+    """
+
+    fps: str | None = None
+    cores: int | None = None
+
+    def __str__(self) -> str:
+        said = [f"{self.fps} frames/s"] if self.fps is not None else []
+        said += [f"{self.cores} core{'s' if self.cores != 1 else ''} of a pool"] if self.cores is not None else []
+        return " on ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +336,7 @@ class Mapping:
     `contestants` are sorted from best to worst. Where deadlines are to be met, `groups` has the bounds of apps,
     `utilization` the share of its time that each processor needs at worst, and `bound` what no mapping goes below; in a
     scenario `states` has the first two for each state, and `transitions` what a change takes. `memory` is there where
-    it was searched for.
+    it was searched for, `supposed` where it is not for the text as it is.
     """
 
     platform: str
@@ -312,6 +353,7 @@ class Mapping:
     memory: PlannedMemory | None = None
     states: tuple[StateBound, ...] = ()
     transitions: tuple[ChangeBound, ...] = ()
+    supposed: Supposed | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -325,6 +367,8 @@ class Mapping:
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
         if not self.states:
             del document["states"], document["transitions"]
+        if self.supposed is None:
+            del document["supposed"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 

@@ -22,8 +22,10 @@ class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a count.
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in total over the
-    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU.
-    `machine` is the one that a pool of several machines belongs to, for a link the one that sends.
+    pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is the compute capability of a GPU. The
+    pool is one clock domain: at each of its rates (or at the one it has) every processor takes `idle_w` watts, and
+    `busy_w` more while it is busy; () = unknown. `machine` is the one that a pool of several machines belongs to, for a
+    link the one that sends.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Pool:
     engines_total: bool = False
     memory_bytes: int = 0
     compute: tuple[int, int] | None = None
+    idle_w: tuple[Fraction, ...] = ()
+    busy_w: tuple[Fraction, ...] = ()
     machine: str = ""
 
     @property
@@ -81,6 +85,7 @@ class Platform:
     """`span` is None for the built-in host. `tensorrt` is the version that the board has, () = none.
 
     With several `machines`, each pool belongs to one of them, and `wires` join them; each is a pool of its own, too.
+    `power_w` watts takes the board itself, whatever runs.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Platform:
     tensorrt: tuple[int, ...] = ()
     machines: tuple[str, ...] = ()
     wires: tuple[Wire, ...] = ()
+    power_w: Fraction = Fraction(0)
 
     @property
     def machine_of(self) -> dict[str, str]:
@@ -100,6 +106,11 @@ class Platform:
     def wire(self, source: str, destination: str) -> Wire | None:
         """The way from one machine to another, where they are joined."""
         return next((w for w in self.wires if (w.source, w.destination) == (source, destination)), None)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Pools that say nothing of their power."""
+        return tuple(pool.name for pool in self.pools if not pool.busy_w and pool.kind != "link")
 
     def pool_of(self, processor: str) -> Pool:
         """The pool that a processor belongs to. Raises KeyError."""

@@ -77,7 +77,8 @@ class ProfileEntry:
 class Profile:
     """All that was measured for one text on one platform; `host` describes the machine in words.
 
-    `firing_ns` is what the runtime adds to each firing on a CPU, None where nobody measured it.
+    `firing_ns` is what the runtime adds to each firing on a CPU, `change_ns` what it adds at most to a change of state;
+    None where nobody measured it.
     """
 
     platform: str
@@ -85,6 +86,7 @@ class Profile:
     entries: tuple[ProfileEntry, ...]
     transfers: tuple[Transfer, ...] = ()
     firing_ns: _Real | None = None
+    change_ns: _Whole | None = None
 
     def over(self, other: Profile) -> Profile:
         """With the entries of another profile for what this one does not speak of; its layers where they still hold."""
@@ -98,8 +100,9 @@ class Profile:
             entries.append(e)
         kept = (e for e in other.entries if (e.processor, e.subject) not in own)
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
+        change_ns = other.change_ns if self.change_ns is None else self.change_ns
         transfers = self.transfers or other.transfers
-        return replace(self, entries=(*entries, *kept), transfers=transfers, firing_ns=firing_ns)
+        return replace(self, entries=(*entries, *kept), transfers=transfers, firing_ns=firing_ns, change_ns=change_ns)
 
     def to_json(self) -> str:
         """The file's text; deterministic for equal contents."""
@@ -117,6 +120,7 @@ class Profile:
             ],
             "transfers": [_transfer(t) for t in self.transfers],
             "firing_ns": self.firing_ns,
+            **({} if self.change_ns is None else {"change_ns": self.change_ns}),
         }
         return json.dumps(document, indent=1) + "\n"
 

@@ -13,13 +13,22 @@ from .span import Span
 class State:
     """`apps` are those that run, with their periods and the variants of their networks in this state.
 
-    `weight` is the share of time that a state counts for, against the others.
+    `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
+    None = none. A state of a text whose periods are lists is one here for each `level`, fastest first: `of` is what the
+    text calls it.
     """
 
     name: str
     apps: tuple[Application, ...]
     weight: Fraction
     span: Span
+    power_w: Fraction | None = None
+    level: int | None = None
+
+    @property
+    def of(self) -> str:
+        """Its name in the text."""
+        return self.name if self.level is None else self.name.rpartition("[")[0]
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
@@ -43,7 +52,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`events` are those that are raised from outside. The machine begins in the state `initial`."""
+    """`events` are those that are raised from outside. The machine begins in the state `initial`.
+
+    With `least_energy` clock rates are as slow as deadlines allow where that saves energy, else the highest.
+    """
 
     name: str
     events: tuple[str, ...]
@@ -51,6 +63,12 @@ class Scenario:
     states: tuple[State, ...]
     transitions: tuple[Transition, ...]
     span: Span
+    least_energy: bool = False
+
+    @property
+    def asks_for_power(self) -> bool:
+        """Does it matter how much power something takes?"""
+        return self.least_energy or any(s.power_w is not None for s in self.states)
 
     def state(self, name: str) -> State:
         """The state of that name. Raises KeyError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .application import Application
-from .mapping import Pin
+from .mapping import ClockPin, Pin
 from .platform import Platform
 from .scenario import Scenario
 
@@ -15,7 +15,8 @@ class System:
     """The compiled text. `stem` names the outputs; `sources` are the texts read, for excerpts (path -> text).
 
     `others` are the apps again with other variants of their networks, so that each variant is somewhere; `other_pins`
-    speak of tasks that are there only. With a `scenario`, `apps` are all of them, each as it is without states.
+    speak of tasks that are there only. With a `scenario`, `apps` are all of them, each as it is without states, and
+    `clocks` are clock rates that the text asks for.
     """
 
     stem: str
@@ -27,6 +28,7 @@ class System:
     others: tuple[tuple[Application, ...], ...] = ()
     other_pins: tuple[Pin, ...] = ()
     scenario: Scenario | None = None
+    clocks: tuple[ClockPin, ...] = ()
 
     def with_apps(self, apps: tuple[Application, ...]) -> System:
         """The same text as if it had these apps alone, with the pins that speak of them."""

@@ -10,8 +10,9 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic, has_errors
-from ..model.mapping import Mapping, Pin, PinStage, as_pin
+from ..model.mapping import Mapping, Pin, PinStage, Supposed, as_pin
 from ..model.platform import Platform
+from ..model.scenario import Scenario
 from ..model.system import System
 from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
@@ -39,6 +40,7 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     if system.scenario is not None:
         others = [replace(system, apps=apps) for apps in system.others]
         about += tuple((s.name, [(a.name, a.period_ns, a.variants) for a in s.apps]) for s in system.scenario.states)
+        about += _power(system, system.scenario, platform)
     digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
     return {PINS: digest, **{n: d for part in (*others, system) for n, d in task_hashes(part).items()}}
 
@@ -70,7 +72,11 @@ class StoredMapping:
             )
         if has_errors(faults):
             return _with(staged, *faults)
-        return replace(staged, system=found, mapping=self.mapping)
+        supposed = self.mapping.supposed
+        if supposed is None:
+            return replace(staged, system=found, mapping=self.mapping)
+        told = _with(staged, _for_another(self.file, supposed))
+        return replace(told, system=found, mapping=_without_bounds(self.mapping) if supposed.fps else self.mapping)
 
 
 def _with(staged: Staged, *told: Diagnostic) -> Staged:
@@ -100,10 +106,31 @@ def carried_out(system: System, platform: Platform, mapping: Mapping) -> tuple[S
     return found, tuple(d for d in faults if d.code != "F603")
 
 
+def _for_another(file: str, supposed: Supposed) -> Diagnostic:
+    """The warning that a mapping counts which was not found for the text as it is."""
+    help_text = "it counts as it is; `flowc map` finds one for the text"
+    return Diagnostic("F734", f"`{file}` was found for {supposed}", None, help=help_text, severity="warning")
+
+
+def _without_bounds(mapping: Mapping) -> Mapping:
+    """What was proved for other rates says nothing of these."""
+    return replace(mapping, groups=(), utilization=(), bound=None, states=(), transitions=())
+
+
 def not_used(message: str) -> Diagnostic:
     """The warning that a stored mapping does not count."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
     return Diagnostic("F609", message, None, help=help_text, severity="warning")
+
+
+def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:
+    """What clock rates were chosen for: nothing where nobody asks for any."""
+    wanted = [(p.pool, p.state, p.hz) for p in system.clocks if p.platform == platform.name]
+    if not (scenario.asks_for_power or wanted):
+        return ()
+    limits = [(s.name, s.power_w) for s in scenario.states]
+    pools = [(p.name, p.frequencies_hz, p.idle_w, p.busy_w) for p in platform.pools]
+    return (scenario.least_energy, limits, wanted, platform.power_w, pools)
 
 
 def _bands(stage: PinStage) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """What a machine costs beside computing: firing, handing a token to another core, and how much its times scatter.
 
-In: a machine. Out: what the runtime adds to a firing, a linear cost of transfers between CPUs, and the noise of a fixed
-piece of work; measured by `there/costs.py`.
+In: a machine. Out: what the runtime adds to a firing and to a change of state, a linear cost of transfers between CPUs,
+and the noise of a fixed piece of work; measured by `there/costs.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ def runtime_costs(host: Host = HERE) -> RuntimeCosts:
     """Measure them; takes about a second. Raises MeasurementFailed."""
     found = costs.runtime_costs() if host is HERE else _told(host, "costs")
     return RuntimeCosts(found["firing_ns"], Transfer("cpu", "cpu", found["hop_ns"], found["ns_per_byte"]))
+
+
+def change_ns(host: Host = HERE) -> int:
+    """What the controller of a program takes at most for a change of state. Raises MeasurementFailed."""
+    return round((costs.change_cost() if host is HERE else _told(host, "change"))["change_ns"])
 
 
 def noise(host: Host = HERE) -> float:

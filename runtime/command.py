@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import sys
+from functools import partial
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .adapt import Front
@@ -17,7 +18,7 @@ from .code import Network
 from .ends import refusal
 from .graph import Failure
 from .keeper import END, keep
-from .outside import Mistake, prepare
+from .outside import Mistake, Outside, prepare
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import build_of, report, table
@@ -41,6 +42,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     if options.trace_frames is not None and options.trace is None:
         parser.error("--trace-frames is about --trace FILE")
     program = build()
+    program.speak = _say
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
     reason, outside = refusal(program), None
     if program.mesh is not None:
@@ -68,7 +70,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         if any(isinstance(t.code, (Network, Bands, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
-        keep(program, options.watchdog, _report_in_place(program, options.report))
+        keep(program, options.watchdog, _report_in_place(program, options.report), partial(_put_back, program, outside))
     try:
         if outside is not None:
             outside.start()
@@ -80,8 +82,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         program.board.leave(1)
         raise
     finally:
-        if outside is not None:
-            outside.close()
+        _put_back(program, outside)
     program.board.leave(status)
     if any(w.is_alive() for w in program.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
@@ -99,6 +100,14 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))
 
 
+def _put_back(program: Program, outside: Optional[Outside]) -> None:
+    """What the program has changed on this machine, and nobody should find so."""
+    if outside is not None:
+        outside.close()
+    if program.control is not None and program.control.clocks is not None:
+        program.control.clocks.restore()
+
+
 def _listen(program: Program, received: List[int]) -> None:
     def on_signal(number: int, frame: Any) -> None:
         asked = program.board.asked
@@ -114,7 +123,6 @@ def _listen(program: Program, received: List[int]) -> None:
 
 
 def _run(program: Program, options: Any, received: Sequence[int]) -> int:
-    program.speak = _say
     try:  # now, not after hours of running
         trace, measured = [open(path, "w") if path else None for path in (options.trace, options.report)]
     except OSError as error:
@@ -239,6 +247,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
     parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
+    parser.add_argument(
+        "--clocks", choices=["set", "model"], default="model",
+        help="`set` the clock rates that the mapping has chosen for states, or leave them as they are (`model`)",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(
         "--watchdog", type=_seconds, default=60.0, metavar="S",

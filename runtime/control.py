@@ -14,7 +14,9 @@ import traceback
 from collections import deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from .clocks import Clocks, Refused, Wanted
 from .graph import FOREVER, App, Failure, describe
+from .power import Power
 
 if TYPE_CHECKING:
     from .program import Program
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at what nobody tells: how many frames an app has begun, or finished.
 LOOK = 0.001
+#: The event that comes with a rate, and chooses among levels of states.
+PACE = "pace"
 #: Seconds after which it is said whom a change waits for.
 PATIENCE = 2.0
 
@@ -34,9 +38,16 @@ class State:
         self.apps: List[App] = []
         self.workers: List[Worker] = []
         self.leads: Dict[str, str] = {}
+        #: Everything that it leads to.
+        self.targets: List[str] = []
+        #: The states that differ from it in their pace alone, with their frames per second, fastest first.
+        self.levels: List[Tuple[float, "State"]] = []
         self.after: Optional[Tuple[int, str]] = None
         #: What a change to another state takes at most.
         self.bounds: Dict[str, int] = {}
+        #: Clock rates that it is meant for, and its mean power by the model in mW (None = not known).
+        self.clocks: Wanted = {}
+        self.energy_mw: Optional[float] = None
         #: How often and for how long; since when it is in it, and since when its time runs.
         self.entered = self.spent = self.since = self.timer = 0
 
@@ -65,12 +76,18 @@ class Event:
 class Change:
     """From one state to another. `asked`: when the event came, or the state began; `drained`: its last frame has ended.
 
-    `first`: when every app of the next state had ended a frame.
+    `first`: when every app of the next state had ended a frame. From `ready` on nothing kept it waiting but the
+    controller, who stopped the apps (`stopped`); after their last frame (`ended`) it `entered` the next state.
     """
 
     def __init__(self, source: State, target: State, event: str, asked: int) -> None:
         self.source, self.target, self.event, self.asked = source, target, event, asked
-        self.drained = self.first = 0
+        self.drained = self.first = self.ready = self.stopped = self.ended = self.entered = 0
+
+    @property
+    def control(self) -> int:
+        """What the controller itself took, in ns."""
+        return self.stopped - self.ready + self.entered - self.ended
 
 
 class Stay:
@@ -96,10 +113,20 @@ class Control(threading.Thread):
         #: Events that led nowhere, by name.
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
-        self._queue: Deque[Tuple[str, int]] = deque()
+        #: Who sets clock rates, where somebody wants that, and who counts joules, where anything is known of these.
+        self.clocks: Optional[Clocks] = None
+        self.power: Optional[Power] = None
+        #: Where clocks and meters are.
+        self.sysfs = "/sys"
+        self._levels: Dict[str, List[Tuple[float, State]]] = {}
+        #: The frames per second that were asked for.
+        self._pace: Optional[float] = None
+        self._queue: Deque[Tuple[str, int, Optional[float]]] = deque()
         self._changed = threading.Condition()
         self._number = 0
         self._over = False
+        #: When it last saw that some app of the state had not begun.
+        self._early = 0
         self._last: Dict[str, App] = {}
         self._had: Dict[str, int] = {}
         self._fired: Dict[str, int] = {}
@@ -107,12 +134,34 @@ class Control(threading.Thread):
 
     # -- from outside ------------------------------------------------------------------------------------------------
     def raise_event(self, name: str) -> None:
-        """It counts as soon as every app of the state has begun a frame. Raises ValueError for one that is unknown."""
-        if name not in self.events:
-            raise ValueError("there is no event `%s`" % name)
+        """It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames per second.
+
+        Raises ValueError for one that is unknown.
+        """
+        word, value = self.parsed(name)
         with self._changed:
-            self._queue.append((name, time.perf_counter_ns()))
+            self._queue.append((word, time.perf_counter_ns(), value))
             self._changed.notify_all()
+
+    def parsed(self, text: str) -> Tuple[str, Optional[float]]:
+        """An event, and the rate that comes with `pace`. Raises ValueError for one that is unknown."""
+        word, _, rate = text.partition(" ")
+        if word not in self.events or (rate and word != PACE):
+            raise ValueError("there is no event `%s`" % text)
+        if word != PACE or not self._levels:
+            return word, None
+        try:
+            value = float(rate)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise ValueError("`%s` needs a number of frames per second: `%s 20`" % (text, PACE))
+        return word, value
+
+    def level(self, state: State, of: str, rate: float) -> None:
+        """The state is one of several that are one in the text, with so many frames per second."""
+        state.levels = self._levels.setdefault(of, [])
+        state.levels.append((rate, state))
 
     def wake(self) -> None:
         """Everybody looks again."""
@@ -140,14 +189,26 @@ class Control(threading.Thread):
                 seen, worker.parked = self._number, False
             yield
 
+    def set_clocks(self) -> None:
+        """States are to have their clock rates. Raises Refused where the machine cannot, or nobody has chosen any."""
+        wanted = [s.clocks for s in self.states.values() if s.clocks]
+        if not wanted:
+            raise Refused("no stored mapping has chosen any (see `flowc map`)")
+        self.clocks = Clocks(wanted, self.sysfs)
+
     # -- the thread --------------------------------------------------------------------------------------------------
     def run(self) -> None:
+        if any(s.energy_mw is not None for s in self.states.values()):
+            self.power = Power(self.sysfs)
+            self.power.start()
         try:
             self._go_on()
         except BaseException as error:  # our own mistake: report it rather than hang
             reason = "internal error: " + describe(error)
             self._program.fail(Failure("", "", None, reason, traceback.format_exc()))
         finally:
+            if self.power is not None:
+                self.power.end()
             with self._changed:
                 self._over = True
                 self._changed.notify_all()
@@ -169,6 +230,7 @@ class Control(threading.Thread):
                 self._leave(self.now)
                 self.changes.append(change)
                 self._enter(change.target, None)
+                change.entered = change.target.since
             else:
                 if not self._until_parked(self.now):
                     break
@@ -195,8 +257,10 @@ class Control(threading.Thread):
                 if asked and not ending and (parked or state.begun):
                     change = self._advanced(state, now, due)
                     if change is not None:
+                        change.ready = max(change.asked, self._early)
                         return change
                     continue
+                self._early = now if asked else 0
                 if parked:
                     return None  # the streams of all its apps have ended
                 self._changed.wait(LOOK if asked else None if due is None else max(LOOK, (due - now) / 1e9))
@@ -207,26 +271,36 @@ class Control(threading.Thread):
         at, cause, since = state, "", 0
         if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
             assert state.after is not None
-            at, cause, since = self.states[state.after[1]], "after", due
+            at, cause, since = self._paced(self.states[state.after[1]]), "after", due
         while self._queue:
-            name, when = self._queue.popleft()
-            target = at.leads.get(name)
+            name, when, rate = self._queue.popleft()
+            self._pace = self._pace if rate is None else rate
+            target = at.name if rate is not None and at.levels else at.leads.get(name)
             if target is None:
                 self.ignored[name] = self.ignored.get(name, 0) + 1
             else:
-                at, cause, since = self.states[target], name, since or when
+                at, cause, since = self._paced(self.states[target]), name, since or when
         if at is state:
             if cause:  # there and back again: its time begins anew
                 state.timer = now
             return None
         return Change(state, at, cause, max(since, state.since))
 
+    def _paced(self, state: State) -> State:
+        """The slowest level of a state that is fast enough, the fastest one where none is, or nobody has asked."""
+        asked = float("inf") if self._pace is None else self._pace
+        enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
+        return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
+
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends instead."""
+        self._set_clocks(change.target, down=False)
+        change.stopped = time.perf_counter_ns()
         for app in change.source.apps:
             app.drain()
         good = self._until_parked(change.source, change.target)
         change.drained = time.perf_counter_ns()
+        change.ended = max(change.stopped, *(app.last_end for app in change.source.apps))
         return good and not self._program.ending
 
     def _until_parked(self, state: State, target: Optional[State] = None) -> bool:
@@ -241,7 +315,21 @@ class Control(threading.Thread):
                     self._program.say("the change from %s to %s waits; %s" % (state.name, target.name, waits))
         return not self._program.stopping
 
+    def _set_clocks(self, state: State, down: bool) -> None:
+        """The rates of a state: slower ones only when no frame is under way that counts on the old ones."""
+        if self.clocks is None:
+            return
+        try:
+            (self.clocks.lower if down else self.clocks.reach)(state.clocks)
+        except Refused as refused:
+            self.clocks.restore()
+            self.clocks = None
+            self._program.say("clock rates are left alone: %s" % refused)
+
     def _enter(self, state: State, given: Optional[Stay]) -> None:
+        self._set_clocks(state, down=True)
+        if self.power is not None:
+            self.power.enter(state.name, state.energy_mw)
         now = time.perf_counter_ns()
         for app in state.apps:
             limit = FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
@@ -297,8 +385,18 @@ class Control(threading.Thread):
 
 def document(control: Control) -> Dict[str, Any]:
     """What the report says of states."""
+    joules = {} if control.power is None else control.power.joules
     return {
-        "states": {s.name: {"seconds": round(s.spent / 1e9, 6), "entered": s.entered} for s in control.states.values()},
+        "states": {
+            s.name: {
+                "seconds": round(s.spent / 1e9, 6),
+                "entered": s.entered,
+                "joules": round(joules[s.name], 6) if s.name in joules else None,
+            }
+            for s in control.states.values()
+        },
+        "energy_from": control.power.source if joules and control.power is not None else None,
+        "clocks": _clocks(control),
         "switches": [
             {
                 "from": c.source.name,
@@ -310,6 +408,7 @@ def document(control: Control) -> Dict[str, Any]:
                 "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
                 if c.target.name in c.source.bounds
                 else None,
+                "control_ms": round(c.control / 1e6, 3) if c.entered else None,
             }
             for c in control.changes
         ],
@@ -318,10 +417,23 @@ def document(control: Control) -> Dict[str, Any]:
     }
 
 
+def _clocks(control: Control) -> Optional[str]:
+    """Whether clock rates were set, or only the model knows them; None where no state wants any."""
+    if not any(s.clocks for s in control.states.values()):
+        return None
+    return "model" if control.clocks is None else "set"
+
+
 def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
     """The same as tables: states, and changes by where they lead from and to."""
     states: List[Sequence[Any]] = [["state", "entered", "seconds"]]
     states += [[name, s["entered"], "%.3f" % s["seconds"]] for name, s in found["states"].items()]
+    if found["energy_from"] is not None:
+        states[0] = [*states[0], "joules (%s)" % found["energy_from"]]
+        states[1:] = [
+            [*row, None if s["joules"] is None else "%.3f" % s["joules"]]
+            for row, s in zip(states[1:], found["states"].values())
+        ]
     kinds: Dict[Tuple[str, str], List[Dict[str, Any]]] = {}
     for c in found["switches"]:
         kinds.setdefault((c["from"], c["to"]), []).append(c)

@@ -47,8 +47,16 @@ OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.
 OnFailure = Callable[[Failure, int], None]
 
 
-def keep(program: Program, watchdog: float, on_failure: OnFailure = lambda failure, status: None) -> None:
-    """Fork, and return in the child. The parent waits for it and exits: nothing behind this call happens there."""
+def keep(
+    program: Program,
+    watchdog: float,
+    on_failure: OnFailure = lambda failure, status: None,
+    afterwards: Callable[[], None] = lambda: None,
+) -> None:
+    """Fork, and return in the child. The parent waits for it and exits: nothing behind this call happens there.
+
+    `afterwards` is called in the parent, however the child has ended.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     program.board.beat()
@@ -68,7 +76,10 @@ def keep(program: Program, watchdog: float, on_failure: OnFailure = lambda failu
             traceback.print_exc()
             os.kill(child, signal.SIGKILL)
         finally:
-            os._exit(status)
+            try:
+                afterwards()
+            finally:
+                os._exit(status)
     program.keeper = os.getppid()
     os.close(ours)
     die_with_the_parent(lifeline)

@@ -9,10 +9,12 @@ import difflib
 import json
 import os
 import socket
+import stat
 import threading
 import time
 from typing import Any, List, Optional, Sequence
 
+from .clocks import Refused
 from .control import LOOK, Control, Stay
 from .program import Program
 
@@ -27,6 +29,7 @@ class Mistake(Exception):
 def prepare(program: Program, options: Any) -> "Optional[Outside]":
     """What the options ask for; None for a program without states. Raises Mistake."""
     given = [(n, getattr(options, n)) for n in ("start", "events", "control", "replay") if getattr(options, n)]
+    given += [("clocks", True)] if options.clocks == "set" else []
     control = program.control
     if control is None:
         if given:
@@ -37,11 +40,17 @@ def prepare(program: Program, options: Any) -> "Optional[Outside]":
             raise Mistake("there is no state `%s`%s" % (options.start, _near(options.start, list(control.states))))
         control.initial = options.start
     if options.replay:
-        if len(given) > 1:
+        if {"start", "events", "control"}.intersection(n for n, _ in given):
             raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
         control.script = _stays(options.replay, control)
+    refused = ""
+    if options.clocks == "set":
+        try:
+            control.set_clocks()
+        except (Refused, OSError, ValueError) as error:
+            refused = "clock rates are left alone: %s" % error
     script = _script(options.events, program) if options.events else []
-    return Outside(program, script, options.control)
+    return Outside(program, script, options.control, refused)
 
 
 def _near(word: str, known: Sequence[str]) -> str:
@@ -70,7 +79,7 @@ def _script(path: str, program: Program) -> List[Line]:
         if not words:
             continue
         place = "%s, line %d: " % (path, number)
-        if len(words) != 3:
+        if len(words) < 3:
             raise Mistake(place + "write `2.5 s EVENT`, or `120 APP EVENT` for its 120th frame")
         try:
             when = float(words[0])
@@ -78,9 +87,14 @@ def _script(path: str, program: Program) -> List[Line]:
             raise Mistake(place + "`%s` is no number" % words[0]) from None
         if words[1] != "s" and words[1] not in apps:
             raise Mistake(place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps))))
+        event = " ".join(words[2:])
         if words[2] not in program.control.events:
             raise Mistake(place + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events)))
-        found.append(Line(when, None if words[1] == "s" else words[1], words[2]))
+        try:
+            program.control.parsed(event)
+        except ValueError as error:
+            raise Mistake(place + str(error)) from None
+        found.append(Line(when, None if words[1] == "s" else words[1], event))
     return found
 
 
@@ -99,11 +113,27 @@ def _stays(path: str, control: Control) -> List[Stay]:
     return stays
 
 
+def _dead(path: str) -> bool:
+    """Is it a socket that nobody listens at: of a program that was killed?"""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            probe.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def _listening(path: str) -> socket.socket:
     """A socket that only this user can write to. Raises Mistake."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     before = os.umask(0o177)
     try:
+        if _dead(path):
+            os.unlink(path)
         listener.bind(path)
     except OSError as error:
         listener.close()
@@ -116,24 +146,29 @@ def _listening(path: str) -> socket.socket:
 class Outside:
     """Raises events while the program runs: call `start` before, and `close` afterwards."""
 
-    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str]) -> None:
+    def __init__(self, program: Program, script: Sequence[Line], path: Optional[str], refused: str) -> None:
         assert program.control is not None
         self._program, self._control = program, program.control
-        self._script, self._path = list(script), path
+        self._script, self._path, self._refused = list(script), path, refused
         self._listener: Optional[socket.socket] = None
+        #: Was something at the path before? Then it is not ours.
+        self._taken = path is not None and os.path.lexists(path) and not _dead(path)
         self._over = threading.Event()
 
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
+        if self._refused:
+            self._program.say(self._refused)
         self._listener = _listening(self._path) if self._path else None
         for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
             threading.Thread(target=target, name="outside", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody hears any more."""
+        """Nobody hears any more. In the process that looks after the program: nor if that could not say so itself."""
         self._over.set()
-        if self._listener is not None and self._path:
+        if self._listener is not None:
             self._listener.close()
+        if self._path and not self._taken:
             try:
                 os.unlink(self._path)
             except OSError:
@@ -160,7 +195,10 @@ class Outside:
                 return  # closed
             try:
                 self._control.raise_event(word)
-            except ValueError:
+            except ValueError as error:
                 shown = word.encode("unicode_escape").decode("ascii")
-                self._program.say("there is no event `%s`%s" % (shown, _near(word, self._control.events)))
+                known = word.partition(" ")[0] in self._control.events
+                self._program.say(
+                    str(error) if known else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
+                )
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

@@ -17,6 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .clocks import Wanted
 from .control import Control, Event, State
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
@@ -94,11 +95,26 @@ class Program:
         """What a task calls to raise that event."""
         return Event(self, name)
 
-    def state(self, name: str, initial: bool = False) -> None:
-        """A state: the apps and processors that follow are its own."""
+    def state(
+        self,
+        name: str,
+        initial: bool = False,
+        clocks: Optional[Wanted] = None,
+        energy_mw: Optional[float] = None,
+        level_of: Optional[Tuple[str, float]] = None,
+    ) -> None:
+        """A state: the apps and processors that follow are its own.
+
+        `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
+        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
+        together; and the frames per second of this one.
+        """
         if self.control is None:
             self.control = Control(self)
         self._making = self.control.states[name] = State(name)
+        self._making.clocks, self._making.energy_mw = clocks or {}, energy_mw
+        if level_of is not None:
+            self.control.level(self._making, *level_of)
         if initial:
             self.control.initial = name
 
@@ -118,9 +134,11 @@ class Program:
         """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known."""
         assert self.control is not None
         state = self.control.states[source]
-        state.leads.update((event, target) for event in events)
+        state.targets.append(target)
+        for event in events:
+            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
         if after is not None:
-            state.after = int(Fraction(after)), target
+            state.after = state.after or (int(Fraction(after)), target)
         if bound is not None:
             state.bounds[target] = bound
 

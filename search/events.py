@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..model.mapping import MOST_POINTS, Point
 
@@ -29,6 +30,11 @@ class Event:
 
     def __str__(self) -> str:
         return self.text
+
+
+P = TypeVar("P")
+#: Who is told of events, if anybody.
+Listener = Callable[[Event], None] | None
 
 
 class Teller:
@@ -56,16 +62,29 @@ class Teller:
 
     def history(self) -> tuple[Point, ...]:
         """The value and the bound whenever one of them got better: `MOST_POINTS` at most, the last one among them."""
-        points = self._points
-        while len(points) > MOST_POINTS:
-            points = [*points[:-1:2], points[-1]]
-        return tuple(points)
+        return tuple(thinned(self._points))
+
+
+def thinned(points: list[P]) -> list[P]:
+    """`MOST_POINTS` of them at most, the last one among them."""
+    while len(points) > MOST_POINTS:
+        points = [*points[:-1:2], points[-1]]
+    return points
 
 
 #: What searches are given: a teller, or nobody to tell.
 Progress = Teller
 
 
-def in_words(report: Callable[[str], None] | None) -> Callable[[Event], None] | None:
-    """What a search tells somebody who reads lines; None where nobody does."""
-    return None if report is None else lambda event: report(str(event))
+def heard(report: Callable[[str], None] | None, listener: Callable[[Event], None] | None = None) -> Listener:
+    """What a search tells somebody who reads lines, and somebody who draws them; None where nobody listens."""
+    if report is None and listener is None:
+        return None
+
+    def tell(event: Event) -> None:
+        if report is not None:
+            report(str(event))
+        if listener is not None:
+            listener(event)
+
+    return tell

@@ -31,7 +31,9 @@ class Choices:
     `execution`: all worst, all best, anything between, or each one of both. `lateness` of releases: none, random up
     to the jitter, or all of it at the first one, which the next ones follow as soon as they can. Among equals the one
     that came first runs, or a random one when `shuffle`; a group `against` which all is decided goes last. `times` has
-    the execution times of some tasks' firings, in turn and again from the start.
+    the execution times of some tasks' firings, in turn and again from the start. At the time `asked` a change of state
+    is asked for: as soon as every group has begun an iteration, none is released any more, and those that were, or have
+    begun before their release, end.
     """
 
     offsets: Mapping[str, Time] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class Choices:
     shuffle: bool = False
     against: str | None = None
     times: Mapping[str, Sequence[Time]] = field(default_factory=dict)
+    asked: Time | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class Observed:
 
     `ends` is the latest end of a task's firings after the release of their iteration, `paths` the longest latency of
     each path by source and sink. `activations` are, if kept, the times at which each task was activated. `slices` is
-    empty unless asked for.
+    empty unless asked for. `over` is when the last firing ended, and `first` when every group had ended its first
+    iteration, firings that no sink waits for included.
     """
 
     groups: dict[str, Time]
@@ -71,6 +75,8 @@ class Observed:
     paths: dict[tuple[str, str], Time]
     activations: dict[str, list[Time]]
     slices: tuple[Slice, ...]
+    over: Time = 0
+    first: Time = 0
 
 
 class _Channel:
@@ -110,12 +116,20 @@ class _Task:
 class _Group:
     """A group while it runs: the releases of its iterations, and what is left of them."""
 
-    __slots__ = ("group", "left", "releases", "sink_firings")
+    __slots__ = ("begun", "group", "left", "releases", "sink_firings", "works")
 
     def __init__(self, group: Group, releases: list[Time]) -> None:
         self.group, self.releases = group, releases
         self.sink_firings = 0
         self.left: dict[int, int] = {}
+        #: The last iteration of which something has fired, and whether a processor has worked for it.
+        self.begun, self.works = -1, False
+
+    def end_at(self, now: Time) -> None:
+        """Iterations that are neither released nor begun by now will not be."""
+        released = sum(r <= now for r in self.releases)
+        del self.releases[max(released, self.begun + 1) :]
+        self.left = {n: firings for n, firings in self.left.items() if n < len(self.releases)}
 
 
 class _Worker:
@@ -190,6 +204,11 @@ class _Simulation:
         ]
         self.seen = Observed({}, {}, {}, {}, {}, ())
         self.slices: list[Slice] = []
+        self.asked = choices.asked
+        if self.asked is not None:
+            self.wakeups.append(self.asked)
+        self.over: Time = 0
+        self.first: Time = 0
 
     def _releases(self, group: Group, horizon: Time) -> list[Time]:
         offset = self.choices.offsets.get(group.name, 0) if group.offset is None else group.offset
@@ -228,6 +247,11 @@ class _Simulation:
         heapq.heapify(self.wakeups)
         while True:
             self._settle()
+            if self.asked is not None and self.now >= self.asked and all(g.works for g in self.groups.values()):
+                self.asked = None
+                for group in self.groups.values():
+                    group.end_at(self.now)
+                continue  # workers that wait for a release go on
             speeds = [self._speed(p) for p in range(len(self.running))]
             following = [self.now + w.parts[0] * v for w, v in zip(self.running, speeds, strict=True) if w is not None]
             if self.wakeups:
@@ -237,7 +261,7 @@ class _Simulation:
             self._advance(min(following), speeds)
         if any(g.left for g in self.groups.values()):
             raise ValueError("deadlock: " + ", ".join(n for n, g in self.groups.items() if g.left))
-        return replace(self.seen, slices=tuple(self.slices))
+        return replace(self.seen, slices=tuple(self.slices), over=self.over, first=self.first)
 
     def _settle(self) -> None:
         """Let every worker go on that can, and every processor choose, until nothing happens at this time."""
@@ -261,6 +285,7 @@ class _Simulation:
             if w is not None and spent:
                 v = speeds[p]
                 w.parts[0] = w.parts[0] - (spent if v == 1 else Fraction(spent) / v)
+                w.task.group.works = True
                 if self.keep:
                     self._keep(p, w, time)
         self.now = time
@@ -329,6 +354,7 @@ class _Simulation:
                 if c.produced[k]:
                     when = _later(when, c.freed_at[c.used - 1])
         task.fired += 1
+        task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
         given = self.choices.times.get(task.task.name)
         if given:
@@ -401,7 +427,7 @@ class _Simulation:
         for c in task.outputs:
             c.filled += c.produced[k]
             c.made_at += [self.now] * c.produced[k]
-        w.waiting = True
+        w.waiting = task.group.works = True
         # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues again.
         w.when = None if self.fifo[p] else self.now
         self._record(w)
@@ -410,6 +436,9 @@ class _Simulation:
     def _record(self, w: _Worker) -> None:
         task, group, seen = w.task, w.task.group, self.seen
         name = task.task.name
+        self.over = self.now
+        if not w.iteration:
+            self.first = self.now
         since = self.now - group.releases[w.iteration]
         if w.activated is not None:
             seen.tasks[name] = max(seen.tasks.get(name, 0), self.now - w.activated)

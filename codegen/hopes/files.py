@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 def written(made: Project) -> list[str]:
     """The files that are generated, in the project and by HOPES from it, but for those of C sources."""
-    tasks = [t.name for t in made.tasks if not t.inside]
-    return [COMMON, *(f"{t}.cic" for t in tasks), *(f"{t}_0.c" for t in tasks)]
+    tasks = [t for t in made.tasks if not t.inside]
+    around = [f"{t.name}.cic" for t in tasks if t.flow not in made.kept.own]
+    return [COMMON, *around, *(f"{t.name}_0.c" for t in tasks)]
 
 
 def files(
@@ -44,11 +45,16 @@ def files(
     for app in system.apps:
         for task in app.tasks:
             codes[task.name] = wrapped(task, app, made, units, python, data)
-    plan: Plan = {COMMON: jinja.get_template("hopes/common.h.j2").render().encode()}
+    plan: Plan = {}
+    if any(COMMON in words["headers"] for words in codes.values()):
+        plan[COMMON] = jinja.get_template("hopes/common.h.j2").render().encode()
     plan |= _xml_files(jinja, made, codes)
     wrapper = jinja.get_template("hopes/wrapper.cic.j2")
     for name, words in codes.items():
-        plan[f"{made.names[name]}.cic"] = wrapper.render(task=words).encode()
+        if name in made.kept.own:
+            plan |= {path.name: path for path in made.kept.own[name].files if path.name != COMMON}
+        else:
+            plan[words["file"]] = wrapper.render(task=words).encode()
     for unit in units.values():
         plan |= {path.name: path for path in (unit.path, *unit.included)}
         plan[unit.header] = header(unit.file, unit.tasks).encode()

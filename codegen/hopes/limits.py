@@ -82,7 +82,8 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
 def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     """Channels with more bytes than HOPES counts, and firings that move more."""
     text = {name: flow for flow, name in made.names.items()}
-    spans = {(c.destination, c.destination_port): c for a in system.apps for c in a.channels}
+    kept = made.kept
+    spans = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
     for c in made.channels:
         if c.length * c.size > MOST:
             channel = spans[text[c.destination], c.destination_port]

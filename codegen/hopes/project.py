@@ -18,6 +18,7 @@ from ...model.platform import Platform, Pool
 from ...model.system import System
 from ...model.times import FiringTime, Times
 from .graph import Part, Run, folded, parts
+from .kept import Kept
 from .names import FOLDERS, hopes_names
 
 #: The largest number that HOPES' generated code holds.
@@ -41,7 +42,7 @@ class HopesPort:
     name: str
     direction: str
     size: int
-    dtype: str
+    type: str
     rate: int
 
 
@@ -75,7 +76,7 @@ class HopesChannel:
     destination_port: str
     length: int
     size: int
-    dtype: str
+    type: str
     initial: int
 
 
@@ -121,6 +122,7 @@ class Schedule:
 class Project:
     """`places` has the processor of each task, (element, number); `names` the task of HOPES by that of the text.
 
+    `kept` is what it has of the project that the text came from.
     `held` are the channels of the text whose initial tokens the code of their readers has, `inner` those that are no
     channels of HOPES: the code of the task at both of their ends has them.
     """
@@ -140,6 +142,7 @@ class Project:
     names: dict[str, str]
     held: frozenset[str]
     inner: frozenset[str]
+    kept: Kept
 
 
 def project(
@@ -150,9 +153,10 @@ def project(
     times: Times,
     policy: str,
     architecture: str,
+    kept: Kept,
 ) -> Project:
     """The project of a system without refusals. `firings` are those of the folded apps. Raises TooLong."""
-    return _Project(system, platform, firings, placements, times, policy, architecture).made()
+    return _Project(system, platform, firings, placements, times, policy, architecture, kept).made()
 
 
 @dataclass(slots=True)
@@ -164,6 +168,7 @@ class _Project:
     times: Times
     policy: str
     architecture: str
+    kept: Kept
     tasks: list[HopesTask] = field(default_factory=list)
     channels: list[HopesChannel] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
@@ -178,7 +183,7 @@ class _Project:
         several = len(graphs) > 1
         # Composites are called like their apps, so they come first.
         composites = [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
-        self.names = hopes_names([*composites, *(t.name for a in self.system.apps for t in a.tasks)])
+        self._name(composites, [part for _, _, part, _ in graphs])
         lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
         for number, (app, plain, part, _) in enumerate(graphs):
             parent = self.names[composites[number]] if several else ""
@@ -189,9 +194,9 @@ class _Project:
             self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
         every = [t for a in self.system.apps for t in a.tasks]
         return Project(
-            hopes_names([self.system.stem])[self.system.stem],
+            self.kept.project or hopes_names([self.system.stem])[self.system.stem],
             Path(self.system.path).name,
-            device_name(self.platform),
+            device_name(self.platform, self.kept),
             self.architecture,
             several,
             tuple(self.tasks),
@@ -204,7 +209,27 @@ class _Project:
             self.names,
             frozenset(self.held),
             frozenset(self.inner),
+            self.kept,
         )
+
+    def _name(self, composites: list[str], parts: list[Part]) -> None:
+        """Composites and tasks: what the project had is called as there; what is inside a composite begins like it."""
+        every = [t.name for a in self.system.apps for t in a.tasks]
+        kept = {name: self.kept.tasks[name] for name in every if name in self.kept.tasks}
+        for composite, part in zip(composites, parts, strict=False):
+            around = {self.kept.around.get(task, "") for task in part.tasks}
+            if len(around) == 1 and "" not in around and not around & {*kept.values()}:
+                kept[composite] = around.pop()
+            else:
+                kept = {name: hopes for name, hopes in kept.items() if name not in part.tasks}
+        self.names = hopes_names([c for c in composites if c not in kept], kept.values()) | kept
+        wanted = {}
+        for number, part in enumerate(parts):
+            for task in (t for t in part.tasks if t not in kept):
+                app, _, rest = task.partition(".")
+                wanted[task] = f"{self.names[composites[number]] if composites else app}.{rest}"
+        made = hopes_names(wanted.values(), self.names.values())
+        self.names |= {task: made[name] for task, name in wanted.items()}
 
     def _parts(self, app: Application) -> tuple[Part, ...]:
         places = {t.name: self._processor(t) for t in app.tasks}
@@ -223,13 +248,16 @@ class _Project:
         cpus = [pool for pool in self.platform.pools if pool.kind == "cpu"]
         others = [pool for pool in self.platform.pools if pool.kind != "cpu"]
         one = cpus[0].name if len(cpus) == 1 else "cpu"
-        names = hopes_names([one, *(f"{pool.name}" for pool in others if pool.name != one)])
-        self.processors |= {p: (names[one], i) for i, p in enumerate(p for pool in cpus for p in pool.processors)}
-        yield Element(names[one], f"{names[one]}_cpu", sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
+        made = hopes_names([one, *(f"{pool.name}" for pool in others if pool.name != one)])
+        kinds = {one: "cpu", **{pool.name: pool.kind for pool in others}}
+        names = {name: self.kept.pools.get(name, (made[name], f"{made[name]}_{kind}")) for name, kind in kinds.items()}
+        name, type_ = names[one]
+        self.processors |= {p: (name, i) for i, p in enumerate(p for pool in cpus for p in pool.processors)}
+        yield Element(name, type_, sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
         for pool in others:
-            name = names[pool.name]
+            name, type_ = names[pool.name]
             self.processors |= {p: (name, i) for i, p in enumerate(pool.processors)}
-            yield Element(name, f"{name}_{pool.kind}", pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool))
+            yield Element(name, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool))
 
     def _costs(self, task: Task, elements: Iterable[Element]) -> Iterator[Cost]:
         """What one firing of HOPES takes, rounded up; nothing where no time is known."""
@@ -259,7 +287,8 @@ class _Project:
         due = dues(app, part.tasks, self.firings[app.name])
         for name in part.tasks:
             task, summed = app.task(name), plain.task(name)
-            ports = tuple(_port(p) for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used)
+            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
+            ports = tuple(_port(p, self.kept.port(name, p.name)) for p in joined)
             stateful = not task.stateless or bool(task.state) or name in delayed or any(p.window for p in task.inputs)
             hopes = self.names[name]
             self.tasks.append(
@@ -273,12 +302,13 @@ class _Project:
         self.inner |= {c.name for c in part.inner}
         for arrow in part.arrows:
             c = arrow.channel
-            port = _port(plain.task(c.source).port(c.source_port))
+            port = _port(plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port))
             self.held |= {c.name} if arrow.held else set()
             self.channels.append(
                 HopesChannel(
-                    self.names[c.source], c.source_port, self.names[c.destination], c.destination_port,
-                    arrow.size, port.size, port.dtype, arrow.initial,
+                    self.names[c.source], port.name,
+                    self.names[c.destination], self.kept.port(c.destination, c.destination_port),
+                    arrow.size, port.size, port.type, arrow.initial,
                 )
             )  # fmt: skip
         orders = (
@@ -287,9 +317,9 @@ class _Project:
         self.schedules.append(Schedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number)))))
 
 
-def device_name(platform: Platform) -> str:
+def device_name(platform: Platform, kept: Kept) -> str:
     """What the device is called, and so the folder of its program."""
-    return hopes_names([platform.name], FOLDERS)[platform.name]
+    return kept.device or hopes_names([platform.name], FOLDERS)[platform.name]
 
 
 def released(app: Application, task: Task, firings: int) -> Time | None:
@@ -323,10 +353,10 @@ def is_exact(ns: Fraction) -> bool:
     return time.value * dict(_UNITS)[time.metric] == ns
 
 
-def _port(port: Port) -> HopesPort:
+def _port(port: Port, name: str) -> HopesPort:
     assert port.type is not None
     direction = "input" if port.direction == "in" else "output"
-    return HopesPort(port.name, direction, port.type.bytes, port.type.dtype, port.rates[0])
+    return HopesPort(name, direction, port.type.bytes, str(port.type), port.rates[0])
 
 
 def _us(ns: Fraction) -> int:

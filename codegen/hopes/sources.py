@@ -7,7 +7,7 @@ source becomes one unit of the program, behind the header with its prototypes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Note
 from ...model.system import System
 from ..emit import is_cpp
+from .kept import Own
 from .names import hopes_names
 
 #: What every task includes.
@@ -49,10 +50,10 @@ def in_c(task: Task) -> bool:
     return code is not None and code.language == "c" and task.network is None and task.resampling is None
 
 
-def units(system: System) -> dict[str, Unit]:
-    """The C sources of all tasks, by the path that their implementations have."""
+def units(system: System, own: Container[str] = ()) -> dict[str, Unit]:
+    """The C sources of all tasks, by the path that their implementations have, without those of tasks in `own`."""
     found: dict[str, list[Task]] = {}
-    for task in (t for a in system.apps for t in a.tasks if in_c(t)):
+    for task in (t for a in system.apps for t in a.tasks if in_c(t) and t.name not in own):
         code = task.implementation_on("cpu")
         assert code is not None
         found.setdefault(code.path, []).append(task)
@@ -69,29 +70,42 @@ def units(system: System) -> dict[str, Unit]:
     }
 
 
-def refusals(made: Mapping[str, Unit], written: Iterable[str]) -> Iterator[Diagnostic]:
+def refusals(
+    made: Mapping[str, Unit], written: Iterable[str], own: Iterable[tuple[Task, Own]] = ()
+) -> Iterator[Diagnostic]:
     """What cannot lie in one folder, or be one program. `written` are the files that are generated there."""
     taken = {name.lower(): "a file that is generated" for name in written}
     first: dict[str, Path] = {}
+    for task, code in own:
+        yield from _placed(task, code.file, code.files, taken, first)
     symbols: dict[str, tuple[Path, Task]] = {}
     for unit in made.values():
         task = unit.tasks[0]
-        for path in (unit.path, *unit.included):
-            if path.name == unit.header:
-                continue  # that of `flowc headers`: it is generated anew
-            if path.parent != unit.path.parent:
-                other = os.path.relpath(path, unit.path.parent)
-                message = f"`{unit.file}` includes `{other}`, and HOPES copies one folder only"
-                yield _no(message, task, "put both into one folder")
-            elif first.setdefault(path.name.lower(), path) != path or path.name.lower() in taken:
-                other = taken.get(path.name.lower(), f"`{first[path.name.lower()]}`")
-                yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
+        # That of `flowc headers` is generated anew.
+        files = (unit.path, *(path for path in unit.included if path.name != unit.header))
+        yield from _placed(task, unit.path, files, taken, first)
         if is_cpp(unit.file):
             yield _no(f"`{unit.file}` is C++, and what goes into a project of HOPES is C", task, "write it in C")
         if set('"\\\n\r') & set(unit.file):
             yield _no(f"no C file can include `{unit.file}`", task, "rename it: without quotes and backslashes")
         for other_task in unit.tasks:
             yield from _two(other_task, unit, symbols)
+
+
+def _placed(
+    task: Task, main: Path, files: Iterable[Path], taken: Mapping[str, str], first: dict[str, Path]
+) -> Iterator[Diagnostic]:
+    """Files that cannot stand beside each other."""
+    for path in files:
+        if path.name == COMMON:
+            continue  # of an earlier export: it is generated anew
+        if path.parent != main.parent:
+            other = os.path.relpath(path, main.parent)
+            message = f"`{main.name}` includes `{other}`, and HOPES copies one folder only"
+            yield _no(message, task, "put both into one folder")
+        elif first.setdefault(path.name.lower(), path) != path or path.name.lower() in taken:
+            other = taken.get(path.name.lower(), f"`{first[path.name.lower()]}`")
+            yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
 
 
 def _two(task: Task, unit: Unit, symbols: dict[str, tuple[Path, Task]]) -> Iterator[Diagnostic]:

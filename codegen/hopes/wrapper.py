@@ -18,6 +18,7 @@ from ...model.types import DTYPES
 from ..c_text import element, parameter
 from ..emit import c_name
 from ..sources import Sources
+from .kept import Own
 from .library import Library, is_called
 from .project import Project
 from .sources import COMMON, Unit, in_c
@@ -27,12 +28,19 @@ def wrapped(
     task: Task, app: Application, made: Project, units: Mapping[str, Unit], python: Library | None, data: Sources
 ) -> dict[str, Any]:
     """The words of a task; files that its parameters name are added to `data`."""
+    if task.name in made.kept.own:
+        return _own(task, made.kept.own[task.name])
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     read = {c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner}
     ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
     ports += [_port(p, task, p.name in read) for p in task.outputs]
+    for port in ports:
+        port["hopes"] = made.kept.port(task.name, port["name"])
     shown: dict[str, Any] = {
         "name": task.name,
+        "file": f"{made.names[task.name]}.cic",
+        "language": "C",
+        "parameters": (),
         "ports": ports,
         "phases": task.phases,
         "copies": _copies(task),
@@ -64,6 +72,22 @@ def wrapped(
         "params": "&params" if given else "NULL",
         "state": bool(task.state),
         "call": f"{code.symbol}({', '.join(['state', *(p['place'] for p in ports), '&params' if given else 'NULL'])})",
+    }
+
+
+def _own(task: Task, code: Own) -> dict[str, Any]:
+    """A task that runs code of HOPES."""
+    named = {path.name for path in (code.file, *code.headers, *code.sources)}
+    return {
+        "name": task.name,
+        "file": code.file.name,
+        "language": code.language,
+        "parameters": code.parameters,
+        "headers": tuple(path.name for path in code.headers),
+        "sources": tuple(path.name for path in code.sources),
+        "beside": tuple(path.name for path in code.files if path.name not in named),
+        "cflags": code.cflags,
+        "ldflags": code.ldflags,
     }
 
 

@@ -1,9 +1,9 @@
 """A mapping that flowc found, as files of the HOPES project that the application came from.
 
-In: an application with its mapping and times, and the project. Out: `NAME_mapping.xml` and `NAME_profile.xml`; the
-project stays what it is otherwise. What tasks are called in the text is in the baggage beside it; without that, it
-follows from importing the project again. Of the sets of a mapping, `Default` is written and the one that an import
-takes (that of a state); all others stay as they are.
+In: an application with its mapping and times, and the project. Out: `NAME_mapping.xml` and `NAME_profile.xml`, and what
+a policy needs (`orders`); the project stays what it is otherwise. What tasks are called in the text is in the baggage
+beside it; without that, it follows from importing the project again. Of the sets of a mapping, `Default` is written and
+the one that an import takes (that of a state); all others stay as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .files import Collector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
+from .orders import running
 from .platform import Board
 from .tasks import Way
 from .text import Part
@@ -35,17 +36,20 @@ from .text import Part
 CANNOT_SAY = "F724"
 
 
-def back(source: Source, folder: Path) -> Changes:
-    """The files that carry the mapping of an application into its project. Raises Errors with everything at once."""
+def back(source: Source, folder: Path, policy: str | None) -> Changes:
+    """The files that carry the mapping of an application into its project. Raises Errors with everything at once.
+
+    `policy` is one of `model.hopes.POLICIES`, or None: that of the project stays.
+    """
     say = Collector()
-    path = beside(Path(source.whole.path))
+    path = beside(source.whole)
     kept = read_baggage(path) if os.path.exists(path) else None
     found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
     names, warnings = _names(path, kept, found)
     if found.board is None:
         message = f"the project `{found.project.name}` has no architecture that a mapping could name"
         raise Errors([Diagnostic(CANNOT_SAY, message, None, help="give it a device with processors in HOPES")])
-    return Changes(_Back(source, found, found.board, names).files(), warnings)
+    return Changes(_Back(source, found, found.board, names, policy).files(), warnings)
 
 
 def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
@@ -86,6 +90,7 @@ class _Back:
     project: Understood
     board: Board
     names: Mapping[str, Part]
+    policy: str | None
     faults: list[Diagnostic] = field(default_factory=list)
     #: The states that run something, the first of which decides what an import takes.
     states: tuple[str, ...] = ()
@@ -112,9 +117,14 @@ class _Back:
             else:
                 own |= _of_layers(network, plans.get(text), places.get(text, ()))
         self._whole(by_way, layers)
+        made: dict[Path, str] = {}
+        if self.policy is not None and not self.faults:
+            cores = {text: self._core(processors[0]) for text, processors in places.items()}
+            apps = self.source.whole.apps
+            made = running(self.policy, self.project, apps, names, cores, self.faults)
         if self.faults:
             raise Errors(self.faults)
-        made = {self._file("mapping"): self._mapping(by_way, layers)}
+        made |= {self._file("mapping"): self._mapping(by_way, layers)}
         profile = self._profile(names)
         if profile is not None:
             made[self._file("profile")] = profile
@@ -250,8 +260,12 @@ class _Back:
 
     def _processor(self, processor: str) -> str:
         pool = self.board.pool_of(processor)
-        number = processor.partition("[")[2].rstrip("]") or "0"
-        return f'<processor pool={quoteattr(pool.element)} localId="{number}"/>'
+        return f'<processor pool={quoteattr(pool.element)} localId="{_number(processor)}"/>'
+
+    def _core(self, processor: str) -> tuple[str, int] | None:
+        """Element and number of a CPU."""
+        pool = self.board.pool_of(processor)
+        return (pool.element, _number(processor)) if pool.kind == "cpu" else None
 
     # -- times -------------------------------------------------------------------------------------------------------
     def _profile(self, names: Mapping[str, Part]) -> str | None:
@@ -276,6 +290,10 @@ class _Back:
                 ]
             lines += ["        </mode>", "    </task>"]
         return _document("CIC_Profile", lines) if lines else None
+
+
+def _number(processor: str) -> int:
+    return int(processor.partition("[")[2].rstrip("]") or "0")
 
 
 def _of_layers(

@@ -17,14 +17,17 @@ from pathlib import Path
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes
 from ...model.json_reader import parse_version, read
+from ...model.system import System
 from ..content import content
 from ..xml_tree import Element, as_text
 from .choice import Choice
+from .code import Source
 from .files import Collector, Project, embedded, read_xml
 from .platform import Board
 from .tasks import Graph, Task, Way
 from .text import Role, Texts
 from .vocabulary import PARAMETERS
+from .wrapper import Wrapped
 
 BAGGAGE_VERSION = 1
 #: The baggage is not what an import of this project would write.
@@ -52,17 +55,37 @@ _ATTRIBUTES = {"cflags": "", "ldflags": "", "description": "", "isHardwareDepend
 
 
 @dataclass(frozen=True, slots=True)
+class NamedCode:
+    """The project's own code of a task, as paths beside the text: `file` is its `.cic`, `around` the C file around it.
+
+    `headers` come in front of it, `sources` are linked with it, `files` are all of them. `parameters` lead from the
+    text to HOPES.
+    """
+
+    around: str
+    file: str
+    headers: tuple[str, ...]
+    sources: tuple[str, ...]
+    files: tuple[str, ...]
+    parameters: dict[str, str]
+    cflags: str
+    ldflags: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamedTask:
     """`task` is its name in the text, `hopes` that in HOPES with those of the composites around it, outermost first.
 
     `role` is "", or "pre" or "post" for what stands around the layers of a network; `ports` lead from the text to
-    HOPES.
+    HOPES. `code` is there where a task runs that of the project.
     """
 
     task: str
     hopes: tuple[str, ...]
     role: str = ""
     ports: dict[str, str] = field(default_factory=dict)
+    code: NamedCode | None = None
 
     @property
     def full(self) -> str:
@@ -116,9 +139,9 @@ class Baggage:
 
 def baggage_of(
     project: Project, graph: Graph, tasks: Mapping[Way, Task], board: Board | None, texts: Texts,
-    code: Iterable[str], choice: Choice,
+    sources: Mapping[Way, Source], code: Wrapped, choice: Choice,
 ) -> Baggage:  # fmt: skip
-    """The baggage of a project; `code` are the paths of its code below it."""
+    """The baggage of a project; `sources` is the code that its tasks run, `code` what was written around it."""
     graphs = [Path(g.span.file) for g in (graph, *(t.graph for t in tasks.values() if t.graph is not None))]
     machines = [Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"]
     others = [p for kind in ("mapping", "profile", "architecture", "gpusetup", "schedule", "configuration", "control")
@@ -126,8 +149,12 @@ def baggage_of(
     named = [project.named(said, project.graph.parent) for t in tasks.values() for said in t.network.values() if said]
     xml = list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
     tool = [project.gui] if project.gui is not None else []
-    files = dict.fromkeys([*xml, *tool, *filter(None, named), *(project.files / path for path in code)])
-    names = tuple(_named(name, way, role, texts) for (way, role), name in texts.names.items())
+    files = dict.fromkeys([*xml, *tool, *filter(None, named)])
+    files |= dict.fromkeys(project.files / path for source in sources.values() for path in source.files)
+    names = tuple(
+        _named(name, way, role, texts, _code(tasks[way], sources[way], code, way) if way in sources else None)
+        for (way, role), name in texts.names.items()
+    )
     pools = tuple(NamedPool(p.name, p.element, p.type, p.device) for p in board.pools if p.kind) if board else ()
     return Baggage(
         project.name,
@@ -141,9 +168,11 @@ def baggage_of(
     )
 
 
-def beside(text: Path) -> Path:
-    """Where the baggage of a text is."""
-    return text.with_name(text.name.removesuffix(".flow") + ENDING)
+def beside(system: System) -> Path:
+    """Where the baggage of a text is: beside it, or beside the one that its apps are from."""
+    texts = dict.fromkeys([Path(system.path), *(Path(a.span.file) for a in system.apps)])
+    places = [text.with_name(text.name.removesuffix(".flow") + ENDING) for text in texts]
+    return next((place for place in places if os.path.exists(place)), places[0])
 
 
 def read_baggage(path: Path) -> Baggage:
@@ -160,8 +189,26 @@ def read_baggage(path: Path) -> Baggage:
         raise Errors([Diagnostic(WRONG, f"`{path}` is not used: {error}", None, help=help_text)]) from error
 
 
-def _named(name: str, way: Way, role: Role, texts: Texts) -> NamedTask:
-    return NamedTask(name, way, role, dict(texts.ports.get((way, role), {})))
+def _named(name: str, way: Way, role: Role, texts: Texts, code: NamedCode | None) -> NamedTask:
+    return NamedTask(name, way, role, dict(texts.ports.get((way, role), {})), code)
+
+
+def _code(task: Task, source: Source, code: Wrapped, way: Way) -> NamedCode:
+    def there(paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{code.folder}/{path}" for path in paths)
+
+    called = code.called[way]
+    return NamedCode(
+        called.code.rpartition(":")[0],
+        there([source.file])[0],
+        there(source.headers),
+        there(source.further),
+        there(source.files),
+        {p.name: p.parameter for p in called.parameters if p.task == "_".join(way)},
+        task.flags,
+        task.linked,
+        "C++" if source.cpp else "C",
+    )
 
 
 def _below(project: Project, path: Path) -> str:

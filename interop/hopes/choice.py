@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from ...model.diagnostic import Diagnostic, did_you_mean, one_of
+from ...model.span import Span
 from ..names import listed, shown
 from .files import Collector
 from .tasks import Channel, Direction, Graph, Port, Task, Way, every
@@ -28,11 +30,24 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Transition:
+    """From one state to another, after a time where that is all that it waits for."""
+
+    name: str
+    source: str
+    target: str
+    after_ns: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The states of a control task, with the tasks of the top level that each of them runs."""
 
     control: str
     states: Mapping[str, tuple[str, ...]]
+    initial: str
+    transitions: tuple[Transition, ...]
+    span: Span
 
 
 def check_modes(graph: Graph, choice: Choice, say: Collector) -> None:

@@ -22,22 +22,24 @@
 #undef __STDBOOL_H
 #endif
 
-#define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0 }
-#define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0 }
+#define CIC_IN(name, bytes) { name, CIC_READ, 0, bytes, 0, 0, 0, 0, 0 }
+#define CIC_OUT(name, bytes) { name, CIC_WRITTEN, 0, bytes, 0, 0, 0, 0, 0 }
+/* The first bytes are initial tokens that the code has itself, and does not read. */
+#define CIC_HELD(name, bytes, held) { name, CIC_READ, 0, bytes, 0, held, 0, 0, 0 }
 /* At the borders of loops a firing may leave a port alone: an input that all turns see, or that the first one does
    without; an output to the next turn, and one of which the last turn counts, where the token is then the one before. */
-#define CIC_SHARED(name, bytes) { name, CIC_READ, 1, bytes, 0, 0, 0 }
-#define CIC_NEXT(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0 }
-#define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 2, bytes, 0, 0, 0 }
+#define CIC_SHARED(name, bytes) { name, CIC_READ, 1, bytes, 0, 0, 0, 0, 0 }
+#define CIC_NEXT(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0, 0, 0 }
+#define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 2, bytes, 0, 0, 0, 0, 0 }
 /* A port that nothing is connected to: what is written there is gone. */
-#define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0 }
+#define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0, 0, 0 }
 #define CIC_VALUE(task, name) { task, name, 0 }
 
 enum { CIC_READ = 1, CIC_WRITTEN, CIC_NOWHERE };
 typedef struct {
     const char *name;
     int way, optional;
-    long long bytes, done;
+    long long bytes, done, held, left;
     unsigned char *data, *last;
 } cic_port;
 
@@ -230,9 +232,11 @@ static inline void *cic_start(void)
 {
     *cic_said = 0;
     cic_firing = 0;
-    for (cic_port *p = cic_ports; p->name; p++)
+    for (cic_port *p = cic_ports; p->name; p++) {
+        p->left = p->held;
         if (p->optional == 2 && !p->last && !(p->last = (unsigned char *)calloc(1, (size_t)p->bytes)))
             return NULL;
+    }
     cic_init(0);
     fflush(stdout);
     return *cic_said ? NULL : cic_ports;
@@ -244,7 +248,8 @@ static inline int cic_fire(const void *const *data)
     *cic_said = 0;
     for (cic_port *p = cic_ports; p->name; p++) {
         p->data = p->way == CIC_NOWHERE ? NULL : (unsigned char *)data[i++];
-        p->done = 0;
+        p->done = p->left < p->bytes ? p->left : p->bytes;
+        p->left -= p->done;
     }
     cic_go(0);
     cic_firing++;

@@ -1,8 +1,8 @@
 """Which code of a HOPES project runs in flowc as it is: C in `.cic` files, and what keeps the rest from it.
 
 In: a project and its tasks. Out: a `Source` for every task whose code is C that needs nothing but standard headers,
-files of the project, and what `cic.h` offers. All others are told with what stopped them (F722). Files are read and
-looked at, not compiled; what is written around them is left to `wrapper`.
+files of the project (sources that are linked with it, too), and what `cic.h` offers. All others are told with what
+stopped them (F722). Files are read and looked at, not compiled; what is written around them is left to `wrapper`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from ...model.files import read_bytes
+from ...model.hopes import HELD
 from ..names import listed, shown
 from .files import Collector, Project
 from .libraries import Library
@@ -56,6 +57,9 @@ _OF_SYSTEM = frozenset({"linux", "unix"})
 #: What a build compiles C++ with, behind its `cc`.
 _COMPILERS = ("g++", "c++")
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
+_CPP_ENDINGS = (".cc", ".cpp", ".cxx")
+#: Libraries that are there wherever C is.
+_LIBRARIES = frozenset({"m", "pthread", "rt", "dl", "c", "stdc++"})
 _SOURCES = (".cic", ".cicl", ".h", ".hpp", *_COMPILED)
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
@@ -74,7 +78,8 @@ class Source:
     """Code of a task. Files are paths below the project; `files` has all that `file` needs, and `file` itself.
 
     `lacks` has those of TASK_INIT and TASK_WRAPUP that it does not define, `words` what stands in quotes in it.
-    `headers` come in front of it. `cpp`: it is C++.
+    `headers` come in front of it, `further` are sources that are linked with it. `cpp`: it is C++. `held` has the
+    initial tokens at inputs that it does not read, as it knows them itself.
     """
 
     file: str
@@ -84,6 +89,8 @@ class Source:
     words: frozenset[str]
     headers: tuple[str, ...] = ()
     cpp: bool = False
+    further: tuple[str, ...] = ()
+    held: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Unusable(Exception):
@@ -135,12 +142,21 @@ class _Sources:
     def found(self) -> dict[Way, Source]:
         found: dict[Way, Source] = {}
         for way, task in self._tasks.items():
-            if task.kind != "task" or not (task.code or task.language):
-                continue
-            try:
-                found[way] = self._source(way, task)
-            except _Unusable as why:
-                self._say.warn_together(task.name, f"code is not imported: {why}", task.span, "fill in the stub")
+            if task.kind == "task" and (task.code or task.language):
+                try:
+                    found[way] = self._source(way, task)
+                except _Unusable as why:
+                    self._say.warn_together(task.name, f"code is not imported: {why}", task.span, "fill in the stub")
+            taken = {Path(name).name for name in found[way].files} if way in found else set()
+            data = [name for name in task.files if Path(name).name not in taken]
+            if data:
+                what = "further files of a task are not imported"
+                self._say.warn_together(f"{task.name} ({listed(data)})", what, task.span)
+        shared = Counter(name for source in found.values() for name in source.further)
+        for way, source in found.items():
+            for name in (name for name in source.further if shared[name] > 1):
+                what = "a source that several tasks are linked with is compiled for each: what it keeps is not shared"
+                self._say.warn_together(name, what, self._tasks[way].span)
         used = {(link.library.name, link.library.span) for source in found.values() for link in source.links}
         for library in (lib for _, g in self._levels() for lib in g.libraries.values()):
             if (library.name, library.span) not in used:
@@ -158,8 +174,9 @@ class _Sources:
         file = self._project.below(task.code, near)
         if file is None:
             raise _Unusable("its file is not in the project")
-        if task.sources:
-            raise _Unusable(f"it needs further sources, such as {shown(task.sources[0])}")
+        libraries = [name for name in re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked) if name not in _LIBRARIES]
+        if libraries:
+            raise _Unusable(f"it is linked with the library {shown(libraries[0])}")
         headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
         missing = [name for name, header in headers.items() if header is None]
         if missing:
@@ -167,11 +184,15 @@ class _Sources:
         closed: dict[Path, None] = {}
         for path in (*filter(None, headers.values()), file):
             closed |= self._closure(path, task.language)
+        further = self._further(task, near, closed)
         code = " ".join(self._read[path].code for path in closed)
         # Without a compiler for C++, what is C as well will do.
         cpp = task.language not in ("", "C") and any(map(shutil.which, _COMPILERS))
         if not cpp and task.language not in ("", "C") and _CPP.search(code):
             raise _Unusable(f"it is {task.language}, and there is no g++ here")
+        for path in further:
+            if cpp != (path.suffix in _CPP_ENDINGS):
+                raise _Unusable(f"its further source {shown(path.name)} is {'C' if cpp else 'C++'}")
         if re.search(r"\bTASK_GO\b", code) is None:
             raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
         links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
@@ -185,8 +206,41 @@ class _Sources:
         words = frozenset(w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text))
         files = {self._named(path): self._read[path].data for path in closed}
         return Source(
-            self._named(file), files, links, lacks, words, tuple(self._named(h) for h in headers.values() if h), cpp
-        )
+            self._named(file), files, links, lacks, words, tuple(self._named(h) for h in headers.values() if h), cpp,
+            tuple(map(self._named, further)),
+            {m[1]: int(m[2]) for m in HELD.finditer(self._read[file].text)},
+        )  # fmt: skip
+
+    def _further(self, task: Task, near: Path, closed: dict[Path, None]) -> tuple[Path, ...]:
+        """The sources that are linked with a task: those that it names, and those behind headers that are read.
+
+        What they include is added to `closed`.
+        """
+        found: dict[Path, None] = {}
+        while True:
+            headers = [p.stem for p in closed if p.suffix in (".h", ".hpp")]
+            behind = [stem + end for stem in headers for end in _COMPILED if stem + end in self._sources]
+            paths = [self._linked(name, near) for name in dict.fromkeys((*task.sources, *behind))]
+            more = [path for path in paths if path not in closed]
+            if not more:
+                return tuple(found)
+            for path in more:
+                found[path] = None
+                closed |= self._closure(path, task.language)
+                calls = [
+                    call for p in self._closure(path, task.language) for call in _OFFERED.findall(self._read[p].code)
+                ]
+                if calls:
+                    raise _Unusable(f"its further source {shown(path.name)} calls `{calls[0].split('(')[0]}`")
+
+    def _linked(self, name: str, near: Path) -> Path:
+        """A source that is linked with a task."""
+        path = self._project.below(name, near) or self._project.anywhere(name)
+        if path is None:
+            raise _Unusable(f"its further source {shown(name)} is not in the project")
+        if path.suffix not in (".c", *_CPP_ENDINGS):
+            raise _Unusable("it is CUDA" if path.suffix == ".cu" else f"it is linked with {shown(path.name)}")
+        return path
 
     def _link(self, way: Way, port: str) -> Link:
         """The library behind a port, looked for outwards."""
@@ -277,9 +331,6 @@ class _Sources:
             quote, name = plain.groups()
             local = self._local(path, name) if quote == '"' else None
             if local is not None:
-                behind = next((local.stem + end for end in _COMPILED if local.stem + end in self._sources), None)
-                if behind is not None:
-                    raise _Unusable(f"it needs further sources, such as {shown(behind)}")
                 yield local
             elif name.removesuffix(".h") not in _STANDARD.split() and not (cpp and name in _CPP_STANDARD.split()):
                 raise _Unusable(f"it includes {shown(name)}, which is neither of C nor in the project")

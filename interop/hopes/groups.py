@@ -9,8 +9,8 @@ Control tasks are no dataflow: they leave their period behind, and nothing else.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
@@ -26,10 +26,11 @@ from .tasks import Channel, Graph, Port, Task, Way, every
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A firing moves `rate` tokens of `bytes` bytes."""
+    """A firing moves `rate` tokens of `bytes` bytes; `type` is what all who know them say, "" where they do not."""
 
     bytes: int
     rate: int
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,15 @@ class _Link:
     read: int
 
 
-def flow_of(graph: Graph, say: Collector) -> Flow:
-    """The dataflow of a graph without faults; what goes wrong here is told to `say`."""
+def flow_of(graph: Graph, say: Collector, held: Mapping[Place, int] | None = None) -> Flow:
+    """The dataflow of a graph without faults; what goes wrong here is told to `say`.
+
+    `held` are initial tokens that the code of a reader has, by its port: those of the channel in front of it.
+    """
     counts = counts_of(graph, say)
     if say.faults:
         return Flow({}, (), {}, {}, frozenset(), {})
-    flow = _Flattening(graph, say, every(graph), counts).flow()
+    flow = _Flattening(graph, say, every(graph), counts, held or {}).flow()
     if not flow.groups:
         say.fault("this project has nothing but control tasks", graph.span)
     return flow
@@ -108,6 +112,7 @@ class _Flattening:
     say: Collector
     tasks: dict[Way, Task]
     counts: Counts
+    held: Mapping[Place, int]
     links: list[_Link] = field(default_factory=list)
     #: By the task that it releases: a control task, and its firings for one of that task.
     released: dict[Way, list[tuple[Task, Fraction]]] = field(default_factory=lambda: defaultdict(list))
@@ -214,15 +219,17 @@ class _Flattening:
             fed[link.down[-1]] = link.channel.span
         for links in by_source.values():
             size, most = self._size(links), lcm(*(link.made for link in links), *(link.read for link in links))
+            types = {(port.type, port.size) for link in links for port in map(self._port, (link.up[-1], link.down[-1]))}
+            kind = next((type_ for type_, bytes_ in types if bytes_ == size), "") if len(types) == 1 else ""
             for link in links:
                 if link.made != link.read:
                     self._disagree(link)
                 if any(most != n for n in (link.made, *(other.read for other in links))):
                     self._scale(link.down, most // link.read)
-                self._give(link.down, size, most // link.read)
+                self._give(link.down, Token(size, most // link.read, kind))
             self._scale(links[0].up, most // links[0].made)
             for link in links:
-                self._give(link.up, size, most // link.made)
+                self._give(link.up, Token(size, most // link.made, kind))
 
     def _scale(self, chain: list[Place], factor: int) -> None:
         for place in chain:
@@ -230,9 +237,10 @@ class _Flattening:
                 old = self.turns[place]
                 self.turns[place] = Turns(old.word, old.count, old.tokens * factor)
 
-    def _give(self, chain: list[Place], size: int, factor: int) -> None:
+    def _give(self, chain: list[Place], each: Token) -> None:
+        """The tokens of a channel; `each` has how many of them a token of the project is."""
         for place in chain:  # composites show what is inside
-            self.tokens[place] = Token(size, self._rate(chain[-1]) * factor)
+            self.tokens[place] = replace(each, rate=self._rate(chain[-1]) * each.rate)
 
     def _disagree(self, link: _Link) -> None:
         ends = [(place[0][-1], place[2]) for place in (link.up[-1], link.down[-1])]
@@ -315,7 +323,8 @@ class _Flattening:
         """Tokens on a channel at the start."""
         channel, size = link.channel, self.tokens[link.up[-1]].bytes
         samples = Fraction(channel.initial * channel.size, size)
-        return int(samples) if samples.denominator == 1 else channel.initial
+        held = self.held.get(link.down[-1], 0)
+        return held + (int(samples) if samples.denominator == 1 else channel.initial)
 
     def _unconnected(self) -> None:
         for way, task in self.tasks.items():

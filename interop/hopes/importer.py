@@ -23,12 +23,14 @@ from ..registry import Request
 from .baggage import ENDING, Baggage, baggage_of
 from .choice import UNKNOWN, Choice, check_modes, in_state, on_device, told
 from .code import Source, sources_of
+from .counts import Place
 from .files import Collector, Project, locate, start_of
 from .groups import flow_of
 from .mapping import Places, machines_of, places_of, states_of
 from .networks import Costs, HopesNetwork, network_of, task_times
 from .pins import mapping_text, pins_of
 from .platform import Board, board_of
+from .states import scenario_text
 from .tasks import Graph, Task, Way, every, graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
@@ -39,7 +41,8 @@ __all__ = ["Imported", "read"]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`text` is the application; `files` are the other texts by their names, to stand beside it.
+    """`text` is the application; `files` are the other texts by their names (board, mapping of the authors, states of a
+    control task), to stand beside it.
 
     `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
     soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
@@ -76,7 +79,10 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none."""
+    """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none.
+
+    `states` is the text with its scenario, "" where it has none.
+    """
 
     project: Project
     graph: Graph
@@ -89,11 +95,13 @@ class Understood:
     code: Wrapped
     sources: Mapping[Way, Source]
     choice: Choice
+    states: str
 
     def baggage(self) -> Baggage:
         """What the texts do not say."""
-        code = (path for source in self.sources.values() for path in source.files)
-        return baggage_of(self.project, self.graph, self.tasks, self.board, self.texts, code, self.choice)
+        return baggage_of(
+            self.project, self.graph, self.tasks, self.board, self.texts, self.sources, self.code, self.choice
+        )
 
 
 def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | None = None) -> Understood:
@@ -144,12 +152,16 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
         say.warn("schedules are not imported", start_of(path), "flowc computes its own")
     say.stop()
     assert graph is not None  # that would be a fault
-    flow = flow_of(graph, say)
+    held: dict[Place, int] = {(way, "in", port): n for way, s in sources.items() for port, n in s.held.items()}
+    flow = flow_of(graph, say, held)
     say.stop()
     name = stem or project.name
     code = wrapped(graph.name, name, sources, flow)
     texts = texts_of(graph.name, flow, networks, code, _about(project, board, choice), f"{name}_tasks.py")
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice)
+    states = ""
+    if whole:
+        states = scenario_text(machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say)
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice, states)
 
 
 def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
@@ -161,13 +173,14 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
     found = understand(folder, stem, say, choice)
     texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
+    states = {f"{name}.states.flow": found.states} if found.states else {}
     if board is None:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
         )
-        return Imported(texts.application, say.warnings(), {}, found.code, stubs, "", None, (), "", found.baggage())
+        return Imported(texts.application, say.warnings(), states, found.code, stubs, "", None, (), "", found.baggage())
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
-    files = {f"{board.name}.flow": board.text()}
+    files = {f"{board.name}.flow": board.text(), **states}
     mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
     if mapping is not None:
         files |= _written(name, board, mapping, found.places)

@@ -15,7 +15,7 @@ from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
-from .choice import Choice, Machine
+from .choice import Choice, Machine, Transition
 from .files import Collector, Project, read_xml
 from .networks import HopesNetwork, meant
 from .platform import Board
@@ -54,13 +54,26 @@ def machines_of(project: Project, graph: Graph, choice: Choice, say: Collector) 
                     say.fault(f"there is no task {shown(name)}", a.span, did_you_mean(name, graph.tasks))
             states[state.attributes.get("name", "")] = tuple(a.attributes.get("name", "") for a in applications)
         if root is not None and states:
-            found.append(Machine(control.name, states))
-            message = f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
-            help_text = "all apps run all the time" + ("; `--state` takes those of one" if any(states.values()) else "")
+            starts = [s.attributes.get("name", "") for s in root.below() if s.attributes.get("initial_state") == "true"]
+            transitions = tuple(_transitions(root, say))
+            found.append(Machine(control.name, states, [*starts, *states][0], transitions, root.span))
             if choice.state in states:
-                message, help_text = f"of the states of {shown(control.name)}, {shown(choice.state)} is imported", ""
-            say.warn(message, root.span, help_text)
+                say.warn(f"of the states of {shown(control.name)}, {shown(choice.state)} is imported", root.span)
+            elif not any(states.values()):
+                message = f"the scenarios of {shown(control.name)} are not imported: {listed(states)}"
+                say.warn(message, root.span, "all apps run all the time")
     return tuple(found)
+
+
+def _transitions(root: Element, say: Collector) -> Iterator[Transition]:
+    for node in (n for n in root.below() if n.tag == "transition"):
+        said = [node.attributes.get(key, "") for key in ("name", "src_state", "dst_state")]
+        conditions = [n.attributes for n in node.below() if n.tag == "condition"]
+        after = None
+        if len(conditions) == 1 and conditions[0].get("type") == "TimeOut":
+            time, unit = (conditions[0].get(key, "") for key in ("timeVal", "timeUnit"))
+            after = say.time_ns(time, unit.lower(), f"the time of {shown(said[0])}", node.span)
+        yield Transition(said[0] or "_to_".join(said[1:]), said[1], said[2], after or None)
 
 
 def states_of(machines: Iterable[Machine], choice: Choice) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ...model.diagnostic import Note, did_you_mean, one_of
 from ...model.span import Span
+from ...model.types import DTYPES, TensorType
 from ..names import listed, shown
 from ..xml_tree import Element
 from .files import MOST_LEVELS, Collector, Project, read_xml
@@ -35,7 +36,8 @@ PLACEHOLDER_NS = Fraction(1000)
 class Port:
     """A firing moves `rate` tokens; `size` is what the port says of their bytes, which others may know better.
 
-    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`).
+    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`). `type` is that of a token
+    in words of flowc, where the port has one of that size.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Port:
     size: int
     span: Span
     keeps_newest: bool = False
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class Task:
 
     `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
     get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
-    it, `flags` are those of the compiler; `libraries` leads from a library port of a composite to (task, port) in it.
+    it, `files` lie beside it, `flags` are those of the compiler, `linked` of the linker; `libraries` leads from a
+    library port of a composite to (task, port) in it.
     `mode` is that of its `modes` which counts, `link` the far end of a channel that a source or a sink stands for.
     Times are None where they are placeholders.
     """
@@ -94,6 +98,8 @@ class Task:
     sources: tuple[str, ...] = ()
     libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
     flags: str = ""
+    linked: str = ""
+    files: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
     mode: str = ""
     link: str = ""
@@ -268,6 +274,8 @@ class _Level:
             sources=tuple(n for kind, n in _extra(node) if kind == "Extra Source"),
             libraries=library_ports(node),
             flags=values.get("CompileFlags", ""),
+            linked=values.get("LinkFlags", ""),
+            files=tuple(n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")),
             modes=modes,
             mode=mode,
         )  # fmt: skip
@@ -341,7 +349,8 @@ class _Level:
                 self._unusual(port, of, task)
                 newest = port.attributes.get("type") == "overwritable"
                 # A fault is enough; the port stays, so that channels find it.
-                found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest)
+                kind = _type(port.attributes.get("sampleType", ""), size)
+                found[way, name] = Port(name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind)
         for way, name, group, span in ends_of(node):
             if group not in self._sizes:
                 what = "a multicast port is left out: its group is not on this level"
@@ -394,9 +403,6 @@ class _Level:
         if any(values.get(key, "").split() not in ([], ["-lm"]) for key in ("CompileFlags", "LinkFlags")):
             help_text = "they belong to the code, and the machine of its authors"
             say.warn_together(name, "flags of compiler and linker are not imported", span, help_text)
-        data = [n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")]
-        if data:
-            say.warn_together(f"{name} ({listed(data)})", "further files of a task are not imported", span)
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
 
@@ -486,6 +492,15 @@ def _extra(node: Element) -> list[tuple[str, str]]:
     """Kind and name of the files that belong to a task beside its code."""
     settings = (s for group in node.all("extraSetting_list") for s in group.all("extraSetting"))
     return [(s.attributes.get("type", ""), s.attributes.get("name", "")) for s in settings]
+
+
+def _type(text: str, size: int | None) -> str:
+    """A type as `TensorType` writes it, if it has that size."""
+    found = re.fullmatch(r"(\w+)(?:\[([1-9]\d{0,8}(?:, [1-9]\d{0,8})*)\])?", text, re.ASCII)
+    if found is None or found[1] not in DTYPES:
+        return ""
+    type_ = TensorType(found[1], tuple(int(n) for n in found[2].split(", ")) if found[2] else ())
+    return text if type_.bytes == size else ""
 
 
 def _number(text: str, kind: str) -> int | Fraction | None:

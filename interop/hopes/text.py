@@ -26,8 +26,8 @@ from .wrapper import Called, Given, Wrapped, given
 Role = Literal["", "pre", "post"]
 #: A task of the text: a task of HOPES, or one of the parts of an external one.
 Part = tuple[Way, Role]
-#: A port as it is written: name, tokens and rate (0 bytes where nobody knows them).
-Written = tuple[Direction, str, int, int]
+#: A port as it is written: name, type of tokens ("" where nobody knows it) and rate.
+Written = tuple[Direction, str, str, int]
 #: A task stays on one line up to here.
 WIDEST = 110
 _NUMBERED = re.compile(r"(.*?)_?(\d+)")
@@ -49,11 +49,12 @@ class Declaration:
 class Texts:
     """`names` has the full name of each task of the text by its part, `ports` what its ports are called in HOPES.
 
-    `stubs` is empty where all tasks have code.
+    `stubs` is empty where all tasks have code; `apps` are the names of the groups.
     """
 
     application: str
     stubs: str
+    apps: tuple[str, ...]
     names: Mapping[Part, str]
     ports: Mapping[Part, Mapping[str, str]]
 
@@ -92,7 +93,8 @@ class _Texts:
         for app, group in zip(self.apps, self.flow.groups, strict=True):
             lines += self._app(app, group)
         full = {part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)}
-        return Texts("\n".join(lines).rstrip() + "\n", self._stubs(), full, {p: dict(self._theirs(p)) for p in full})
+        application = "\n".join(lines).rstrip() + "\n"
+        return Texts(application, self._stubs(), tuple(self.apps), full, {p: dict(self._theirs(p)) for p in full})
 
     def _theirs(self, part: Part) -> Iterator[tuple[str, str]]:
         """The ports of a task with their names in HOPES; those of a network are at its first and its last part."""
@@ -143,7 +145,8 @@ class _Texts:
         for direction, port in self._used(way):
             token = self.flow.tokens[way, direction, port]
             if wanted in (None, direction):
-                found.append((direction, self.ports[(way, ""), direction, port], token.bytes, token.rate))
+                type_ = token.type or f"uint8[{token.bytes}]"
+                found.append((direction, self.ports[(way, ""), direction, port], type_, token.rate))
         return found
 
     def _declare(self, way: Way) -> None:
@@ -176,14 +179,14 @@ class _Texts:
         """`pre` has the inputs of the external task and `post` its outputs; what passes between them has no size."""
         network = self.networks[way]
         given, taken = self._written(way, "in"), self._written(way, "out")
-        data: Written = ("out", "data", 0, 1)
-        result: Written = ("out", "result", 0, 1)
+        data: Written = ("out", "data", "", 1)
+        result: Written = ("out", "result", "", 1)
         if network.pre:
             content: tuple[object, ...] = ((*given, data), None, (), task.stateful)
             self.declarations[way, "pre"] = Declaration("task", f"{network.name}_pre", content)
-            given = [("in", "data", 0, 1)]
+            given = [("in", "data", "", 1)]
         if network.post:
-            content = ((("in", "result", 0, 1), *taken), None, (), task.stateful)
+            content = ((("in", "result", "", 1), *taken), None, (), task.stateful)
             self.declarations[way, "post"] = Declaration("task", f"{network.name}_post", content)
             taken = [result]
         self.declarations[way, ""] = Declaration("network", network.name, ((*given, *taken), network.layers))
@@ -233,7 +236,8 @@ class _Texts:
                 f"// {'Other tasks' if coded else 'Tasks'} have no code yet: HOPES has it in its own form. Fill in the",
                 f'// stubs and name them, as in `python "{stubs}:NAME"`.',
             ]
-        lines.append("// Of the data HOPES says the size only: tokens are bytes.")
+        if not all(token.type for token in self.flow.tokens.values()):
+            lines.append("// Of the data HOPES says the size only: tokens are bytes.")
         for declaration, parts in declared:
             name = f"{self.names[declaration]}{_parameters(declaration)}"
             lines += [f"/// {self._origin(parts)}", _block("task", name, self._items(declaration))]
@@ -268,8 +272,8 @@ class _Texts:
         ports, *_, last = declaration.content
         assert isinstance(ports, tuple)
         items = []
-        for way, name, size, rate in ports:
-            type_name = f": uint8[{size}]" if size else ""
+        for way, name, type_, rate in ports:
+            type_name = f": {type_}" if type_ else ""
             items.append(f"{way} {name}{type_name}" + (f" rate {rate}" if rate > 1 else ""))
         called = _code(declaration)
         items += [f'c "{called.code}"'] if called is not None else []
@@ -280,7 +284,7 @@ class _Texts:
         lines: list[str] = []
         for declaration, parts in sorted(self._by_declaration("graph"), key=lambda found: -len(found[1][0][0])):
             way, _ = parts[0]
-            boundary = [f"    {d} {name}: uint8[{size}]" for d, name, size, _ in self._written(way)]
+            boundary = [f"    {d} {name}: {type_}" for d, name, type_, _ in self._written(way)]
             inside = [w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"]
             names = listed((self.flow.tasks[w].name for w, _ in parts), 8)
             lines += [f"/// {names} of HOPES.", f"graph {self.names[declaration]} {{", *boundary]
@@ -288,8 +292,8 @@ class _Texts:
         return lines
 
     def _app(self, app: str, group: Group) -> list[str]:
-        period = [f"period {_time(group.period_ns)}"] if group.period_ns else []
-        deadline = [f"deadline {_time(group.deadline_ns)}"] if group.deadline_ns else []
+        period = [f"period {in_units(group.period_ns)}"] if group.period_ns else []
+        deadline = [f"deadline {in_units(group.deadline_ns)}"] if group.deadline_ns else []
         lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
         lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
         arrows = [a for n in group.tasks for a in self._arrows((), n)]
@@ -436,7 +440,8 @@ def _suffix(names: tuple[str, ...]) -> str:
     return ends.pop() if len(ends) == 1 else ""
 
 
-def _time(ns: Fraction) -> str:
+def in_units(ns: Fraction) -> str:
+    """A time as a text says it."""
     unit, factor = next((u, f) for u, f in _UNITS if (ns / f).denominator == 1 or u == "ns")
     value = ns / factor
     return f"{value.numerator} {unit}" if value.denominator == 1 else f"{value.numerator} / {value.denominator} {unit}"

@@ -219,6 +219,7 @@ class _Algorithm:
         vary = "Variable" if not rates else "Fixed"
         kind = node.attributes.get("type", "fifo")
         made = {"name": name, "type": kind, "sample_size": size, "sample_rate": vary}
+        made["sampleType"] = node.attributes.get("sampleType", "")
         ports[direction].append(_made("port", node, made, rates))
 
     # -- composites --------------------------------------------------------------------------------------------------

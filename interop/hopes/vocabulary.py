@@ -81,7 +81,7 @@ _TRANSLATED_READ: dict[str, str] = {
     "CIC_Algorithm": "property xmlns xsi",
     "task": "name hasInternalStates runCondition file cflags ldflags hasSubGraph hasMTM taskType ParentTask "
     "isHardwareDependent subGraphProperty language fsmFile priority",
-    "port": "name direction type sampleSize",
+    "port": "name direction type sampleSize sampleType",
     "rate": "mode rate",
     "multicastPort": "name group direction",
     "parameter": "name type value",
@@ -105,7 +105,7 @@ _TRANSLATED_READ: dict[str, str] = {
 }
 _TRANSLATED_DRAWN: dict[str, str] = {
     "task": "id description runRate preemptionType",
-    "port": "description period sampleType isFeedback",
+    "port": "description period isFeedback",
     "mode": "input mode",
     "libraryMasterPort": "name type description",
     "parameter": "description",

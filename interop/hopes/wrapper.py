@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import PurePosixPath
 
+from ...model.types import DTYPES
 from ..names import identifiers, reserved_words, shown
 from .code import Link, Source, header
 from .counts import Place, loops_around
@@ -62,7 +64,9 @@ class Wrapped:
 def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) -> Wrapped:
     """The C tasks of a text that is called `stem`."""
     folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem) + "_c"
-    names = identifiers(("_".join(way) for way in sources), "task", _C_WORDS.split())
+    paths = (PurePosixPath(path) for source in sources.values() for path in source.files)
+    taken = {path.stem for path in paths if len(path.parts) == 1 and path.suffix in (".c", ".cpp")}
+    names = identifiers(("_".join(way) for way in sources), "task", {*_C_WORDS.split(), *taken})
     called: dict[Way, Called] = {}
     files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
     for (way, source), name in zip(sources.items(), names, strict=True):
@@ -93,9 +97,9 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     full, function = "_".join(way), called.code.rpartition(":")[2]
     loops = [flow.tasks[w].loop for w in (way, *loops_around(way, flow.tasks))]
     turns = next((loop.count for loop in loops if loop is not None), 1)
-    ports = list(_ports(way, flow))
+    ports = list(_ports(way, flow, source))
     used = [i for i, (_, port) in enumerate(ports) if (way, port.direction, port.name) in flow.tokens]
-    pointers = [f"{'const ' if ports[i][1].direction == 'in' else ''}uint8_t *p{n}" for n, i in enumerate(used)]
+    pointers = [f"{_pointer(way, ports[i][1], flow)}p{n}" for n, i in enumerate(used)]
     arguments = ", ".join(["void *state", *pointers, f"const {function}_params *given"])
     data = ", ".join(f"p{n}" for n in range(len(used))) or "0"
     yield f"/* {_comment(full)} of the HOPES project {_comment(project)}: its code is as it was there. */"
@@ -107,6 +111,7 @@ def _file(project: str, way: Way, source: Source, flow: Flow, called: Called) ->
     yield f"#define CIC_MODE {_text(mode)}"
     yield from _list("CIC_PORTS", [entry for entry, _ in ports])
     yield from _list("CIC_PARAMETERS", [f"CIC_VALUE({_text(g.task)}, {_text(g.parameter)})" for g in called.parameters])
+    yield from (f'#include "{path}"' for path in source.further)
     yield '#include "cic.h"'
     for link in source.links:
         yield f"static void {_start(link)}(void), {_end(link)}(void);"
@@ -176,13 +181,22 @@ def _end(link: Link) -> str:
     return f"cic_end_{_prefix(link)}"
 
 
-def _ports(way: Way, flow: Flow) -> Iterator[tuple[str, Port]]:
+def _pointer(way: Way, port: Port, flow: Flow) -> str:
+    """The type of a port's argument."""
+    dtype = flow.tokens[way, port.direction, port.name].type.partition("[")[0] or "uint8"
+    return f"{'const ' if port.direction == 'in' else ''}{DTYPES[dtype][0]} *"
+
+
+def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:
     """The entry of each port in the table: its name in HOPES, and the bytes of a firing."""
     for (direction, name), port in flow.tasks[way].ports.items():
         place: Place = (way, direction, name)
         token = flow.tokens.get(place)
         if token is None:
             yield f"CIC_LOOSE({_text(name)})", port
+            continue
+        if name in source.held and direction == "in":
+            yield f"CIC_HELD({_text(name)}, {token.bytes * token.rate}, {token.bytes * source.held[name]})", port
             continue
         kind = "CIC_OUT" if direction == "out" else "CIC_IN"
         if place in flow.back:

@@ -32,6 +32,8 @@ WORK = 300_000
 FRAMES, IDLE, TURNS = 80, 3000, 12
 #: Tokens that fit into a channel between workers, as in programs.
 CAPACITY = 4
+#: Changes of state that are measured, and frames between two of them.
+CHANGES, STAY = 100, 4
 
 
 def runtime_costs() -> Dict[str, float]:
@@ -108,6 +110,38 @@ def _frame_ns(work: bytes, workers: Callable[[Program, Any, Any, Any], None], fr
     return (app.last_end - app.first_end) / (frames - 1)
 
 
+def change_cost() -> Dict[str, float]:
+    """`change_ns`: what the controller takes at most for a change of state; takes a fraction of a second.
+
+    The largest that was seen, or the mean and six deviations. Two states of an app over two workers, which raises an
+    event every few frames.
+    """
+    program = Program("costs", "")
+    fired = iter(range(CHANGES * STAY))
+
+    def source() -> Any:
+        if next(fired) % STAY == 0:
+            program.raise_event("turn")
+        return np.int8(0)
+
+    port = Port("x", "int8", ())
+    codes = _Call(source), _Call(lambda x: ())
+    for name in ("one", "other"):
+        program.state(name, initial=name == "one")
+        app = program.app("Costs")
+        first, last = app.task("Costs.first", codes[0], (), [port]), app.task("Costs.last", codes[1], [port])
+        program.channel(first, "x", last, "x", CAPACITY)
+        program.processor("cpu[0]", [Fire(first)])
+        program.processor("cpu[1]", [Fire(last, stage=1)])
+    program.events(["turn"])
+    program.transition("one", "other", ["turn"])
+    program.transition("other", "one", ["turn"])
+    program.run()
+    assert program.control is not None
+    taken = np.array([c.control for c in program.control.changes if c.entered], dtype=float)
+    return {"change_ns": max(float(taken.max()), float(taken.mean() + 6 * taken.std()))}
+
+
 def _alone_ns(work: bytes) -> float:
     begin = time.perf_counter_ns()
     for _ in range(FRAMES):
@@ -160,4 +194,9 @@ def noise() -> float:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(runtime_costs() if sys.argv[1] == "costs" else {"noise": noise()}))
+    measured: Dict[str, Callable[[], Dict[str, float]]] = {
+        "costs": runtime_costs,
+        "change": change_cost,
+        "noise": lambda: {"noise": noise()},
+    }
+    sys.stdout.write(json.dumps(measured[sys.argv[1]]()))

@@ -50,12 +50,43 @@ function show(now) {
   ].filter(Boolean));
 }
 
+/** How a search goes: what it says, and the best value and the bound so far. */
+function looking(now) {
+  state.textContent = `Looking for a mapping for ${now.seconds.toFixed(0)} s: ${count(now.evaluations, "configuration")} so far.`;
+  // Values are shares of a processor (with deadlines), or ns.
+  const deadlines = now.history.every(([, , v, b]) => (v ?? b ?? 0) <= 10);
+  const found = { seconds: now.seconds, history: now.history, unit: deadlines ? "" : "ns", objective: deadlines ? "utilization" : "throughput" };
+  const known = now.history.some(([, , v]) => v !== null);
+  board.replaceChildren(h("p", { class: "soft", "data-live": "search" }, now.text), ...(known ? [convergence(found)] : []));
+  others.replaceChildren();
+}
+
+/** Opens the trace in a tab of Perfetto, which takes it by message: it never leaves this machine. */
+function inPerfetto() {
+  const origin = "https://ui.perfetto.dev";
+  const tab = window.open(origin);
+  if (!tab) return;
+  const asks = setInterval(() => tab.postMessage("PING", origin), 200);
+  window.addEventListener("message", function answer(event) {
+    if (event.source !== tab || event.origin !== origin || event.data !== "PONG") return;
+    clearInterval(asks);
+    window.removeEventListener("message", answer);
+    tab.postMessage({ perfetto: { buffer: new TextEncoder().encode(perfetto()).buffer, title: D.name } }, origin);
+  });
+  setTimeout(() => clearInterval(asks), 60000);
+}
+for (const saved of document.querySelectorAll("#trace button")) saved.after(" ", button("Open in Perfetto", inPerfetto));
+
 const events = new EventSource("events");
 let ran = false;
+let searched = false;
+events.addEventListener("search", (event) => { if (!ran) looking(JSON.parse(event.data)); });
 events.addEventListener("live", (event) => { ran = true; show(JSON.parse(event.data)); });
 events.addEventListener("state", (event) => {
   const now = JSON.parse(event.data);
-  if (now === "running") { ran = true; state.textContent = "The program starts."; }
+  if (now === "searching") { searched = true; state.textContent = "Looking for a mapping."; }
+  else if (now === "searched") { if (searched) location.reload(); } // the page has the mapping now
+  else if (now === "running") { ran = true; board.replaceChildren(); state.textContent = "The program starts."; }
   else if (D.status === null && ran) location.reload(); // the page has what was measured now
   else { state.textContent = "The program has ended: what it measured is below."; events.close(); }
 });

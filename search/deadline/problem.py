@@ -25,6 +25,7 @@ from ...analysis.timing.system import (
     TimedSystem,
     TimedTask,
 )
+from ...model.mapping import Bands
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
 from ...targets.engines import crowded
@@ -142,7 +143,10 @@ class Team:
 
 @dataclass(frozen=True)
 class JointProblem:
-    """Everything that does not change during a search."""
+    """Everything that does not change during a search.
+
+    `bands`: how networks go that run whole on a CPU; times are those of bands then.
+    """
 
     platform: Platform
     teams: tuple[Team, ...]
@@ -150,6 +154,7 @@ class JointProblem:
     nets: tuple[Net, ...]
     pins: Mapping[str, str]
     followers: tuple[Follower, ...] = ()
+    bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
     #: Where an item has to be, on a platform of several machines.
     machines: Mapping[str, str] = field(default_factory=dict)
 

@@ -75,6 +75,9 @@ NOT_FROM_TEXT = {
     "F731",
     "F732",
     "F733",
+    "F734",
+    "F735",
+    "F736",
 }
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")

@@ -59,13 +59,13 @@ def test_builds_use_it_until_a_state_changes(text: Path) -> None:
     assert path is not None
     stored = json.loads(path.read_text())
     core = {p["task"]: p["processors"] for p in stored["placements"]}
-    states, bounds, told = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert not told and bounds == {("one", "two"): 24_000_000, ("two", "one"): 24_000_000}
-    pins = {p.task: list(p.stages[0].processors) for s in states.values() for p in s.system.pins}
+    placed = placed_states(flowc.check(text, platform="duo").require(), None)
+    assert not placed.diagnostics and placed.bounds == {("one", "two"): 24_000_000, ("two", "one"): 24_000_000}
+    pins = {p.task: list(p.stages[0].processors) for s in placed.states.values() for p in s.system.pins}
     assert pins == core
     text.write_text(APPS + SCENARIO.replace("run B, C", "run B, C period 40 ms"))
-    _, bounds, told = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert [d.code for d in told] == ["F609"] and not bounds
+    placed = placed_states(flowc.check(text, platform="duo").require(), None)
+    assert [d.code for d in placed.diagnostics] == ["F609"] and not placed.bounds and not placed.proved
 
 
 def test_a_state_that_is_too_much_is_late(text: Path) -> None:

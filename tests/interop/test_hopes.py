@@ -319,7 +319,6 @@ def test_what_is_not_carried_over_is_said_with_its_place() -> None:
             "task.xml",
         ),
         "`Control`: control tasks are not imported": (100, "task.xml"),
-        "the scenarios of `Control` are not imported: `busy` and `idle`": (2, "Control.xml"),
         "`Clock`: hardware dependencies are not imported": (120, "task.xml"),
         "`Time`: libraries are not imported that no imported code calls": (148, "task.xml"),
         "`Clock.ticks`: nothing is connected to this port": (136, "task.xml"),
@@ -346,7 +345,11 @@ def test_a_project_without_an_architecture(edit: Edit, tmp_path: Path) -> None:
     (folder / FILES / "CICTask/architecture.xml").unlink()
     (folder / "Doorbell").unlink()
     imported = hopes.read(folder, "door")
-    assert imported.files == {} and imported.platform == imported.platform_file == "" and imported.times == ()
+    assert (
+        set(imported.files) == {"door.states.flow"}
+        and imported.platform == imported.platform_file == ""
+        and imported.times == ()
+    )
     warned(imported, "there is no architecture")
     path = tmp_path / "door.flow"
     path.write_text(imported.text)
@@ -405,7 +408,7 @@ def test_a_fault_in_a_mapping_costs_the_mapping_alone(
     imported = hopes.read(edit((file, old, new)), "door")
     assert warned(imported, f"the mapping of the project is left out: {message}").span is not None
     assert imported.text == hopes.read(DOORBELL, "door").text
-    assert imported.mapping is None and set(imported.files) == {"door_board.flow"}
+    assert imported.mapping is None and set(imported.files) == {"door_board.flow", "door.states.flow"}
 
 
 def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(edit: Edit, tmp_path: Path) -> None:

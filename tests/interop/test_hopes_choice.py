@@ -100,6 +100,48 @@ def test_what_runs_in_a_state(tmp_path: Path) -> None:
     assert "app Doorbell {" in idle.text and "Clock" in idle.text and "Camera" not in idle.text
 
 
+TRANSITIONS = """<transition_list>
+  <transition name="ring" src_state="idle" dst_state="busy"><condition_list>
+    <condition type="Input" inport_name="bell" value="1" comparator="0"/></condition_list></transition>
+  <transition name="rest" src_state="busy" dst_state="idle"><condition_list>
+    <condition type="TimeOut" timeVal="90" timeUnit="S"/></condition_list></transition>
+  <transition name="again" src_state="busy" dst_state="busy"/>
+</transition_list></fsm>"""
+
+
+def test_states_become_a_scenario(tmp_path: Path) -> None:
+    folder = shutil.copytree(DOORBELL, tmp_path / "Doorbell")
+    path = folder / "Doorbell.files/CICTask/Control.xml"
+    path.write_text(path.read_text().replace("</fsm>", TRANSITIONS))
+    found = hopes.read(folder, "app")
+    text = found.files["app.states.flow"]
+    assert text.endswith("""
+scenario Control {
+    event ring
+    state busy { run Doorbell1, Doorbell2, DoorbellClock }
+    initial state idle { run DoorbellClock }
+    busy -> idle after 90 s
+    idle -> busy on ring
+}
+""")
+    told = [w.message for w in found.warnings]
+    assert "`Control`: transitions have conditions that are not imported: each is an event that somebody raises" in told
+    checked(found, tmp_path)
+    done = flowc.check(tmp_path / "app.states.flow", platform=str(tmp_path / found.platform_file))
+    assert done.diagnostics == () and list(done.states) == ["busy", "idle"]
+
+
+def test_a_state_in_which_nothing_runs_is_left_out(tmp_path: Path) -> None:
+    """What begins in it begins in the next one."""
+    folder = shutil.copytree(DOORBELL, tmp_path / "Doorbell")
+    path = folder / "Doorbell.files/CICTask/Control.xml"
+    every = '<application name="Clock" />\n          <application name="Camera_1" />'
+    path.write_text(path.read_text().replace('<application name="Camera_1" />', every).replace("</fsm>", TRANSITIONS))
+    found = hopes.read(folder, "app")
+    assert "    initial state busy { run Doorbell1, Doorbell2, DoorbellClock }\n}" in found.files["app.states.flow"]
+    assert "`idle` of `Control`: a state in which nothing runs is left out" in [w.message for w in found.warnings]
+
+
 def test_a_mapping_goes_back_for_what_was_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other tasks stay where they were."""
     shutil.copytree(DOORBELL, tmp_path / "Doorbell")

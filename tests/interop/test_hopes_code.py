@@ -395,12 +395,37 @@ def test_words_in_comments_and_texts_do_not_count(tmp_path: Path) -> None:
     assert found.stubs[1] == ""
 
 
-def test_missing_code_other_languages_and_further_sources_are_named(tmp_path: Path) -> None:
+def further(folder: Path, name: str, content: str = "") -> Path:
+    """A project of which `Source` calls a function that stands in another file."""
+    extra = f'<extraSetting_list><extraSetting type="Extra Source" name="{name}"/></extraSetting_list>'
+    project = pair(folder, '#include "list.h"\n' + SOURCE.replace("= 7;", "= following();"), more=extra)
+    (project / "CICTask/list.h").write_text("int following(void);\n")
+    if content:
+        (project / "CICTask" / name).write_text(content)
+    return project
+
+
+def test_missing_code_and_what_cannot_be_linked_is_named(tmp_path: Path) -> None:
     project = pair(tmp_path)
     (project / "CICTask/Source.cic").unlink()
     assert refused(project) == "its file is not in the project"
-    extra = '<extraSetting_list><extraSetting type="Extra Source" name="list.c"/></extraSetting_list>'
-    assert refused(pair(tmp_path / "b", more=extra)) == "it needs further sources, such as `list.c`"
+    assert refused(further(tmp_path / "a", "list.c")) == "its further source `list.c` is not in the project"
+    assert refused(further(tmp_path / "b", "list.cu", "x")) == "it is CUDA"
+    assert refused(further(tmp_path / "c", "list.a", "x")) == "it is linked with `list.a`"
+    assert refused(further(tmp_path / "d", "list.cpp", "x")) == "its further source `list.cpp` is C++"
+    asks = "int following(void) { return MQ_AVAILABLE(0); }\n"
+    assert refused(further(tmp_path / "e", "list.c", asks)) == "its further source `list.c` calls `MQ_AVAILABLE`"
+    linked = pair(tmp_path / "f")
+    xml = linked / "CICTask/task.xml"
+    xml.write_text(xml.read_text().replace("<config>", '<config><parameter name="LinkFlags" value="-lm -lcam"/>', 1))
+    assert refused(linked) == "it is linked with the library `cam`"
+
+
+def test_code_is_linked_with_further_sources(tmp_path: Path) -> None:
+    code = '#include "list.h"\nstatic int number = 5;\nint following(void) { return number++; }\n'
+    imported(further(tmp_path, "list.c", code), tmp_path / "made")
+    done = run(build(tmp_path / "made" / "app.flow", tmp_path / "build"), "--frames", "2", "--quiet")
+    assert done.stdout.splitlines()[:2] == ["Sink 5", "Sink 6"]
 
 
 def test_a_library_with_a_state_that_tasks_share_is_refused(tmp_path: Path) -> None:

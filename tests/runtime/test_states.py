@@ -5,93 +5,21 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Callable
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
-from flowc.runtime.code import Code
 from flowc.runtime.control import Stay, document
 from flowc.runtime.embed import Running
-from flowc.runtime.graph import App, Fire, Task
+from flowc.runtime.graph import App, Fire
 from flowc.runtime.harness import tour
 from flowc.runtime.outside import prepare
 from flowc.runtime.program import Program
-from flowc.runtime.tokens import Port
 
-
-class Call(Code):
-    """States share it: it is opened once."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.opened = function, 0
-
-    def open(self, home: str, inputs: Any, outputs: Any) -> None:
-        self.opened += 1
-        assert self.opened == 1
-
-    def fire(self, inputs: Any, firing: int) -> Any:
-        return self.function(*inputs)
-
-
-def port(name: str) -> Port:
-    return Port(name, "int64", ())
-
-
-class Sums:
-    """An app that adds up what its source counts; the sum comes back through a delay, and stands in front of it."""
-
-    def __init__(self, length: int = 10**9, at: Callable[[int], None] = lambda y: None) -> None:
-        self.seen: list[int] = []
-        self.source, self.add, self.sink = Call(self._next), Call(lambda s, x: s + x), Call(self._see)
-        self._numbers, self._at = iter(range(length)), at
-
-    def _next(self) -> Any:
-        return np.int64(next(self._numbers))
-
-    def _see(self, y: Any) -> None:
-        self.seen.append(int(y))
-        self._at(len(self.seen))
-
-    def in_state(self, program: Program, name: str, period: str | None = None) -> tuple[Task, Task, Task]:
-        app = program.app(name, period)
-        source = app.task(f"{name}.source", self.source, [], [port("x")])
-        add = app.task(f"{name}.add", self.add, [port("s"), port("x")], [port("y")])
-        sink = app.task(f"{name}.sink", self.sink, [port("y")], [])
-        program.channel(source, "x", add, "x", 2)
-        program.channel(add, "y", add, "s", 2, delay=1, key="0")
-        program.channel(add, "y", sink, "y", 2)
-        return source, add, sink
-
-    @property
-    def right(self) -> bool:
-        return self.seen == list(accumulate(range(len(self.seen))))
-
-
-def patrol(a: Sums, b: Sums, period: str | None = None) -> Program:
-    """Three states: A alone on one worker, both with A in a pipeline, B in a pipeline."""
-    program = Program("p", "")
-    program.state("one", initial=True)
-    program.processor("c0", [Fire(t) for t in a.in_state(program, "A", period)])
-    program.state("two")
-    source, add, sink = a.in_state(program, "A", period)
-    program.processor("c0", [Fire(add, stage=1), Fire(source)])
-    program.processor("c1", [Fire(sink, stage=2)])
-    program.processor("c0", [Fire(t) for t in b.in_state(program, "B", period)])
-    program.state("three")
-    source, add, sink = b.in_state(program, "B", period)
-    program.processor("c0", [Fire(source)])
-    program.processor("c1", [Fire(add, stage=1), Fire(sink, stage=1)])
-    program.events(["go", "back"])
-    program.transition("one", "two", ["go"])
-    program.transition("two", "three", ["go"])
-    program.transition("two", "one", ["back"])
-    program.transition("three", "one", ["go"])
-    return program
+from changing import Sums, patrol
 
 
 def changed(program: Program, times: int, seed: int) -> None:
@@ -198,7 +126,7 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     program = patrol(a, b)
     said: list[str] = []
     program.speak = said.append
-    outside = prepare(program, SimpleNamespace(start=None, events=None, control=str(path), replay=None))
+    outside = prepare(program, SimpleNamespace(start=None, events=None, control=str(path), replay=None, clocks="model"))
     assert outside is not None and program.control is not None
     outside.start()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -249,3 +177,44 @@ def test_channels_know_when_a_frame_is_left_in_them() -> None:
     app.channels[0]._append(np.zeros(1, np.int64), 1, True)
     with pytest.raises(AssertionError, match="1 tokens between two frames"):
         app.enter(app, 0, 1, 0)
+
+
+def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
+    a, b = Sums(), Sums()
+    program = Program("p", "")
+    for rate in (100.0, 50.0, 25.0):
+        program.state(f"go[{rate:g}]", initial=rate == 100, level_of=("go", rate))
+        program.processor("c0", [Fire(t) for t in a.in_state(program, "A")])
+    program.state("rest")
+    program.processor("c0", [Fire(t) for t in b.in_state(program, "B")])
+    program.events(["stop", "on", "pace"])
+    levels = ["go[100]", "go[50]", "go[25]"]
+    for source in levels:
+        program.transition(source, "rest", ["stop"])
+        program.transition("rest", source, ["on"])
+        for target in levels:
+            if source != target:
+                program.transition(source, target, ["pace"])
+    control = program.control
+    assert control is not None
+    for wrong in ("pace", "pace fast", "pace 0", "on 3", "off"):
+        with pytest.raises(ValueError):
+            control.raise_event(wrong)
+    seen: list[str] = []
+
+    def steer() -> None:
+        program.go.wait()
+        for word in ("pace 30", "pace 7", "pace 200", "stop", "pace 50", "on", "pace 50"):
+            before = len(control.changes), sum(control.ignored.values())
+            control.raise_event(word)
+            if word not in ("pace 50",):
+                while len(control.changes) == before[0]:
+                    threading.Event().wait(0.001)
+            threading.Event().wait(0.01)
+            seen.append(program.state_name or "")
+        program.drain()
+
+    threading.Thread(target=steer, daemon=True).start()
+    assert program.run() and a.right and b.right
+    assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
+    assert set(pairwise(s.state for s in tour(control, 3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}

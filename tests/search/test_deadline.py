@@ -466,8 +466,17 @@ def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: P
     flow = write(TEXT.format(left="20 ms"))
     status, out, _ = call("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
     found = json.loads(out)
-    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] is None
-    assert found["max_utilization"] == pytest.approx(0.14) and not list(tmp_path.glob("*.mapping.json"))
+    (stored,) = tmp_path.glob("*.mapping.json")
+    assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] == str(stored)
+    assert found["max_utilization"] == pytest.approx(0.14)
+    # It says what was supposed, counts for the text, and proves nothing for its own rates.
+    assert json.loads(stored.read_text())["supposed"] == {"fps": "10", "cores": 1}
+    checked = flowc.check(flow, platform="two")
+    assert [d.message for d in checked.diagnostics if d.code == "F734"] == [
+        f"`{stored.name}` was found for 10 frames/s on 1 core of a pool"
+    ]
+    assert checked.mapping is not None and not checked.mapping.groups
+    assert {p for placed in checked.mapping.placements for p in placed.processors} == {"core[0]"}
     for words in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
         assert call("map", flow, "--platform", "two", *words)[0] == 2
 

@@ -1,0 +1,99 @@
+"""What is kept of a project of HOPES that a text was imported from: its names, and its own code.
+
+It is found by who knows the baggage of the import. A text that comes from nowhere keeps nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...model.application import Application, Task
+from ...model.diagnostic import Diagnostic
+from ...model.files import read_bytes
+from ...model.hopes import HELD
+from ...model.system import System
+
+#: What such code asks of HOPES that a project has in its XML, and an export does not write.
+_ASKED = re.compile(r"\b(?:UFLoop_\w+|AC_(?:SEND|RECEIVE|CHECK)|LIBCALL)\b", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Code of HOPES that a task runs: its `.cic`, headers in front of it, sources beside it, and all files of these.
+
+    `parameters` are name, type and value in HOPES.
+    """
+
+    file: Path
+    headers: tuple[Path, ...]
+    sources: tuple[Path, ...]
+    files: tuple[Path, ...]
+    parameters: tuple[tuple[str, str, str], ...]
+    cflags: str
+    ldflags: str
+    language: str
+
+    def text(self) -> str:
+        """What is in its `.cic`; nothing if that cannot be read."""
+        try:
+            return read_bytes(self.file).decode("latin-1")
+        except OSError:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """HOPES' names: of the project and its device, by pool (element, type), task and port of the text.
+
+    `around` has the composite of the top level that a task was in.
+    """
+
+    project: str = ""
+    device: str = ""
+    pools: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    ports: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    around: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, Own] = field(default_factory=dict)
+
+    def port(self, task: str, port: str) -> str:
+        """The name of a port in HOPES."""
+        return self.ports.get((task, port), port)
+
+
+def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagnostic]:
+    """What the code of HOPES cannot do. `held` are channels whose initial tokens the code of a reader has to have."""
+    for app in system.apps:
+        for task in app.tasks:
+            own = kept.own.get(task.name)
+            if own is None:
+                continue
+            text = own.text()
+            wanted = [*_wanted(task, app, text, held, kept)]
+            asked = sorted({m.group() for m in _ASKED.finditer(text)})
+            for what in wanted:
+                message = f"`{task.name}` runs code of HOPES, `{own.file.name}`, which knows nothing of {what}"
+                yield Diagnostic("F736", message, task.span, help="give it code of your own, or leave that out")
+            if asked:
+                message = (
+                    f"`{own.file.name}` of `{task.name}` calls `{asked[0]}`, and loops and libraries are not exported"
+                )
+                yield Diagnostic("F736", message, task.span, help="`export --into PROJECT` takes the mapping back")
+
+
+def _wanted(task: Task, app: Application, text: str, held: frozenset[str], kept: Kept) -> Iterator[str]:
+    known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
+    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
+    if any(p.window for p in task.inputs):
+        yield "a window"
+    if task.phases > 1:
+        yield "rates that change from firing to firing"
+    for port, channel in into.items():
+        there = known.get(kept.port(task.name, port), 0)
+        if any(channel.values):
+            yield f"the initial values of `{channel.name}`"
+        elif there != (channel.delay if channel.name in held else 0):
+            yield f"the initial tokens of `{channel.name}`"

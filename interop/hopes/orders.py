@@ -1,0 +1,207 @@
+"""Who decides in a project of HOPES when a task runs: its configuration and static orders, beside a mapping (`back`).
+
+In: a project in the form of the translator, the tasks of the text as HOPES knows them, with their processors. Out:
+`NAME_configuration.xml` with the policy and, for `self-timed`, a file of orders. A program of HOPES waits where a
+channel is full, and sizes of channels stay: so the orders are those of one sequence that all channels have room for.
+Programs follow their parts of it without waiting for each other for ever, since more room and more processors let
+nothing happen later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from ...analysis.dataflow.order import TooLong, iteration_order
+from ...analysis.dataflow.repetition import repetition
+from ...model.application import Application, Channel
+from ...model.diagnostic import Diagnostic
+from ...model.hopes import ORDERS, POLICIES, SCHEMA
+from ...templates import environment
+from ..names import listed
+from ..xml_tree import Element, as_text
+from .files import Collector, read_xml
+from .importer import Understood
+from .text import Part
+
+#: There are no static orders for this project.
+NO_ORDERS = "F735"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The runs of a processor, which is number `number` of the element `pool`: full names of tasks, and how often."""
+
+    pool: str
+    number: int
+    runs: tuple[tuple[str, int], ...]
+
+
+def running(
+    policy: str, found: Understood, apps: tuple[Application, ...], names: Mapping[str, Part],
+    places: Mapping[str, tuple[str, int] | None], faults: list[Diagnostic],
+) -> dict[Path, str]:  # fmt: skip
+    """The files that say it. `places` are element and number of each task of the text, None where that is no CPU."""
+    project = found.project
+    if not project.translated:
+        message = f"`{project.name}` is in the form of HOPES' tool, which writes policy and orders itself"
+        faults.append(_no(message, "name the `NAME_algorithm.xml` that it has made for its translator"))
+        return {}
+    files = {project.files / f"{project.name}_configuration.xml": _configuration(found, policy)}
+    if policy != "self-timed":
+        return files
+    root = read_xml(project.graph, Collector(), "CIC_Algorithm")
+    assert root is not None  # it was read before
+    wrong = [*_beyond(found, apps), *_elsewhere(places)]
+    file = _file(found, root)
+    if wrong or file is None:
+        if wrong:
+            message = f"HOPES has static orders for a dataflow graph on CPUs alone, and {' and '.join(wrong)}"
+            faults.append(_no(message, "`--policy static-assignment` does without orders"))
+        if file is None:
+            message = (
+                f"there are several files of orders for `{project.name}` in `{ORDERS}`, and HOPES runs all of them"
+            )
+            faults.append(_no(message, "remove all but one, or all"))
+        return files
+    (app,) = apps
+    try:
+        orders = _orders(app, names, places, _room(app, root, found, names))
+    except _Blocked as why:
+        faults.append(_no(str(why), "make it larger in HOPES, or use `--policy static-assignment`"))
+        return files
+    jinja = environment()
+    jinja.filters["xml"] = quoteattr
+    schedule = {"graph": file.name.partition(",")[0], "orders": orders}
+    files[file] = jinja.get_template("hopes/schedule.xml.j2").render(schema=SCHEMA, schedule=schedule)
+    return files
+
+
+class _Blocked(Exception):
+    """No sequence fits into the channels; the message says where."""
+
+
+def _no(message: str, help_text: str) -> Diagnostic:
+    return Diagnostic(NO_ORDERS, message, None, help=help_text)
+
+
+# -- what cannot be ----------------------------------------------------------------------------------------------------
+def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
+    """What a project has that its orders cannot say."""
+    tasks = found.tasks.values()
+    if found.graph.process_network:
+        yield "this is a process network"
+    for what, there in (
+        ("a control task", any(t.kind == "control" for t in tasks)),
+        ("a network", any(t.kind == "network" for t in tasks)),
+        ("a loop", any(t.loop is not None for t in tasks)),
+        ("a task with modes", any(t.modes for t in tasks)),
+        ("parts that nothing joins", len(apps) != 1 and not found.graph.process_network),
+    ):
+        if there:
+            yield f"there is {what}" if not what.startswith("parts") else f"there are {what}"
+
+
+def _elsewhere(places: Mapping[str, tuple[str, int] | None]) -> Iterator[str]:
+    others = [task for task, place in places.items() if place is None]
+    if others:
+        yield f"{listed(others, 4)} {'is' if len(others) == 1 else 'are'} mapped elsewhere"
+
+
+def _file(found: Understood, root: Element) -> Path | None:
+    """The file of orders: the one that is there for the whole graph, else a new one; None where there are several."""
+    folder = found.project.files / ORDERS
+    tasks = sum(1 for group in root.all("tasks") for _ in group.all("task"))
+    there = sorted(folder.glob(f"SDF_{tasks},*schedule.xml"))
+    if len(there) > 1:
+        return None
+    assert found.board is not None
+    cpus = sum(p.count for p in found.board.pools if p.kind == "cpu")
+    return there[0] if there else folder / f"SDF_{tasks},Default,{cpus},0,schedule.xml"
+
+
+# -- the policy --------------------------------------------------------------------------------------------------------
+def _configuration(found: Understood, policy: str) -> str:
+    """That of the project with the policy changed, or a new one without an end of the run."""
+    path = found.project.files / f"{found.project.name}_configuration.xml"
+    old = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
+    made = {"policy": POLICIES[policy]}
+    if old is None:
+        return environment().get_template("hopes/configuration.xml.j2").render(schema=SCHEMA, project=made)
+    for node in old.all("codeGeneration"):
+        node.attributes["runtimeExecutionPolicy"] = made["policy"]
+    if not any(old.all("codeGeneration")):
+        said = {"runtimeExecutionPolicy": made["policy"], "threadOrFunctioncall": "Function-call"}
+        old.children.append(Element("codeGeneration", said, [], old.span))
+    old.attributes["xmlns"] = SCHEMA
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8" standalone="yes"?>', *as_text(old)]) + "\n"
+
+
+# -- orders ------------------------------------------------------------------------------------------------------------
+def _room(app: Application, root: Element, found: Understood, names: Mapping[str, Part]) -> dict[str, int]:
+    """The tokens that each channel of the text has room for, as the project says; those of no channel have no limit."""
+    said: dict[tuple[str, str], int] = {}
+    for channel in (c for group in root.all("channels") for c in group.all("channel")):
+        size, each = (channel.attributes.get(key, "") for key in ("size", "sampleSize"))
+        for end in channel.all("dst"):
+            if size.isdecimal() and each.isdecimal():
+                said[end.attributes.get("task", ""), end.attributes.get("port", "")] = int(size) * int(each)
+    room = {}
+    for c in app.channels:
+        way, role = names[c.destination]
+        port = found.texts.ports[way, role].get(c.destination_port, c.destination_port)
+        type_ = app.task(c.destination).port(c.destination_port).type
+        whole = said.get(("_".join(way), port))
+        if whole is not None and type_ is not None:
+            room[c.name] = whole // type_.bytes
+    return room
+
+
+def _orders(
+    app: Application, names: Mapping[str, Part], places: Mapping[str, tuple[str, int] | None], room: Mapping[str, int]
+) -> list[Order]:
+    """The orders of all processors. Raises _Blocked."""
+    vector = repetition(app).vector
+    try:
+        made = iteration_order(_bounded(app, room), vector)
+    except TooLong as why:
+        raise _Blocked(str(why)) from why
+    if made.blocked:
+        full = next(b.channel.name for b in made.blocked if b.channel.source_port.startswith(_ROOM))
+        raise _Blocked(f"`{full}` has room for {room[full]} tokens, which is too little for any order")
+    runs: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for task, times in made.firings:
+        place = places[task]
+        assert place is not None
+        order, name = runs.setdefault(place, []), "_".join(names[task][0])
+        if order and order[-1][0] == name:
+            order[-1] = (name, order[-1][1] + times)
+        else:
+            order.append((name, times))
+    return [Order(pool, number, tuple(order)) for (pool, number), order in sorted(runs.items())]
+
+
+#: What ports of arrows that lead room back to a writer begin with; no port of a text has a space.
+_ROOM = "room "
+
+
+def _bounded(app: Application, room: Mapping[str, int]) -> Application:
+    """The app with an arrow back for each channel that has a size: its tokens are the room that is left.
+
+    The app by itself does not block, so where this one does, some of these arrows are among the reasons.
+    """
+    tasks = {t.name: t for t in app.tasks}
+    channels = list(app.channels)
+    for c in (c for c in app.channels if c.name in room):
+        name = f"{_ROOM}{c.name}"
+        reader = tasks[c.destination]
+        given = replace(reader.port(c.destination_port), name=name, direction="out", window=0)
+        tasks[reader.name] = replace(reader, outputs=(*reader.outputs, given))
+        writer = tasks[c.source]
+        taken = replace(writer.port(c.source_port), name=name, direction="in", window=0)
+        tasks[writer.name] = replace(writer, inputs=(*writer.inputs, taken))
+        left = max(0, room[c.name] - c.delay)
+        channels.append(Channel(c.name, c.destination, name, c.source, name, left, (), c.span))
+    return replace(app, tasks=tuple(tasks.values()), channels=tuple(channels))

@@ -1,0 +1,1 @@
+"""Clock rates that keep every deadline with the least power."""

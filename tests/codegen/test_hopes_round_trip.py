@@ -1,0 +1,160 @@
+"""A text as a project of HOPES, and back: the same model, and code that computes the same. And what HOPES' schemas say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import flowc
+import pytest
+from flowc.codegen.hopes.graph import folded
+from flowc.codegen.write import MANIFEST
+from flowc.driver.hopes import ExportedProject, export_project
+from flowc.interop.hopes.baggage import read_baggage
+from flowc.model.hopes import POLICIES
+from flowc.model.system import System
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import hopes_translator
+from builds import ROOT, build, run
+from hopes_graphs import random_system
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+def graphs(system: System, names: Mapping[str, str], made: ExportedProject | None = None) -> list[object]:
+    """What HOPES keeps of apps: periods, deadlines, which data tasks move, and who gets them, by HOPES' names of tasks.
+
+    Of a text that was exported as HOPES has it: a cycle of phases is a firing, and the code of a task that is alone has
+    what it sends to itself.
+    """
+    found: list[object] = []
+    for app in system.apps:
+        of = app if made is None else folded(app)
+        channels = () if made is not None and len(of.tasks) == 1 else of.channels
+        joined = {(c.source, c.source_port) for c in channels} | {(c.destination, c.destination_port) for c in channels}
+        ports = sorted(
+            (names[t.name], p.direction, _words(p.name), str(p.type), p.rates)
+            for t in of.tasks
+            for p in (*t.inputs, *t.outputs)
+            if (t.name, p.name) in joined
+        )
+        arrows = sorted(
+            (names[c.source], _words(c.source_port), names[c.destination], _words(c.destination_port), c.delay)
+            for c in channels
+        )
+        period = app.period_ns if any(not t.inputs for t in app.tasks) else None
+        found.append((period, app.deadline_ns if period is not None else None, ports, arrows))
+    return sorted(found, key=str)
+
+
+def same(made: ExportedProject, flow: Path) -> Path:
+    """The import of a project, which has to be what the text was."""
+    text = flowc.import_(made.directory, made.directory.parent / "back" / "back.flow").target
+    names = {t.task: t.full for t in read_baggage(text.with_name("back.hopes.json")).tasks}
+    assert graphs(flowc.check(text).system, names) == graphs(flowc.check(flow).system, made.project.names, made)
+    return text
+
+
+def _words(port: str) -> str:
+    """An import calls no port like a word of the language."""
+    return {"in": "input", "out": "output"}.get(port, port)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=6)
+@example(10)
+def test_an_import_gives_the_graph_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    folder = tmp_path_factory.mktemp("drawn")
+    flow = random_system(seed, folder)
+    if flow is None:
+        return
+    flow.write_text(flow.read_text().replace("app A {", "app A { period 240 ms deadline 239 ms", 1))
+    try:
+        made = export_project(flow, folder / "out", platform="two")
+    except flowc.Errors as why:
+        assert {d.code for d in why.diagnostics} <= {"F723", "F216"}
+        return
+    text = same(made, flow)
+    again = flowc.check(text.with_name("back.two.flow"), platform="two").system
+    places = [p.stages[0].processors[0] for p in again.pins]
+    assert sorted(places) == sorted(f"core[{n}]" for _, n in made.project.places.values())
+
+
+@pytest.mark.parametrize("name", ["hello", "digits", "spotter", "denoise"])
+def test_examples_come_back(tmp_path: Path, name: str) -> None:
+    ignored = shutil.ignore_patterns("*.json", "build", "__pycache__", "*.ipynb")
+    flow = Path(shutil.copytree(ROOT / "examples" / name, tmp_path / name, ignore=ignored)) / f"{name}.flow"
+    made = export_project(flow, tmp_path / "out")
+    same(made, flow)
+
+
+# -- code --------------------------------------------------------------------------------------------------------------
+def printed(flow: Path) -> list[str]:
+    """What the tasks of a text print in four iterations."""
+    done = run(build(flow, flow.parent / "built"), "--frames", "4")
+    return sorted(line for line in done.stdout.splitlines() if re.fullmatch(r"\d+ \d+ \S+", line))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("seed", [3, 4])
+def test_code_comes_back_and_computes_the_same(tmp_path: Path, seed: int) -> None:
+    flow = random_system(seed, tmp_path)
+    assert flow is not None
+    made = export_project(flow, tmp_path / "out", platform="two")
+    assert printed(same(made, flow)) == printed(flow) != []
+
+
+def canonical(node: ElementTree.Element) -> object:
+    """An element without the order of what is in it, and without numbers and descriptions."""
+    said = {k: v for k, v in node.attrib.items() if k not in ("id", "description")}
+    return node.tag, sorted(said.items()), (node.text or "").strip(), sorted(map(canonical, node), key=repr)
+
+
+def content(project: Path) -> dict[str, object]:
+    """The files of a project; XML in any order."""
+    files = {str(p.relative_to(project)): p for p in project.rglob("*") if p.is_file() and p.name != MANIFEST}
+    return {
+        name: canonical(ElementTree.parse(path).getroot()) if path.suffix == ".xml" else path.read_bytes()
+        for name, path in files.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [3, 7, 10])
+def test_a_project_comes_back_with_its_names_and_its_code(tmp_path: Path, seed: int) -> None:
+    """Exported, imported and exported again: the same files."""
+    flow = random_system(seed, tmp_path)
+    assert flow is not None
+    made = export_project(flow, tmp_path / "out", platform="two", policy="self-timed")
+    text = same(made, flow)
+    again = export_project(text.with_name("back.two.flow"), tmp_path / "again", platform="two", policy="self-timed")
+    assert content(again.directory) == content(made.directory)
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+def test_hopes_schemas_take_what_is_written(tmp_path: Path) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    try:
+        folder = hopes_translator.schemas()
+    except hopes_translator.Missing as why:
+        pytest.skip(str(why))
+    flow = random_system(5, tmp_path)
+    assert flow is not None
+    text = flow.read_text()
+    flow.write_text(
+        text.replace("app A {", "app A { period 24 ms deadline 20 ms", 1).replace("state n", "wcet 2 us state n")
+    )
+    schemas = {}
+    for policy in POLICIES:
+        made = export_project(flow, tmp_path / policy, platform="two", policy=policy)
+        files = sorted(made.directory.rglob("*.xml"))
+        kinds = {path: path.stem.rpartition("_")[2] if "," not in path.stem else "schedule" for path in files}
+        assert {*kinds.values()} >= {"algorithm", "architecture", "mapping", "configuration", "profile"}
+        assert ("schedule" in kinds.values()) == (policy == "self-timed")
+        for path, kind in kinds.items():
+            if kind not in schemas:
+                schemas[kind] = xmlschema.XMLSchema(folder / f"CIC{kind.capitalize()}.xsd")
+            schemas[kind].validate(path)
