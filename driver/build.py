@@ -34,7 +34,7 @@ from ..passes.moving import calibrated
 from ..search.throughput import greedy
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.machines import on_machines
-from ..search.throughput.problem import Problem
+from ..search.throughput.problem import Problem, mapping_of
 from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
@@ -297,7 +297,8 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     chosen = on_machines(problem) if platform.machines else on_gpu(problem)
     problem = replace(problem, pins={**chosen, **problem.pins})
-    found = greedy.search(problem, seed=seed)
+    places = problem.pins  # all of them, on several machines
+    found = mapping_of(problem, places, "greedy") if platform.machines else greedy.search(problem, seed=seed)
     placements = (*with_resampling(apps, platform, found.placements), *carriers)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 
