@@ -173,6 +173,19 @@ def test_code_of_hopes_cannot_do_what_is_new(write: Write, old: str, new: str, t
     ].message
 
 
+def test_a_baggage_leads_nowhere_else(write: Write) -> None:
+    flow = write(TEXT, count_c=CODE)
+    (flow.parent / "secret.h").touch()
+    text = same(export_project(flow, flow.parent / "out", platform="two"), flow)
+    kept = text.with_name("back.hopes.json")
+    for name, told in (("../secret.h", "not beside it"), ("back_c/no.h", "not there")):
+        before = kept.read_text()
+        kept.write_text(before.replace('"back_c/flowc_hopes.h"', f'"{name}"'))
+        with pytest.raises(flowc.Errors, match=f"F726: `back.hopes.json` names .*, which is {told}"):
+            export_project(text, flow.parent / "again")
+        kept.write_text(before)
+
+
 # -- schemas -----------------------------------------------------------------------------------------------------------
 def test_hopes_schemas_take_what_is_written(tmp_path: Path) -> None:
     xmlschema = pytest.importorskip("xmlschema")
