@@ -29,11 +29,12 @@ ITEMS = {
         "machine", "link",
     ),
     "MAPPING": (
-        "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
+        "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback", "frequency",
     ),
     "SCENARIO": (
-        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "minimise",
+        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "once",
+        "minimise",
     ),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")

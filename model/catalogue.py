@@ -74,6 +74,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs certain layers only, in fp16 or int8, with fixed shapes; TensorRT 11.0 to 11.3 do not know it, and a board holds a certain number of its engines. `flowc show --platform` lists the layers that stand in the way; `fallback gpu` behind a pin lets the GPU run them."),
     # -- building ------------------------------------------------------------------------------------------------------
+    "F511": ("a network needs more memory than its pin gives", "Its weights, and what lies between its layers, are more than `memory` behind the pin; bands of rows need less."),
+    "F512": ("memory of that is not known", "`memory` behind a pin is for networks on CPUs with sizes that are fixed."),
     "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),
     "F522": ("there is no such tensor", "`until` and `keep` of bands name tensors that layers of the network make; `flowc analyze NET.onnx --memory` lists good ones."),
     "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),
@@ -135,7 +137,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F808": ("transitions contradict each other", "An event, or the time in a state, leads a state to one other state, and never to itself."),
     "F809": ("what a platform says of power does not fit, or is missing", "Clock rates rise, and `idle` and `busy` have a value for each of them. Without both nothing is known of energy: clock rates stay as they are. That somebody asks for energy nevertheless is a warning."),
     "F810": ("a state takes more power than it may", "By the model of the platform, the clock rates that keep every deadline with the least power take more than the `power` of the state."),
-    "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun end. That cannot be promised of apps with open ends, of apps that wait for the tokens of others, and of a cut that moves by itself."),
+    "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun end. That cannot be promised of apps with open ends, of apps that wait for the tokens of others, and of a cut that moves by itself. `at once` breaks an inference off: it is for states that differ in networks alone, which ONNX Runtime runs on CPUs in one piece."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of actors that exist, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
+from .scenario import ChangeProtocol
 from .span import Span
 
 MAPPING_VERSION = 1
@@ -49,7 +50,8 @@ class PinStage:
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
     processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
     started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
-    a network; what is behind them runs whole.
+    a network; what is behind them runs whole. `memory` is what it may take, in bytes: weights, and what lies between
+    its layers.
     """
 
     processors: tuple[str, ...]
@@ -61,6 +63,7 @@ class PinStage:
     graph: bool = False
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +305,14 @@ class StateBound:
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
     """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame (None = no bound is known). `control_ns` of that takes the controller itself, as it was measured; None where
-    it was not, and then it comes on top."""
+    frame (None = no bound is known), and how the change is made. `control_ns` of that takes the controller itself, as
+    it was measured; None where it was not, and then it comes on top."""
 
     source: str
     target: str
     delay_ns: _WholeNs | None
     control_ns: _WholeNs | None = None
+    protocol: ChangeProtocol = "idle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,10 @@ class Outputs:
             for name, dtype, shape, size in self._ports
         ]
 
+    def forget(self) -> None:
+        """Let go of the memory that waits to be used again."""
+        self._free = {name: [] for name in self._free}
+
     def _array(self, name: str, dtype: np.dtype, size: int) -> np.ndarray:
         """An array of memory that comes back when the last view of it is gone."""
         free = self._free[name]
@@ -141,6 +145,7 @@ class Rehearsal:
             self._outputs.of(self.session, list(self._feeds), arrays, options)
         except Exception:
             pass
+        self._outputs.forget()  # nobody will want them, and whoever holds the rehearsal would hold them
 
 
 #: Types of ONNX Runtime by name that are not called as in numpy.
@@ -173,9 +178,9 @@ class Loaded:
         self._outputs = Outputs(names, self._ports, own)
         self._names = names
 
-    def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    def run(self, feeds: Dict[str, np.ndarray], options: Any = None) -> Dict[str, Any]:
         """All outputs by name."""
-        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()))))
+        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()), options)))
 
     def rehearsals(self, block: int) -> List[Rehearsal]:
         """What to run before the program starts, if that can be told."""
