@@ -11,6 +11,7 @@ from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
+from flowc.runtime.report import table
 
 from builds import Write, store_profile
 from rigs import TASKS, TEXT, sites
@@ -82,6 +83,8 @@ def test_parts_here_and_on_a_board_are_joined(
     clock = document["parts"]["front"]["clocks"]["back"]  # one machine, one clock
     assert abs(clock["offset_ns"]) <= clock["round_trip_ns"]
     assert {"front->back", "back.core[1]"} <= set(document["processors"])
+    assert "front->back" in table(document)  # of the same form as that of one program
+    assert all(part["memory"].keys() == document["memory"].keys() for part in document["parts"].values())
     most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
     assert all(most.values())
 
