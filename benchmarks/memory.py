@@ -33,6 +33,7 @@ import structures
 from flowc.networks.bands.blocked import read_blocked
 from flowc.networks.bands.choose import Choice
 from flowc.networks.bands.compare import compare
+from flowc.networks.bands.firings import HELD
 from flowc.networks.bands.made import Forms, forms
 from flowc.networks.bands.net import Net, read_net
 from paired import Others, alternate, execute, machine, ratio, table, verdict
@@ -195,7 +196,10 @@ def main() -> None:
             papers.append(
                 [name, *(mb(n) for n in (compared.separate, compared.algorithm8, compared.whole.bound, compared.rows))]
             )
-            planned = {way: (f.used.plan.arena + f.used.block, len(f.used.plan.calls)) for way, f in made.items()}
+            planned = {
+                way: (f.used.plan.arena + f.used.block + HELD * len(f.used.plan.calls), len(f.used.plan.calls))
+                for way, f in made.items()
+            }
             planned["shared arena"] = compared.choices[-1].buffers, 1
             ways = ["default", "no arena", "shared arena", *(made if choice.bands else [])]
             seen: dict[str, dict[str, float]] = {way: {} for way in ways}

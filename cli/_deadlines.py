@@ -172,9 +172,11 @@ def states_table(states: States) -> str:
     if states.mapping.transitions:
         from ..runtime.report import columns
 
-        rows = [["from", "to", "change ms, at most", "of that the controller"]]
-        rows += [[t.source, t.target, _ms(t.delay_ns), _ms(t.control_ns)] for t in states.mapping.transitions]
-        tables.append(columns(rows, left=2))
+        rows = [["from", "to", "protocol", "change ms, at most", "of that the controller"]]
+        rows += [
+            [t.source, t.target, t.protocol, _ms(t.delay_ns), _ms(t.control_ns)] for t in states.mapping.transitions
+        ]
+        tables.append(columns(rows, left=3))
     if states.clocked:
         tables.append(_clocks(states))
     most = _most(states)

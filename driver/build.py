@@ -17,7 +17,7 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
 from ..codegen.emit import digest, emit, folder_of
 from ..codegen.nvrtc import faults as cuda_faults
-from ..codegen.states import together
+from ..codegen.states import deployed_states, together
 from ..codegen.write import CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host
@@ -39,6 +39,7 @@ from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
 from .memory import beyond_platform
+from .protocols import changes_of_build
 
 #: Is told, in words, before tasks are run to be measured.
 OnMeasure = Callable[[str], None]
@@ -128,16 +129,17 @@ def deployment(
     if valid.system.scenario is None:
         mapping, deployed, told = _part(valid, profile, measure)
         return mapping, deployed, told, [valid]
+    from .shared import with_shared_parts
     from .states import placed_states
 
-    placed = placed_states(valid, profile)
-    found = {name: _part(state, profile, measure) for name, state in placed.states.items()}
+    scenario, placed = valid.system.scenario, placed_states(valid, profile)
+    states = with_shared_parts(placed.states)
+    found = {name: _part(state, profile, measure) for name, state in states.items()}
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
-    deployed = together(
-        valid.system.scenario, valid.system.apps, {n: d for n, (_, d, _) in found.items()}, placed.bounds,
-        placed.proved, valid.platform,
-    )  # fmt: skip
-    return union(m for m, _, _ in found.values()), deployed, told, [*placed.states.values()]
+    deployments = {n: d for n, (_, d, _) in found.items()}
+    changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
+    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
+    return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:

@@ -22,7 +22,7 @@ from ..search.deadline.auto import Outcome
 from ..search.deadline.memory import banded
 from ..search.deadline.problem import JointProblem
 from ..search.events import Listener, heard
-from ..search.memory import Chosen, Fronts, Wish, fastest, in_mb, sizes
+from ..search.memory import Chosen, Wish, fastest, in_mb, sizes
 from ..search.registry import Search
 from .check import Report, Valid
 from .deadline_problem import joint_problem, require_possible
@@ -65,16 +65,15 @@ def map_jointly_within(
     cpu = {name: float(of["cpu"].mean_ns) for name, of in times.of.items() if "cpu" in of}
     pinned = {p.task for p in valid.system.pins if p.platform == valid.platform.name}
     fronts = fronts_of([t for t in valid.tasks.values() if t.name in cpu and t.name not in pinned], cpu)
-    progress = heard(None, listener)
-
-    def searched(of: JointProblem, part: Budget) -> Outcome:
-        found: Outcome = search.run(of, seed=seed, budget=part, progress=progress, crew=crew)
-        return found
-
     tried: list[_Try] = []
     steps = sizes(fronts) or [0]
     for size in reversed(steps) if wish.least else steps:
-        one = _tried(problem, fronts, size, lambda of: searched(of, budget.part(1 / len(steps))), planned, seed)
+        chosen = {task: fastest(front, size) for task, front in fronts.items()}
+        changed = banded(problem, chosen)
+        outcome = search.run(
+            changed, seed=seed, budget=budget.part(1 / len(steps)), progress=heard(report, listener), crew=crew
+        )
+        one = _tried(changed, outcome, chosen, planned, seed)
         if one is None:
             continue
         tried.append(one)
@@ -82,7 +81,7 @@ def map_jointly_within(
             break
     fitting = [t for t in tried if wish.limit is None or t.memory.total <= wish.limit]
     if not tried:  # bands or not: say why there is no mapping at all
-        outcome = searched(problem, budget)
+        outcome = search.run(problem, seed=seed, budget=budget, progress=heard(report, listener), crew=crew)
         return judged(valid, profile, times, problem, outcome, seed, run_here=run_here, report=report)
     if not fitting:
         assert wish.limit is not None
@@ -95,21 +94,13 @@ def map_jointly_within(
 
 
 def _tried(
-    problem: JointProblem,
-    fronts: Fronts,
-    size: int,
-    search: Callable[[JointProblem], Outcome],
-    planned: Callable[[Mapping], PlannedMemory],
-    seed: int,
+    problem: JointProblem, outcome: Outcome, chosen: Chosen, planned: Callable[[Mapping], PlannedMemory], seed: int
 ) -> _Try | None:
-    """With the fastest choices of a size; None where the search finds no mapping."""
-    chosen = {task: fastest(front, size) for task, front in fronts.items()}
-    changed = banded(problem, chosen)
-    outcome = search(changed)
+    """What a search has found for some choices; None where that is no mapping."""
     if outcome.assignment is None or outcome.verdict is None:
         return None
-    mapping = mapping_of(changed, outcome, outcome.verdict, seed)
-    return _Try(changed, outcome, chosen, planned(mapping), not outcome.verdict.feasible)
+    mapping = mapping_of(problem, outcome, outcome.verdict, seed)
+    return _Try(problem, outcome, chosen, planned(mapping), not outcome.verdict.feasible)
 
 
 def _too_much(limit: int, smallest: _Try) -> Diagnostic:

@@ -308,7 +308,7 @@ def _of_states(
             listener=wanted.on_event,
         )
         mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
-        told += [*(d for j in states.joints.values() for d in j.diagnostics), *wanted.crew.told]
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics, *wanted.crew.told]
     else:
         told += _idle(wanted.crew)
 

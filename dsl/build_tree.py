@@ -452,13 +452,16 @@ class TreeBuilder(Transformer[Token, Any]):
     def after(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "after", self._given(amount, unit)
 
+    def at_once(self, meta: Any) -> bool:
+        return True
+
     def minimise(self, meta: Any, what: Token) -> s.MinimiseDecl:
         return s.MinimiseDecl(self._word(what), self._span(meta))
 
     def transition(self, meta: Any, *parts: Any) -> s.TransitionDecl:
-        *sources, target, (kind, given) = parts
+        *sources, target, (kind, given), at_once = parts
         events, after = (given, None) if kind == "events" else ((), given)
-        return s.TransitionDecl(tuple(sources), target, events, after, self._span(meta))
+        return s.TransitionDecl(tuple(sources), target, events, after, at_once is not None, self._span(meta))
 
     def scenario(self, meta: Any, name: Token, *items: Any) -> s.ScenarioDecl:
         return s.ScenarioDecl(self._word(name), items, self._doc(meta), self._span(meta))

@@ -16,6 +16,7 @@ from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
 from ..model.scenario import Scenario, State, Transition
 from ..model.span import Span
 from . import syntax as s
+from .at_once import hindrance
 from .context import Context
 from .evaluate import Evaluator
 from .versions import Versions
@@ -94,6 +95,12 @@ class _Builder:
         )  # fmt: skip
         transitions = list(self._between_levels(transitions, levels))
         initial = _level(initial, levels[initial][0])
+        by_name = {s.name: s for s in states}
+        for transition in transitions:
+            if transition.at_once:
+                self._require_possible(transition, by_name)
+        if has_errors(self._context.faults):
+            return None
         names = tuple(outside)
         return Scenario(
             declaration.name.text, names, initial, states, tuple(transitions), declaration.name.span, least_energy
@@ -299,7 +306,7 @@ class _Builder:
                 message = f"`{word.text}` leads to itself"
                 self._context.fault("F808", message, item.span, help="leave it out: nothing would change")
             elif word.text in self._modes and item.target.text in self._modes:
-                yield Transition(word.text, item.target.text, events, after, item.span)
+                yield Transition(word.text, item.target.text, events, after, item.span, item.at_once)
 
     def _event(self, path: tuple[s.Element, ...], item: s.TransitionDecl) -> str | None:
         """The event that a transition waits for: of a task, or from outside."""
@@ -404,6 +411,12 @@ class _Builder:
                 elif task.link is not None and not task.link.latest and not task.link.writes:
                     message = f"`{app.name}` waits for another app, which may have stopped"
                     self._context.fault("F811", message, task.span, help="read the newest token: `-> latest ->`")
+
+    def _require_possible(self, transition: Transition, states: Mapping[str, State]) -> None:
+        """Can it be made at once?"""
+        found = hindrance(states[transition.source], states[transition.target])
+        if found is not None:
+            self._context.fault("F811", f"it cannot be made at once: {found[0]}", transition.span, help=found[1])
 
     def _written(self, path: Sequence[s.Element]) -> str:
         parts = []

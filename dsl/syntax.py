@@ -568,12 +568,13 @@ class ModeDecl:
 
 @dataclass(frozen=True, slots=True)
 class TransitionDecl:
-    """`a, b -> c on x, App.task.y`, or `a -> b after 3 s`."""
+    """`a, b -> c on x, App.task.y`, or `a -> b after 3 s`, maybe `at once`."""
 
     sources: tuple[Word, ...]
     target: Word
     events: tuple[tuple[Element, ...], ...]
     after: Quantity | None
+    at_once: bool
     span: Span
 
 

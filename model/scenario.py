@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from .application import Application
 from .span import Span
+
+#: How a change is made: all frames that have begun end before apps begin anew, or, where states differ in variants
+#: alone, each app goes on with its next frame, or does the one again whose inference is under way.
+ChangeProtocol = Literal["idle", "next", "at once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class State:
 class Transition:
     """From one state to another: on any of `events`, or `after_ns` in the state.
 
-    An event of a task is `App.task.event`, one from outside a plain name.
+    An event of a task is `App.task.event`, one from outside a plain name. `at_once`: an inference under way is broken
+    off, and its frame done again with the next state's variant.
     """
 
     source: str
@@ -48,6 +54,7 @@ class Transition:
     events: tuple[str, ...]
     after_ns: Fraction | None
     span: Span
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,10 @@ class _Kernel:
     source: str
 
 
+def _reorders(kernel: _Kernel, tensor: str) -> bool:
+    return kernel.node.op_type == "ReorderOutput" and kernel.reads[0][1] == tensor
+
+
 class _Shapes(Graph):
     """What rules ask of a graph, of one that was written by ONNX Runtime."""
 
@@ -198,10 +202,11 @@ class _Reader:
             if group is not None and len(group.makes) == 1 and len(k.makes) == 1 and k.makes[0] in blocked:
                 last[group.makes[0]] = k.makes[0]
         names = {}
-        there = {t for k in kernels for t in k.makes}
+        there = {t: k for k in kernels for t in k.makes}
         for source, tensor in last.items():
-            if tensor == source:
-                continue
+            maker = there.get(source)
+            if tensor == source or (maker is not None and not _reorders(maker, tensor)):
+                continue  # a kernel of its own ends these layers
             if source in self.plain.chain.outputs:
                 names[tensor] = source + BLOCKS
                 continue

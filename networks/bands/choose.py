@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from ...model.mapping import Bands
-from .firings import CannotBand, Plan, Segment, plan, segments_of
+from .firings import HELD, CannotBand, Plan, Segment, plan, segments_of
 from .inner import inner_bytes, whole_inner_bytes
 from .net import Band, Net
 from .units import Unit, macs, unit_of
@@ -32,7 +32,7 @@ PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 #: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
 #: byte over the borders of a unit (copies, and other layouts), ns per byte that is copied (in ONNX Runtime's own layout
 #: that is all), ns per firing.
-RATE, BORDER, COPIED, FIRING = 40.0, 0.45, 0.1, 5000.0
+RATE, BORDER, COPIED, FIRING = 40.0, 0.45, 0.25, 12_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Choice:
 
     @property
     def buffers(self) -> int:
-        """For what lies between layers."""
-        return self.arena + self.block
+        """For what lies between layers, and for firings."""
+        return self.arena + self.block + HELD * self.firings
 
     @property
     def bytes(self) -> int:

@@ -7,7 +7,7 @@ buffer keeps the rows that later firings need. Inputs and outputs of the network
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...analysis.placement import Item, Placed, place
@@ -18,6 +18,8 @@ from .units import Unit, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
+#: Bytes that a program keeps for each firing: arrays and bindings that were made beforehand.
+HELD = 1800
 
 
 class CannotBand(ValueError):
@@ -204,27 +206,49 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         (unit,) = segment.units
         return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
     units = {u.out: u for u in segment.units}
-    height = net.height(segment.units[-1].out)
     made = dict.fromkeys(units, 0)
-    found = []
-    for end in [*range(segment.rows, height, segment.rows), height]:
-        want = {segment.units[-1].out: end}
-        if end == height:
+    found: list[Firing] = []
+    wants = list(_wants(net, segment, ends))
+    before, after = wants[1:3] if len(wants) > 2 else (wants[0], wants[-1])
+    usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
+
+    def fire(unit: Unit, upto: int) -> None:
+        """Up to that row, as many at a time as between two bands: the first one needs more, but not at once."""
+        upto = min(net.height(unit.out), -(-upto // unit.factor) * unit.factor)
+        rows = usual.get(unit.out) or upto
+        while made[unit.out] < upto:
+            first = made[unit.out]
+            end = upto - (upto - first - 1) // rows * rows
+            rows_of = unit.ranges(first, end)
+            for tensor in unit.reads:
+                if tensor in units and tensor in rows_of:
+                    fire(units[tensor], rows_of[tensor][1])
+            found.append(Firing(unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
+            made[unit.out] = end
+
+    for want in wants:
+        for unit in reversed(segment.units):  # each has the others fire what it needs, as late as can be
+            fire(unit, want.get(unit.out, 0))
+    return found
+
+
+def _wants(net: Net, segment: Segment, ends: frozenset[str]) -> Iterator[dict[str, int]]:
+    """For each band the rows of every tensor that have to be there at its end."""
+    tensors = {u.out for u in segment.units}
+    last = segment.units[-1].out
+    assert segment.rows is not None
+    for end in [*range(segment.rows, net.height(last), segment.rows), net.height(last)]:
+        want = {last: end}
+        if end == net.height(last):
             want |= {t: net.height(t) for t in ends}
         for unit in reversed(segment.units):
             rows = want.get(unit.out, 0)
             if rows:
                 rows = want[unit.out] = min(net.height(unit.out), -(-rows // unit.factor) * unit.factor)
                 for tensor, (_, upto) in unit.ranges(rows - 1, rows).items():
-                    if tensor in units and tensor != unit.out:
+                    if tensor in tensors and tensor != unit.out:
                         want[tensor] = max(want.get(tensor, 0), upto)
-        for unit in segment.units:
-            first, upto = made[unit.out], want.get(unit.out, 0)
-            if upto > first:
-                rows_of = unit.ranges(first, upto)
-                found.append(Firing(unit, (first, upto), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
-                made[unit.out] = upto
-    return found
+        yield want
 
 
 def plan(net: Net, segments: Sequence[Segment], *, seconds: float = 0.0) -> Plan:

@@ -89,7 +89,7 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     words = "plain: made for ONNX Runtime 0.1"
     assert json.loads((tmp_path / "r.json").read_text())["memory"]["bands"] == {"Eye.net": words}
-    assert words in done.stdout and harness(tmp_path / "out").returncode == 0
+    assert words in done.stdout
 
 
 def test_the_least_memory_at_a_rate(text: Path) -> None:
