@@ -33,9 +33,10 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
 
 def cause(transition: Transition) -> str:
     """What a transition waits for, in words."""
+    said = ", ".join(transition.events)
     if transition.after_ns is not None:
-        return f"after {float(transition.after_ns) / 1e9:g} s"
-    return ", ".join(transition.events)
+        said = f"after {float(transition.after_ns) / 1e9:g} s"
+    return f"{said}, at once" if transition.at_once else said
 
 
 def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,6 +60,7 @@ def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, A
                 "to": t.target,
                 "events": list(t.events),
                 "after_ns": None if t.after_ns is None else str(t.after_ns),
+                "at_once": t.at_once,
             }
             for t in scenario.transitions
         ],

@@ -10,6 +10,7 @@ import typer
 
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
+from ._variants import variants_table
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Capacities
@@ -94,9 +95,12 @@ def analyze(
                 for a in found.checked.system.apps
             }
         }
+        document |= {"variants": [asdict(c) for c in found.alternatives]} if found.alternatives else {}
         print_json(document | ({"memory": _memory(elements)} if elements is not None else {}))
     elif elements is not None:
         print(f"\n{network_table(elements)}")
+    elif found.alternatives:
+        print("\n" + "\n\n".join(map(variants_table, found.alternatives)))
     return 1 if found.refused else 0
 
 

@@ -20,6 +20,7 @@ from ..model.deployment import (
     DeployedCrossing,
     DeployedPort,
     DeployedScenario,
+    DeployedState,
     DeployedTask,
     DeployedWorker,
     Deployment,
@@ -32,6 +33,7 @@ from .kinds import KINDS, Code, tensorrt
 from .kinds.border import BorderCode
 from .kinds.c import parameter_type
 from .kinds.moving import MovingCode
+from .layouts import chosen, place_of
 from .names import identifiers, literal, one_line
 from .sources import Plan
 
@@ -45,7 +47,7 @@ LEAST_PYZMQ = "25"
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 #: Names that main.py uses itself.
 RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
-    {"Dropping"}, *(kind.words for kind in KINDS)
+    {"Dropping", "Select"}, *(kind.words for kind in KINDS)
 )
 
 
@@ -253,18 +255,21 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
     ids = identifiers(names, RESERVED)
     codes = {n: ids[f"code of {n}"] for n in tasks}
     app_ids = {n: ids[f"app {n}"] for n in apps}
-    states = []
+    states: list[dict[str, Any]] = []
     for state in scenario.states:
+        if state.like is not None:
+            states.append({**_meant_for(state), "like": state.like, "apps": [], "workers": []})
+            continue
+        choices = _choices([s for s in scenario.states if state.name in (s.name, s.like)], codes)
         made = [_app(app, app_ids, ids) for app in state.apps]
         for app, found in zip(state.apps, made, strict=True):
             for task, line in zip(app.tasks, found["tasks"], strict=True):
-                line["code"] = codes[task.name]
+                line["name"], line["code"] = choices.get(task.name, (task.name, codes[task.name]))
             kept = [c for c, line in zip(app.channels, found["channels"], strict=True) if _kept(app, c)]
             for key, c in enumerate(kept):
                 found["channels"][app.channels.index(c)]["delay"] += f', key="{key}"'
         workers = [_worker(worker, ids) for worker in state.processors if worker.order]
-        clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
-        states.append({"name": state.name, "apps": made, "workers": workers, "clocks": clocks, "mw": state.energy_mw})
+        states.append({**_meant_for(state), "like": None, "apps": made, "workers": workers})
     text = jinja.get_template("python/main_with_states.py.j2").render(
         deployment=deployment,
         scenario=scenario,
@@ -274,6 +279,27 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
         words=_words(deployment),
     )
     return text.encode()
+
+
+def _meant_for(state: DeployedState) -> dict[str, Any]:
+    """A state with its clock rates, its power, and of what it is a level."""
+    clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
+    return {"name": state.name, "clocks": clocks, "mw": state.energy_mw, "level_of": state.level_of}
+
+
+def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Tasks of the first state that are others in one that is like it: the name of their place, and their code."""
+    named: dict[str, list[tuple[str, str]]] = {}
+    for state in states:
+        place = place_of(state)
+        for task in chosen(state):
+            named.setdefault(place(task.name), []).append((state.name, task.name))
+    found = {}
+    for place_name, alternatives in named.items():
+        if len({task for _, task in alternatives}) > 1:
+            parts = [f"({literal(state)}, {literal(task)}, {codes[task]})" for state, task in alternatives]
+            found[alternatives[0][1]] = place_name, f"Select([{', '.join(parts)}])"
+    return found
 
 
 def _kept(app: DeployedApp, channel: DeployedChannel) -> bool:
@@ -287,6 +313,8 @@ def _words(deployment: Deployment) -> list[str]:
     words = {"Fire", "Port", "Program", "main"}.union(*(c.words for c in _codes(deployment)))
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
+    if deployment.scenario is not None and any(s.like is not None for s in deployment.scenario.states):
+        words.add("Select")
     return sorted(words)
 
 

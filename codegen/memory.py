@@ -21,6 +21,7 @@ from ..networks.bands.firings import HELD
 from .kinds.bands import BandsCode
 from .kinds.link import LinkCode
 from .kinds.onnx import OnnxCode
+from .kinds.segments import SegmentsCode
 
 
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
@@ -28,10 +29,11 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
 
     What is kept for each firing of bands counts as well.
     """
-    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode)}
-    if not codes or any(c.weights is None or c.block is None for c in codes.values()):
+    codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
+    files = {file: size for c in codes.values() for file, size in _weights(c)}
+    if not codes or None in files.values() or any(c.block is None for c in codes.values()):
         return None
-    weights = sum({c.plan if isinstance(c, BandsCode) else c.file: c.weights or 0 for c in codes.values()}.values())
+    weights = sum(size or 0 for size in files.values())
     blocks = {name: c.batch * (c.block or 0) for name, c in codes.items()}
     arenas = {name: c.arena for name, c in codes.items() if isinstance(c, BandsCode)}
     largest = max(arenas.values(), default=0)  # a worker takes memory for the largest, whichever it fires
@@ -41,6 +43,13 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
         buffers += largest if any(e.task in arenas for e in worker.order) else 0
     buffers += sum(HELD * c.firings for c in codes.values() if isinstance(c, BandsCode))
     return PlannedMemory(weights, buffers, sum(_tokens(a) for a in apps))
+
+
+def _weights(code: OnnxCode | BandsCode | SegmentsCode) -> list[tuple[str, int | None]]:
+    """Files with the bytes of their weights."""
+    if isinstance(code, SegmentsCode):
+        return [(s.file, s.weights) for s in code.segments]
+    return [(code.plan if isinstance(code, BandsCode) else code.file, code.weights)]
 
 
 def _tokens(app: DeployedApp) -> int:

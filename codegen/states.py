@@ -5,7 +5,7 @@ In: a scenario, and the deployment of each of its states. Out: one deployment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..model.application import Application, Task
@@ -17,10 +17,11 @@ from ..model.deployment import (
     Deployment,
     PlannedMemory,
 )
-from ..model.mapping import StateBound
+from ..model.mapping import ChangeBound, StateBound
 from ..model.platform import Platform
-from ..model.scenario import Scenario
+from ..model.scenario import Scenario, State
 from .deploy import Deployed
+from .layouts import apart
 from .memory import planned
 
 
@@ -28,28 +29,31 @@ def together(
     scenario: Scenario,
     apps: tuple[Application, ...],
     states: Mapping[str, Deployed],
-    bounds: Mapping[tuple[str, str], int | None],
+    changes: Mapping[tuple[str, str], ChangeBound],
     proved: Mapping[str, StateBound],
     platform: Platform,
 ) -> Deployed:
     """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
 
-    `bounds` say what a change from one state to another takes at most in ns, `proved` what a state has on a `platform`,
-    where that is known.
+    `changes` say how each change is made, and what it takes at most, `proved` what a state has on a `platform`, where
+    that is known.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
     made = DeployedScenario(
         scenario.initial,
         (*scenario.events, *raised),
-        tuple(_state(n, d, proved.get(n), platform) for n, d in states.items()),
+        with_likes(
+            tuple(_proved(s, proved.get(s.name), platform) for s in deployed_states(scenario, states)), changes.values()
+        ),
         tuple(
             DeployedTransition(
                 t.source,
                 t.target,
                 t.events,
                 None if t.after_ns is None else str(t.after_ns),
-                bounds.get((t.source, t.target)),
+                changes[t.source, t.target].delay_ns,
+                changes[t.source, t.target].protocol,
             )
             for t in scenario.transitions
         ),
@@ -64,15 +68,41 @@ def together(
     return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
 
 
-def _state(name: str, deployed: Deployed, proved: StateBound | None, platform: Platform) -> DeployedState:
-    made = DeployedState(name, deployed.deployment.apps, deployed.deployment.processors)
-    if proved is None:
+def deployed_states(scenario: Scenario, states: Mapping[str, Deployed]) -> tuple[DeployedState, ...]:
+    """What each state runs, in the order of `states`."""
+    return tuple(_deployed(scenario.state(n), d) for n, d in states.items())
+
+
+def _deployed(state: State, deployed: Deployed) -> DeployedState:
+    made = DeployedState(state.name, deployed.deployment.apps, deployed.deployment.processors, state.choices)
+    if state.level is None:
         return made
+    fastest = min(a.period_ns for a in state.apps if a.period_ns is not None)
+    return replace(made, level_of=(state.of, round(float(10**9 / fastest), 6)))
+
+
+def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBound]) -> tuple[DeployedState, ...]:
+    """States between which something changes without a pause are like the first of them."""
+    linked = {c.source for c in changes if c.protocol != "idle"} | {c.target for c in changes if c.protocol != "idle"}
+    hosts: list[DeployedState] = []
+    found = []
+    for state in states:
+        host = next((h for h in hosts if apart(h, state) is None), None) if state.name in linked else None
+        if host is None:
+            hosts += [state] if state.name in linked else []
+        found.append(state if host is None else replace(state, like=host.name))
+    return tuple(found)
+
+
+def _proved(state: DeployedState, proved: StateBound | None, platform: Platform) -> DeployedState:
+    """With what a stored mapping says of a state."""
+    if proved is None:
+        return state
     pools = {pool.name: pool for pool in platform.pools}
     clocks = tuple(
         DeployedClock(n, pools[n].kind, hz, round(max(pools[n].frequencies_hz))) for n, hz in proved.clocks_hz
     )
-    return replace(made, clocks=clocks, energy_mw=proved.energy_mw)
+    return replace(state, clocks=clocks, energy_mw=proved.energy_mw)
 
 
 def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:

@@ -17,6 +17,7 @@ from ..model.diagnostic import Diagnostic, Errors, has_errors
 from ..model.profile import Profile
 from ..model.times import Times, times_of
 from . import store
+from .alternatives import Comparison, compared
 from .build import places
 from .check import VERDICT_CODES, Checked, Report, Valid, check
 
@@ -28,6 +29,8 @@ Answered = Callable[[Application, Analysis, dict[str, str]], None]
 class Analyzed:
     """Every app's analysis, and its static orders in loop notation by processor (none without a stored profile).
 
+    `alternatives` are networks with variants.
+
     `diagnostics` are those that count: firings that follow each other are no error where they may overlap.
     """
 
@@ -36,6 +39,7 @@ class Analyzed:
     orders: dict[str, dict[str, str]]
     diagnostics: tuple[Diagnostic, ...]
     overlap: bool
+    alternatives: tuple[Comparison, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -112,7 +116,7 @@ def analyze(
             answered=tell,
         )
         found[app.name] = _with_mean(answer, mean)
-    return Analyzed(checked, found, orders, told, overlap)
+    return Analyzed(checked, found, orders, told, overlap, compared(valid) if checked.ok else ())
 
 
 def _with_mean(answer: Analysis, mean: Analysis | None) -> Analysis:

@@ -99,12 +99,16 @@ class Valid:
         system, more = with_transfers(system, self.platform)
         if has_errors((*faults, *more)):
             raise Errors((*faults, *more))
+        return replace(self.rewritten(system), mapping=mapping)
+
+    def rewritten(self, system: System) -> Valid:
+        """The same with other tasks, which keep what holds."""
         before = {a.name: a for a in self.system.apps}
         verdicts = {
             a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
             for a in system.apps
         }
-        return replace(self, system=system, verdicts=verdicts, mapping=mapping)
+        return replace(self, system=system, verdicts=verdicts)
 
 
 def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:

@@ -34,14 +34,18 @@ from .deadlines import Joint
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A state at the clock rates that were chosen for it; `bound` says what it takes. `tests` of `combinations` were
-    looked at; `parts` has the power of the board and of each pool, in watts."""
+    """A state at the clock rates that were chosen for it; `bound` says what it takes.
+
+    `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
+    `parts` has the power of the board and of each pool, in watts.
+    """
 
     joint: Joint
     bound: StateBound
     weight: Fraction
     combinations: int
     tests: int
+    whole: bool
     parts: tuple[tuple[str, Fraction], ...]
 
 
@@ -53,9 +57,14 @@ def at_best_clocks(valid: Valid, joints: Mapping[str, Joint], times: Mapping[str
     if valid.platform.silent and not asked:
         return {}
     found = {}
-    for name, joint in joints.items():
+    failing: dict[str, tuple[Levels, ...]] = {}
+    for name in reversed([*joints]):  # the slowest level of a state first: what fails there fails at the faster ones
+        joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
-            found[name] = _clocked(valid, scenario.state(name), joint, times[name])
+            but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
+            alike = repr((but_periods, joint.system.workers))
+            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()))
+    found = {name: found[name] for name in joints if name in found}
     too_low = [d for name, clocked in found.items() for d in _beyond(scenario.state(name), clocked)]
     if too_low:
         raise Errors(too_low)
@@ -73,12 +82,15 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
-def _clocked(valid: Valid, state: State, joint: Joint, times: Times) -> Clocked:
+def _clocked(
+    valid: Valid, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...]
+) -> tuple[Clocked, tuple[Levels, ...]]:
+    """The state at its rates, and what fails in it."""
     scenario, platform = valid.system.scenario, valid.platform
     assert scenario is not None and joint.system is not None
     known = not platform.silent
     free = known and (scenario.least_energy or state.power_w is not None)
-    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.name}
+    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
     busy = dict(_busy(joint, joint.system, platform, times))
     domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
     system = joint.system
@@ -95,14 +107,18 @@ def _clocked(valid: Valid, state: State, joint: Joint, times: Times) -> Clocked:
         return not with_bounds(joint.problem, joint.verdict, worst).late
 
     problem = ClockProblem(domains, platform.power_w, holds)
-    best, other = optimal(problem), greedy(problem)
+    best, other = optimal(problem, failing=failing), greedy(problem)
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
+        best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     judged = _judged(joint, at(levels))
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
     bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates, *map(_mw, watts))
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
-    return Clocked(judged, bound, state.weight, problem.combinations, best.tests, tuple(parts))
+    return Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)
+    ), best.witnesses
 
 
 def _mw(watts: Fraction | None) -> float | None:

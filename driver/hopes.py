@@ -150,7 +150,8 @@ def _own(task: Task, code: NamedCode | None, folder: Path) -> Own | None:
         if isinstance(value := given.get(name), (int, Fraction))
     )
     return Own(
-        paths([code.file])[0], paths(code.headers), paths(code.sources), paths(code.files), parameters,
+        paths([code.file])[0], paths([code.around])[0], paths(code.headers), paths(code.sources), paths(code.files),
+        parameters,
         code.cflags, code.ldflags, code.language,
     )  # fmt: skip
 

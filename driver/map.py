@@ -44,6 +44,7 @@ from .build import OnMeasure, firing_means, place, plan, require_buildable, unti
 from .check import Report, Valid, prepare
 from .clocks import unknown_power
 from .deadline_memory import map_jointly_within
+from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -136,11 +137,13 @@ def find_mapping(
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
     whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # With little memory a rate is a limit on mappings, not a period, where there is none.
+    # With little memory a rate is a limit on mappings, where there are no periods.
     limits = little and not all(wants_joint(part) for part in whole.parts)
     asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
     valid = supposed(whole, what_if)
     joint = all(wants_joint(part) for part in valid.parts)
+    if joint and valid.platform.machines:
+        valid = settled(valid)
     wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
         _require_plain(joint, valid, search)
@@ -305,7 +308,7 @@ def _of_states(
             listener=wanted.on_event,
         )
         mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
-        told += [*(d for j in states.joints.values() for d in j.diagnostics), *wanted.crew.told]
+        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics, *wanted.crew.told]
     else:
         told += _idle(wanted.crew)
 

@@ -44,7 +44,7 @@ except ImportError:
 print(json.dumps(found))
 """
 #: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
-GRACE, AGAIN = 8.0, 3.0
+GRACE, AGAIN = 4.0, 1.0
 #: A joined run: its status, and the report of all parts as one.
 Joined = tuple[int, dict[str, Any]]
 

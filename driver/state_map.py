@@ -11,6 +11,8 @@ from math import ceil
 
 from ..analysis.timing.switching import Halves, halves
 from ..analysis.timing.system import Refused
+from ..codegen.deploy import missing
+from ..codegen.states import deployed_states
 from ..machines.crew import ALONE, Crew
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
@@ -22,24 +24,28 @@ from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
 from ..search.events import Listener, heard
 from ..search.registry import Search
-from .build import union
+from .build import place, plan, union
 from .check import Report, Valid
 from .clocks import Clocked, at_best_clocks
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged
+from .protocols import Timing, with_protocols
+from .states import places_of_variants
 
 
 @dataclass(frozen=True, slots=True)
 class States:
     """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
 
-    `clocked` are the states with clock rates, where the platform says something of these.
+    `clocked` are the states with clock rates, where the platform says something of these; `diagnostics` say what
+    changes that are wanted at once cost.
     """
 
     joints: dict[str, Joint]
     mapping: Mapping
     outcome: StatesOutcome
     clocked: dict[str, Clocked] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def late(self) -> bool:
@@ -79,7 +85,7 @@ def map_states_jointly(
         return found
 
     try:
-        outcome = search_states(problems, run, budget=budget)
+        outcome = search_states(problems, run, budget=budget, alternatives=_alternatives(valid))
     except Refused as refused:
         raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
     joints = {}
@@ -95,7 +101,19 @@ def map_states_jointly(
     joints |= {name: c.joint for name, c in clocked.items()}
     found = States(joints, Mapping(valid.platform.name, (), (), search.name), outcome, clocked)
     control_ns = None if profile is None else profile.change_ns
-    return replace(found, mapping=_together(valid, found, seed, control_ns))
+    mapping = _together(valid, found, seed, control_ns)
+    if not mapping.placements:
+        return replace(found, mapping=mapping)
+    changes, told = _with_protocols(valid, profile, joints, mapping)
+    return replace(found, mapping=replace(mapping, transitions=changes), diagnostics=told)
+
+
+def _alternatives(valid: Valid) -> list[list[str]]:
+    """Tasks and networks of different variants that take each other's place."""
+    found: dict[str, dict[str, None]] = {}
+    for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
+        found.setdefault(where, {})[task] = None
+    return [list(names) for names in found.values() if len(names) > 1]
 
 
 def _together(valid: Valid, found: States, seed: int, control_ns: int | None) -> Mapping:
@@ -131,6 +149,23 @@ def _changes(valid: Valid, joints: dict[str, Joint], control_ns: int | None) -> 
         else:
             frames = before.leaving + after.entering
             yield ChangeBound(source, target, ceil(frames) + (control_ns or 0), control_ns)
+
+
+def _with_protocols(
+    valid: Valid, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
+) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
+    """How each change is made, with its bound. Raises Errors for what cannot be made at once."""
+    scenario, deployments, timings = valid.system.scenario, {}, {}
+    assert scenario is not None
+    for name, state in valid.states.items():
+        if missing(state.system):
+            return mapping.transitions, ()
+        mapped = state.mapped(joints[name].mapping)
+        known = times_of(mapped.system, mapped.platform, profile)
+        deployments[name] = plan(mapped, known, place(mapped, known))
+        told = joints[name].verdict
+        timings[name] = Timing(joints[name].program, told is not None and told.feasible)
+    return with_protocols(scenario, deployed_states(scenario, deployments), timings, mapping.transitions)
 
 
 def _halves(state: Valid, joint: Joint) -> Halves | None:

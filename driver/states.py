@@ -6,10 +6,11 @@ placed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..model.diagnostic import Diagnostic
-from ..model.mapping import Mapping, StateBound
+from ..model.mapping import ChangeBound, Mapping, Placement, StateBound
 from ..model.profile import Profile
 from ..model.times import times_of
 from . import store
@@ -19,11 +20,11 @@ from .check import Valid
 
 @dataclass(frozen=True, slots=True)
 class PlacedStates:
-    """The states, each with the places of all its tasks. By a stored mapping: what a change takes at most in ns, and
-    what is proved of states; `diagnostics` say why that does not count."""
+    """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
+    at most, and what is proved of states; `diagnostics` say why that does not count."""
 
     states: dict[str, Valid]
-    bounds: dict[tuple[str, str], int | None]
+    bounds: dict[tuple[str, str], ChangeBound]
     proved: dict[str, StateBound]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -37,13 +38,36 @@ def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
         placed = stored.mapping
     found: dict[str, Valid] = {}
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
-        state = state.mapped(replace(placed, states=(), transitions=()))
+        beside = replace(placed, placements=(*placed.placements, *_beside(state, placed, found.values())))
+        state = state.mapped(replace(beside, states=(), transitions=()))
         own = place(state, times_of(state.system, state.platform, profile)).placements
         kept = tuple(p for p in own if state.tasks[p.task].resampling is None)
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
-    bounds = {(t.source, t.target): t.delay_ns for t in placed.transitions}
+    bounds = {(t.source, t.target): t for t in placed.transitions}
     proved = {s.state: s for s in placed.states}
     return PlacedStates(
         {name: found[name] for name in valid.states}, bounds, proved, (*told, *([] if stale is None else [stale]))
     )
+
+
+def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator[Placement]:
+    """Variants that nobody has placed go where those are whose place they take, so that nothing waits for them."""
+    known = {p.task: p for p in placed.placements}
+    homes = {where: known[task] for e in earlier for task, where in places_of_variants(e) if task in known}
+    for task, where in places_of_variants(state):
+        home = homes.get(where)
+        if home is None or task in known or home.bands:
+            continue
+        if all(state.platform.pool_of(p).kind == "cpu" for p in home.processors):
+            yield replace(home, task=task)
+
+
+def places_of_variants(state: Valid) -> Iterator[tuple[str, str]]:
+    """The tasks of variants, each with the name that it has without the variant's."""
+    for app in state.system.apps:
+        wholes = {f"{instance}.{variant}": instance for instance, variant in app.variants}
+        for task in app.tasks:
+            for whole, instance in wholes.items():
+                if task.name == whole or task.name.startswith(f"{whole}."):
+                    yield task.name, instance + task.name[len(whole) :]

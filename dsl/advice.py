@@ -33,7 +33,8 @@ ITEMS = {
         "fallback", "frequency",
     ),
     "SCENARIO": (
-        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "minimise",
+        "event", "initial", "state", "run", "period", "deadline", "weight", "power", "on", "after", "once",
+        "minimise",
     ),
 }  # fmt: skip
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")

@@ -430,8 +430,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def run(self, meta: Any, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        limits = self._given(period, period_unit), self._given(deadline, deadline_unit)
-        return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
+        levels = tuple(self._quantity(p, period_unit) for p in period) if isinstance(period, tuple) else ()
+        one = None if levels else self._given(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), self._span(meta))
 
     def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
         return None if amount is None or unit is None else self._quantity(amount, unit)
@@ -451,13 +452,16 @@ class TreeBuilder(Transformer[Token, Any]):
     def after(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "after", self._given(amount, unit)
 
+    def at_once(self, meta: Any) -> bool:
+        return True
+
     def minimise(self, meta: Any, what: Token) -> s.MinimiseDecl:
         return s.MinimiseDecl(self._word(what), self._span(meta))
 
     def transition(self, meta: Any, *parts: Any) -> s.TransitionDecl:
-        *sources, target, (kind, given) = parts
+        *sources, target, (kind, given), at_once = parts
         events, after = (given, None) if kind == "events" else ((), given)
-        return s.TransitionDecl(tuple(sources), target, events, after, self._span(meta))
+        return s.TransitionDecl(tuple(sources), target, events, after, at_once is not None, self._span(meta))
 
     def scenario(self, meta: Any, name: Token, *items: Any) -> s.ScenarioDecl:
         return s.ScenarioDecl(self._word(name), items, self._doc(meta), self._span(meta))

@@ -179,6 +179,7 @@ class NetworkBuilder:
             for port in declared:
                 builder.add(port, chosen[id(port)])
             used = {b.name for group in chosen.values() for b in group}
+            unread = tuple(b.name for b in borders if b.name not in used) if way == "out" and declared else ()
             if way == "in" or not declared:
                 for border in borders:
                     if border.name not in used:
@@ -196,7 +197,7 @@ class NetworkBuilder:
             declaration.name.text, declaration.file.value, str(beside(declaration.file.span, declaration.file.value)),
             builder.tensors("in"), builder.tensors("out"), batch, precision,
             FilePath(pattern.value, str(beside(pattern.span, ""))) if pattern is not None else None,
-            interface.external, interface.content_hash, interface.opset,
+            interface.external, interface.content_hash, interface.opset, unread=unread,
         )  # fmt: skip
         return builder.template(network)
 

@@ -352,7 +352,7 @@ def _state_named(item: s.ClockDecl, scenario: Scenario | None, context: Context)
         if not has_errors(context.faults):
             context.fault("F101", f"there is no state `{path}`", span, help="declare a `scenario`")
         return None
-    known = [f"{scenario.name}.{s.name}" for s in scenario.states]
+    known = list(dict.fromkeys(f"{scenario.name}.{s.of}" for s in scenario.states))
     if path not in known:
         help_text = did_you_mean(path, known) or f"there is {one_of(known)}"
         context.fault("F101", f"there is no state `{path}`", span, help=help_text)

@@ -532,10 +532,11 @@ class MappingDecl:
 
 @dataclass(frozen=True, slots=True)
 class RunDecl:
-    """`run A, B period 1/20 s`."""
+    """`run A, B period 1/20 s`, or with `levels` `period [1/30, 1/20] s`."""
 
     apps: tuple[Word, ...]
     period: Quantity | None
+    levels: tuple[Quantity, ...]
     deadline: Quantity | None
     span: Span
 
@@ -567,12 +568,13 @@ class ModeDecl:
 
 @dataclass(frozen=True, slots=True)
 class TransitionDecl:
-    """`a, b -> c on x, App.task.y`, or `a -> b after 3 s`."""
+    """`a, b -> c on x, App.task.y`, or `a -> b after 3 s`, maybe `at once`."""
 
     sources: tuple[Word, ...]
     target: Word
     events: tuple[tuple[Element, ...], ...]
     after: Quantity | None
+    at_once: bool
     span: Span
 
 

@@ -139,14 +139,38 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a network that runs by itself, and that other networks may have as well: they have its `digest`.
+
+    `reads` and `makes` are tensors of its `model`, each with the number of the value that it is. Values are numbered:
+    first the inputs of the network, then what segments make. `weights` is in bytes.
+    """
+
+    model: bytes = field(repr=False)
+    digest: str
+    weights: int
+    reads: tuple[tuple[str, int], ...]
+    makes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """A network in segments, one after another; `outputs` are the numbers of what it makes, in port order."""
+
+    segments: tuple[Segment, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """An imported ONNX model.
 
     `inputs` and `outputs` are the tensors that its ports carry, in port order, with the shapes of one firing.
     `batch` is the number of firings grouped into one inference (1 = none). `calibrate` is a pattern of files below the
     folder `path`, for `precision` int8. `content_hash` covers the file and
-    its external data. `model` is the model itself where it is no file: a stage that was cut from `cut_from`. `moving`
-    is set for a stage whose cut may move at run time.
+    its external data; `unread` are outputs of it that no port carries. `model` is the model itself where it is no file:
+    a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose cut may move at run time,
+    `segments` where a network shares parts with others.
     """
 
     definition: str
@@ -163,6 +187,8 @@ class Network:
     model: bytes = field(default=b"", repr=False)
     moving: Moving | None = None
     cut_from: Network | None = field(default=None, repr=False)
+    unread: tuple[str, ...] = ()
+    segments: Segments | None = field(default=None, repr=False)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from .application import OnError
+from .scenario import ChangeProtocol
 
 DEPLOYMENT_VERSION = 1
 
@@ -141,6 +142,8 @@ class DeployedClock:
 class DeployedState:
     """A state of a scenario: what `Deployment` says of a program without states.
 
+    `choices` are networks with the variants that it has of them. `like` is another state from which it differs in these
+    alone: one set of channels and workers serves both.
     `clocks` are the clock rates that a stored mapping has chosen, and `energy_mw` the mean power by the model, where it
     is known.
     """
@@ -148,19 +151,27 @@ class DeployedState:
     name: str
     apps: tuple[DeployedApp, ...]
     processors: tuple[DeployedWorker, ...]
+    choices: tuple[tuple[str, str], ...] = ()
+    like: str | None = None
     clocks: tuple[DeployedClock, ...] = ()
     energy_mw: float | None = None
+    #: Of a state with several paces: its name in the text, and the frames per second of the app with most.
+    level_of: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedTransition:
-    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most."""
+    """On `events`, or after so many ns in a state (an exact fraction as text); `bound_ns` is what it takes at most.
+
+    `protocol` is how the change is made.
+    """
 
     source: str
     target: str
     events: tuple[str, ...]
     after_ns: str | None
     bound_ns: int | None
+    protocol: ChangeProtocol = "idle"
 
 
 @dataclass(frozen=True, slots=True)

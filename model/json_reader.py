@@ -4,10 +4,10 @@ In: the bytes of a file, and the dataclass that they should be. Out: an instance
 place (`entries[3].mean_ns`), what stands there and what was expected. What the values mean together is left to others.
 
 The types of a dataclass's fields are the description: str, bool, int, float (always finite), `X | None`, tuples,
-`dict[str, X]`, other dataclasses, and `Annotated[int, Between(1, 8)]` for limits of a number or of a tuple's length. A
-tuple of pairs whose first is a text may be an object as well. A field with a default may be missing;
-`metadata={"json": "from"}` is its name in the file, where that is another one. What is no field is told: it may be
-misspelt.
+`dict[str, X]`, `Literal` of texts, other dataclasses, and `Annotated[int, Between(1, 8)]` for limits of a number or of
+a tuple's length. A tuple of pairs whose first is a text may be an object as well. A field with a default may be
+missing; `metadata={"json": "from"}` is its name in the file, where that is another one. What is no field is told: it
+may be misspelt.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .diagnostic import did_you_mean
+from .diagnostic import did_you_mean, one_of
 
 T = TypeVar("T")
 _Reader = Callable[[Any], Any]
@@ -106,6 +106,8 @@ def _reader(kind: Any) -> _Reader:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(arguments[0], arguments[1])
+    if origin is Literal:
+        return _word(arguments)
     if origin in (Union, UnionType):
         (other,) = (a for a in arguments if a is not NoneType)
         read_other = _reader(other)
@@ -125,6 +127,15 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise Misfit(f"is {shown(value)}; expected a text")
+
+
+def _word(known: tuple[str, ...]) -> _Reader:
+    def word(value: Any) -> str:
+        if value in known:
+            return str(value)
+        raise Misfit(f"is {shown(value)}; expected {one_of(known)}")
+
+    return word
 
 
 def _truth(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
+from .scenario import ChangeProtocol
 from .span import Span
 
 MAPPING_VERSION = 1
@@ -304,13 +305,14 @@ class StateBound:
 @dataclass(frozen=True, slots=True)
 class ChangeBound:
     """From one state of a scenario to another: how long it takes at most from the event until every app has ended a
-    frame (None = no bound is known). `control_ns` of that takes the controller itself, as it was measured; None where
-    it was not, and then it comes on top."""
+    frame (None = no bound is known), and how the change is made. `control_ns` of that takes the controller itself, as
+    it was measured; None where it was not, and then it comes on top."""
 
     source: str
     target: str
     delay_ns: _WholeNs | None
     control_ns: _WholeNs | None = None
+    protocol: ChangeProtocol = "idle"
 
 
 @dataclass(frozen=True, slots=True)

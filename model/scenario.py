@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from .application import Application
 from .span import Span
+
+#: How a change is made: all frames that have begun end before apps begin anew, or, where states differ in variants
+#: alone, each app goes on with its next frame, or does the one again whose inference is under way.
+ChangeProtocol = Literal["idle", "next", "at once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +19,8 @@ class State:
     """`apps` are those that run, with their periods and the variants of their networks in this state.
 
     `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
-    None = none.
+    None = none. A state of a text whose periods are lists is one here for each `level`, fastest first: `of` is what the
+    text calls it.
     """
 
     name: str
@@ -22,6 +28,12 @@ class State:
     weight: Fraction
     span: Span
     power_w: Fraction | None = None
+    level: int | None = None
+
+    @property
+    def of(self) -> str:
+        """Its name in the text."""
+        return self.name if self.level is None else self.name.rpartition("[")[0]
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
@@ -33,7 +45,8 @@ class State:
 class Transition:
     """From one state to another: on any of `events`, or `after_ns` in the state.
 
-    An event of a task is `App.task.event`, one from outside a plain name.
+    An event of a task is `App.task.event`, one from outside a plain name. `at_once`: an inference under way is broken
+    off, and its frame done again with the next state's variant.
     """
 
     source: str
@@ -41,6 +54,7 @@ class Transition:
     events: tuple[str, ...]
     after_ns: Fraction | None
     span: Span
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

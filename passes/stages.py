@@ -87,6 +87,9 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
     if network is None:
         help_text = "pin it to one processor, or several to share its firings: `-> processor, processor`"
         return Diagnostic("F507", f"`{task.name}` is no network: it has no layers", pin.span, help=help_text)
+    if network.model:
+        message = f"`{task.name}` is an exit of `{network.file}`: its stages have to be pinned in the text"
+        return Diagnostic("F507", message, pin.span, help="write the pin in a `mapping` of the text")
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: such a network cannot be cut yet"
         return Diagnostic("F505", message, pin.span, help="leave `batch` out")

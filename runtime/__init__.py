@@ -24,6 +24,8 @@ from .link import Dropping, Latest, Put, Take
 from .process import Process
 from .program import Program
 from .resample import Last, Repeat
+from .segments import Segments
+from .select import Select
 from .tokens import Port, TaskError
 
 __all__ = [
@@ -54,6 +56,8 @@ __all__ = [
     "Put",
     "Python",
     "Repeat",
+    "Segments",
+    "Select",
     "Take",
     "Task",
     "TaskError",

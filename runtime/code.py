@@ -23,6 +23,10 @@ class Code(abc.ABC):
     #: May it be closed while a firing that waits has not returned? Not where that would free what the firing uses.
     closes_inside = True
 
+    def alternatives(self) -> List[Tuple[str, "Code"]]:
+        """Codes that are opened and closed in its place, by the names of tasks; empty: it is one itself."""
+        return []
+
     @abc.abstractmethod
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         """Load everything that a firing needs; paths are below `home`."""
@@ -299,8 +303,8 @@ class Network(Code):
         made = Outputs(self._wanted, ports, own=True)
         return [Rehearsal(self._session, self.batch * self.block, feeds, made)]
 
-    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        return tuple(self._made.of(self._session, self._names, inputs))
+    def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
+        return tuple(self._made.of(self._session, self._names, inputs, options))
 
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         names, wanted = self._names, self._wanted

@@ -22,6 +22,8 @@ from .outside import Mistake, Outside, prepare
 from .parameters import VARIABLE, give
 from .program import Interrupted, Program
 from .report import build_of, report, table
+from .segments import Segments
+from .select import Select
 from .status import LiveStatus, LogStatus, TerminalStatus
 from .tokens import TaskError
 from .trace import Tracer, frames_of
@@ -67,7 +69,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             return 1
     received: List[int] = []
     if arguments is None:
-        if any(isinstance(t.code, (Network, Bands, Front)) for t in program.tasks):
+        if any(isinstance(t.code, (Network, Segments, Select, Bands, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
         keep(program, options.watchdog, _report_in_place(program, options.report), partial(_put_back, program, outside))

@@ -1,9 +1,11 @@
 """The controller of a program with states: which state it is in, what leads to another one, and the change itself.
 
 A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the next state begin
-together. What lies on channels between two frames (the tokens of delays, what windows keep) goes on to the same app in
-the next state; code and its state are shared by all states. Events wait until every app has begun a frame, and then
-count together, so that no storm of them can keep a state from doing something.
+together (the protocol `idle`). Where states differ in alternatives of networks alone, nothing has to wait: frames that
+begin from then on take those of the next state (`next`), or an inference is broken off, and its frame done again with
+them (`at once`). What lies on channels between two frames (the tokens of delays, what windows keep) goes on to the same
+app in the next state; code and its state are shared by all states. Events wait until every app has begun a frame, and
+then count together, so that no storm of them can keep a state from doing something.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Se
 from .clocks import Clocks, Refused, Wanted
 from .graph import FOREVER, App, Failure, describe
 from .power import Power
+from .select import Select
 
 if TYPE_CHECKING:
     from .program import Program
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at what nobody tells: how many frames an app has begun, or finished.
 LOOK = 0.001
+#: The event that comes with a rate, and chooses among levels of states.
+PACE = "pace"
 #: Seconds after which it is said whom a change waits for.
 PATIENCE = 2.0
 
@@ -36,9 +41,14 @@ class State:
         self.apps: List[App] = []
         self.workers: List[Worker] = []
         self.leads: Dict[str, str] = {}
+        #: Everything that it leads to.
+        self.targets: List[str] = []
+        #: The states that differ from it in their pace alone, with their frames per second, fastest first.
+        self.levels: List[Tuple[float, "State"]] = []
         self.after: Optional[Tuple[int, str]] = None
-        #: What a change to another state takes at most.
+        #: What a change to another state takes at most, and how it is made where that is not `idle`.
         self.bounds: Dict[str, int] = {}
+        self.protocols: Dict[str, str] = {}
         #: Clock rates that it is meant for, and its mean power by the model in mW (None = not known).
         self.clocks: Wanted = {}
         self.energy_mw: Optional[float] = None
@@ -53,7 +63,7 @@ class State:
     @property
     def begun(self) -> bool:
         """Has every app begun a frame, unless its stream has ended?"""
-        return all(a.begun >= 0 or a.limit <= 0 for a in self.apps)
+        return all(a.under_way or a.limit <= a.mark for a in self.apps)
 
 
 class Event:
@@ -76,12 +86,17 @@ class Change:
 
     def __init__(self, source: State, target: State, event: str, asked: int) -> None:
         self.source, self.target, self.event, self.asked = source, target, event, asked
+        self.protocol = source.protocols.get(target.name, "idle")
         self.drained = self.first = self.ready = self.stopped = self.ended = self.entered = 0
 
     @property
     def control(self) -> int:
         """What the controller itself took, in ns."""
         return self.stopped - self.ready + self.entered - self.ended
+
+    def reached(self, time_ns: int) -> None:
+        """An app has ended its first frame in the next state."""
+        self.first = max(self.first, time_ns)
 
 
 class Stay:
@@ -112,25 +127,54 @@ class Control(threading.Thread):
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
         self.sysfs = "/sys"
-        self._queue: Deque[Tuple[str, int]] = deque()
+        self._levels: Dict[str, List[Tuple[float, State]]] = {}
+        #: The frames per second that were asked for.
+        self._pace: Optional[float] = None
+        self._queue: Deque[Tuple[str, int, Optional[float]]] = deque()
         self._changed = threading.Condition()
         self._number = 0
         self._over = False
+        #: Are slower clock rates to be set once the frames of the state before have ended?
+        self._slower = False
         #: When it last saw that some app of the state had not begun.
         self._early = 0
         self._last: Dict[str, App] = {}
         self._had: Dict[str, int] = {}
         self._fired: Dict[str, int] = {}
         self._ended: List[str] = []
+        #: Stays since apps began anew the last time, with the first frame of each app.
+        self._stretches: List[Tuple[Stay, Dict[str, int]]] = []
 
     # -- from outside ------------------------------------------------------------------------------------------------
     def raise_event(self, name: str) -> None:
-        """It counts as soon as every app of the state has begun a frame. Raises ValueError for one that is unknown."""
-        if name not in self.events:
-            raise ValueError("there is no event `%s`" % name)
+        """It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames per second.
+
+        Raises ValueError for one that is unknown.
+        """
+        word, value = self.parsed(name)
         with self._changed:
-            self._queue.append((name, time.perf_counter_ns()))
+            self._queue.append((word, time.perf_counter_ns(), value))
             self._changed.notify_all()
+
+    def parsed(self, text: str) -> Tuple[str, Optional[float]]:
+        """An event, and the rate that comes with `pace`. Raises ValueError for one that is unknown."""
+        word, _, rate = text.partition(" ")
+        if word not in self.events or (rate and word != PACE):
+            raise ValueError("there is no event `%s`" % text)
+        if word != PACE or not self._levels:
+            return word, None
+        try:
+            value = float(rate)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise ValueError("`%s` needs a number of frames per second: `%s 20`" % (text, PACE))
+        return word, value
+
+    def level(self, state: State, of: str, rate: float) -> None:
+        """The state is one of several that are one in the text, with so many frames per second."""
+        state.levels = self._levels.setdefault(of, [])
+        state.levels.append((rate, state))
 
     def wake(self) -> None:
         """Everybody looks again."""
@@ -183,35 +227,71 @@ class Control(threading.Thread):
                 self._changed.notify_all()
 
     def _go_on(self) -> None:
-        script = None if self.script is None else iter(self.script)
-        first = Stay(self.initial) if script is None else next(script, None)
-        if first is None:
+        if self.script is not None:
+            self._repeat(self.script)
             return
-        self._enter(self.states[first.state], first if script is not None else None)
+        self._enter(self.states[self.initial])
         while True:
             assert self.now is not None
-            if script is None:
-                change = self._next(self.now)
-                if change is None:
-                    break
-                if not self._drain(change):
-                    break
-                self._leave(self.now)
-                self.changes.append(change)
-                self._enter(change.target, None)
-                change.entered = change.target.since
-            else:
-                if not self._until_parked(self.now):
-                    break
-                following = next(script, None)
-                if following is None:
-                    break
-                change = Change(self.now, self.states[following.state], "", time.perf_counter_ns())
-                change.drained = change.asked
-                self._leave(self.now)
-                self.changes.append(change)
-                self._enter(change.target, following)
+            change = self._next(self.now)
+            if change is None:
+                break
+            if change.protocol != "idle":
+                self._follow(change)
+                continue
+            if not self._drain(change):
+                break
+            self._leave(self.now)
+            self.changes.append(change)
+            self._enter(change.target)
+            change.entered = change.target.since
         self._leave(self.now)
+
+    def _repeat(self, script: Sequence[Stay]) -> None:
+        """Stay in states as somebody says, those without a pause between them together."""
+        left = list(script)
+        while left:
+            stays = [left.pop(0)]
+            while left and left[0].state in self.states[stays[-1].state].protocols:
+                stays.append(left.pop(0))
+            state = self.states[stays[0].state]
+            if self.now is not None:
+                self.changes.append(self._given(self.stays[-1], stays[0]))
+            self._enter(state, stays)
+            good = self._until_parked(state)
+            self._leave(state)
+            if not good:
+                break
+
+    def _given(self, before: Stay, after: Stay) -> Change:
+        """A change that nobody has asked for."""
+        change = Change(self.states[before.state], self.states[after.state], "", time.perf_counter_ns())
+        change.drained = change.asked
+        return change
+
+    def _follow(self, change: Change) -> None:
+        """The next state goes on with the frames of this one, at the faster ones of the clock rates of both."""
+        source, target = change.source, change.target
+        self._set_clocks(target, down=False)
+        if self.power is not None:
+            self.power.enter(target.name, target.energy_mw)
+        self._stretches.append((Stay(target.name), {}))
+        for app in source.apps:
+            mark = app.follow(target.name, change.protocol == "at once")
+            self._stretches[-1][1][app.name] = mark
+            app.awaited.append((mark, change))
+        change.drained = now = time.perf_counter_ns()
+        source.spent += now - source.since
+        self._begins(target, now)
+        self.stays.append(self._stretches[-1][0])
+        self.changes.append(change)
+        self._slower = self.clocks is not None
+        with self._changed:
+            self.now = target
+
+    def _begins(self, state: State, now: int) -> None:
+        state.entered += 1
+        state.since = state.timer = now
 
     def _next(self, state: State) -> Optional[Change]:
         """Wait for the next change; None when there is nothing left to do."""
@@ -232,7 +312,11 @@ class Control(threading.Thread):
                 self._early = now if asked else 0
                 if parked:
                     return None  # the streams of all its apps have ended
-                self._changed.wait(LOOK if asked else None if due is None else max(LOOK, (due - now) / 1e9))
+                if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
+                    self._slower = False  # no frame is left that counts on the old rates
+                    self._set_clocks(state, down=True)
+                look = asked or self._slower
+                self._changed.wait(LOOK if look else None if due is None else max(LOOK, (due - now) / 1e9))
         return None
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
@@ -240,19 +324,26 @@ class Control(threading.Thread):
         at, cause, since = state, "", 0
         if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
             assert state.after is not None
-            at, cause, since = self.states[state.after[1]], "after", due
+            at, cause, since = self._paced(self.states[state.after[1]]), "after", due
         while self._queue:
-            name, when = self._queue.popleft()
-            target = at.leads.get(name)
+            name, when, rate = self._queue.popleft()
+            self._pace = self._pace if rate is None else rate
+            target = at.name if rate is not None and at.levels else at.leads.get(name)
             if target is None:
                 self.ignored[name] = self.ignored.get(name, 0) + 1
             else:
-                at, cause, since = self.states[target], name, since or when
+                at, cause, since = self._paced(self.states[target]), name, since or when
         if at is state:
             if cause:  # there and back again: its time begins anew
                 state.timer = now
             return None
         return Change(state, at, cause, max(since, state.since))
+
+    def _paced(self, state: State) -> State:
+        """The slowest level of a state that is fast enough, the fastest one where none is, or nobody has asked."""
+        asked = float("inf") if self._pace is None else self._pace
+        enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
+        return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
 
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends instead."""
@@ -288,25 +379,36 @@ class Control(threading.Thread):
             self.clocks = None
             self._program.say("clock rates are left alone: %s" % refused)
 
-    def _enter(self, state: State, given: Optional[Stay]) -> None:
+    def _enter(self, state: State, given: Sequence[Stay] = ()) -> None:
+        """Its apps begin anew. `given` are stays with their frames, which follow each other without a pause."""
         self._set_clocks(state, down=True)
+        self._slower = False
         if self.power is not None:
             self.power.enter(state.name, state.energy_mw)
         now = time.perf_counter_ns()
+        names = [stay.state for stay in given] or [state.name]
+        self._stretches = [(Stay(name), {}) for name in names]
         for app in state.apps:
             limit = FOREVER if self.frames is None else max(0, self.frames - self._had.get(app.name, 0))
-            if given is not None:
-                limit = given.frames.get(app.name, 0)
+            if given:
+                limit = sum(stay.frames.get(app.name, 0) for stay in given)
             if app.name in self._ended:
                 limit = 0
+            marks = [sum(stay.frames.get(app.name, 0) for stay in given[:k]) for k in range(len(names))]
+            for (_, firsts), mark in zip(self._stretches, marks):
+                firsts[app.name] = mark
             before = None if app.name in self._ended else self._last.get(app.name)
-            app.enter(before, self._had.get(app.name, 0), limit, now)
+            app.enter(before, self._had.get(app.name, 0), limit, now, list(zip(names, marks)))
+            app.awaited.extend((0, change) for change in self.changes[-1:])
             for task in app.tasks:
                 task.before = self._fired.get(task.name, 0)
+                for name, share in task.code.shares.items() if isinstance(task.code, Select) else ():
+                    share.before = self._fired.get(name, 0)
             self._last[app.name] = app
-        state.entered += 1
-        state.since = state.timer = now
-        self.stays.append(Stay(state.name))
+        self.changes += [self._given(a, b) for a, b in zip(given, given[1:])]
+        for name in names:
+            self._begins(self.states[name], now)
+        self.stays += [stay for stay, _ in self._stretches]
         self._program.calm()
         if self._program.ending:  # whoever ended it may have come before the apps of this state were ready
             for app in state.apps:
@@ -319,25 +421,29 @@ class Control(threading.Thread):
             self._changed.notify_all()
 
     def _leave(self, state: State) -> None:
-        """Count what was done."""
+        """Count what was done since the apps began anew."""
         state.spent += time.perf_counter_ns() - state.since
-        if self.changes:
-            ends = [a.stay_end for a in state.apps if a.done]
-            self.changes[-1].first = max(ends) if ends else 0
         for app in state.apps:
             done = app.done
-            self.stays[-1].frames[app.name] = done
+            ends = [firsts[app.name] for _, firsts in self._stretches[1:]] + [done]
+            for (stay, firsts), end in zip(self._stretches, ends):
+                stay.frames[app.name] = max(0, min(end, done) - firsts[app.name])
             self._had[app.name] = self._had.get(app.name, 0) + done
             if app.exhausted:
                 self._ended.append(app.name)
             for task in app.tasks:
-                self._fired[task.name] = self._fired.get(task.name, 0) + done * task.per_iteration
+                fired = {task.name: done * task.per_iteration}
+                if isinstance(task.code, Select):
+                    fired = task.code.leave(done)
+                for name, firings in fired.items():
+                    self._fired[name] = self._fired.get(name, 0) + firings
 
     # -- afterwards --------------------------------------------------------------------------------------------------
     def told(self) -> List[App]:
         """One app for each name, with what it did in all states: call it once, when everything is over."""
         found: Dict[str, App] = {}
         for app in self._program.apps:
+            app.tasks = [made for task in app.tasks for made in task.apart()]
             if app.name in found:
                 found[app.name].add(app)
             else:
@@ -364,7 +470,7 @@ def document(control: Control) -> Dict[str, Any]:
                 "from": c.source.name,
                 "to": c.target.name,
                 "event": c.event,
-                "protocol": "idle",
+                "protocol": c.protocol,
                 "drain_ms": round((c.drained - c.asked) / 1e6, 3),
                 "first_ms": round((c.first - c.asked) / 1e6, 3) if c.first else None,
                 "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
@@ -396,16 +502,16 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
             [*row, None if s["joules"] is None else "%.3f" % s["joules"]]
             for row, s in zip(states[1:], found["states"].values())
         ]
-    kinds: Dict[Tuple[str, str], List[Dict[str, Any]]] = {}
+    kinds: Dict[Tuple[str, str, str], List[Dict[str, Any]]] = {}
     for c in found["switches"]:
-        kinds.setdefault((c["from"], c["to"]), []).append(c)
+        kinds.setdefault((c["from"], c["to"], c["protocol"]), []).append(c)
     changes: List[Sequence[Any]] = [
-        ["from", "to", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
+        ["from", "to", "protocol", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
     ]
-    for (source, target), own in kinds.items():
+    for kind, own in kinds.items():
         drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
         figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
-        changes.append([source, target, len(own), *figures])
+        changes.append([*kind, len(own), *figures])
     return [rows for rows in (states, changes) if len(rows) > 1]
 
 

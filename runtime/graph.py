@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Se
 
 from .channel import Channel, EndOfStream, Turnstile
 from .code import Code
+from .select import Pick, Select
 from .tokens import Port, TaskError
 
 if TYPE_CHECKING:
+    from .control import Change
     from .program import Program
 
 FOREVER = 1 << 62
@@ -116,12 +118,17 @@ class Task:
         self.releases: List[int] = []
         self.paths: List[Path] = []
 
+    def codes(self) -> List[Tuple[str, Code]]:
+        """Its code by its name, or its alternatives by theirs."""
+        return self.code.alternatives() or [(self.name, self.code)]
+
     def sign_calls(self) -> None:
         """Let every call of its code bear the task's name, which is what a crash in C code leaves behind."""
-        for name in ("open", "fire", "fire_batch", "close"):
-            method = getattr(type(self.code), name, None)
-            if method is not None:
-                setattr(self.code, name, MethodType(signed(method, self.name), self.code))
+        for own, code in self.codes():
+            for name in ("open", "fire", "fire_batch", "close"):
+                method = getattr(type(code), name, None)
+                if method is not None:
+                    setattr(code, name, MethodType(signed(method, own), code))
 
     def add(self, other: "Task") -> None:
         """Count what another task of that name has done as done by this one, too."""
@@ -131,6 +138,19 @@ class Task:
         self.busy += other.busy
         self.squares += other.squares
         self.longest = max(self.longest, other.longest)
+
+    def apart(self) -> List["Task"]:
+        """What it has done, under the name of each of its alternatives."""
+        if not isinstance(self.code, Select):
+            return [self]
+        found = []
+        for name, share in self.code.shares.items():
+            task = Task(self.app, name, self.code, self.inputs, self.outputs)
+            task.firings, task.busy = share.firings, share.busy
+            task.squares, task.longest = share.squares, share.longest
+            found.append(task)
+        found[0].failed, found[0].skipped = self.failed, self.skipped
+        return found
 
     def arrival(self, end: int) -> int:
         """When the data came that a firing of a live source has just delivered, at `end`."""
@@ -219,11 +239,17 @@ class App:
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0
-        #: In a program with states: frames finished before, by this object and by any of that name; when its state was
-        #: entered, and when its first frame ended there, in ns; whether its stream has ended by itself.
+        #: In a program with states: frames finished before, by this object and by any of that name; when its apps began
+        #: anew, in ns; whether its stream has ended by itself.
         self.earlier = self.base = 0
-        self.since = self.stay_end = 0
+        self.since = 0
         self.exhausted = False
+        #: The first frame of the state that it is in, and changes with the frames whose ends they wait for.
+        self.mark = 0
+        self.awaited: Deque[Tuple[int, Change]] = deque()
+        #: Which alternatives its frames take, where states differ in these alone.
+        self.pick: Optional[Pick] = None
+        self._at_once = False
         self.channels: List[Channel] = []
         #: Channels with something on them between two frames, by a name that is the same in all states.
         self.kept: Dict[str, Channel] = {}
@@ -258,6 +284,8 @@ class App:
         """
         task = Task(self, name, code, inputs, outputs, live, on_error)
         self.tasks.append(task)
+        if isinstance(code, Select):
+            self.pick = code.pick = self.pick or Pick()
         return task
 
     def path(self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[str] = None) -> None:
@@ -348,14 +376,39 @@ class App:
                 raise EndOfStream
             self.begun = max(self.begun, iteration)
 
-    def enter(self, before: Optional["App"], base: int, limit: int, now: int) -> None:
-        """Begin anew with a state; `before` is what the app of that name was in the state where it last ran."""
+    @property
+    def under_way(self) -> bool:
+        """Has it begun a frame in its state? After a change at once an inference has to have ended."""
+        newest = self.begun if self.pick is None else self.pick.done if self._at_once else self.pick.asked
+        return newest >= self.mark
+
+    def follow(self, state: str, at_once: bool) -> int:
+        """Another state goes on with the frames that nobody has begun, at once: finished; the first of them."""
+        if self.pick is None:
+            with self._lock:
+                self.mark = max(self.mark, self.begun + 1)
+        else:
+            self.mark = self.pick.follow(state, self.mark, at_once)
+        self._at_once = at_once
+        return self.mark
+
+    def enter(
+        self, before: Optional["App"], base: int, limit: int, now: int, stays: Sequence[Tuple[str, int]] = (("", 0),)
+    ) -> None:
+        """Begin anew with a state; `before` is what the app of that name was in the state where it last ran.
+
+        `stays` are states that follow each other without a pause, each from a frame on.
+        """
         for channel in () if before is None else before.channels:
             channel.check()
         kept = {} if before is None else {key: channel.left() for key, channel in before.kept.items()}
         self.earlier += self.done
-        self.base, self.limit, self.since, self.stay_end = base, limit, now, 0
+        self.base, self.limit, self.since = base, limit, now
         self.begun, self._ended = -1, 0
+        self.mark, self._at_once = 0, False
+        self.awaited.clear()
+        if self.pick is not None:
+            self.pick.begin(stays)
         self._starts.clear()
         self._missing.clear()
         self._holes.clear()
@@ -444,7 +497,8 @@ class App:
                 self._finished(time_ns, (latency,))
 
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
-        self.stay_end = self.stay_end or time_ns
+        while self.awaited and self.awaited[0][0] < self._ended:
+            self.awaited.popleft()[1].reached(time_ns)
         self.first_end = self.first_end or time_ns
         self.last_end = time_ns
         self.latencies.extend(latencies)

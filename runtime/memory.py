@@ -178,9 +178,9 @@ class Loaded:
         self._outputs = Outputs(names, self._ports, own)
         self._names = names
 
-    def run(self, feeds: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    def run(self, feeds: Dict[str, np.ndarray], options: Any = None) -> Dict[str, Any]:
         """All outputs by name."""
-        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()))))
+        return dict(zip(self._names, self._outputs.of(self._session, list(feeds), list(feeds.values()), options)))
 
     def rehearsals(self, block: int) -> List[Rehearsal]:
         """What to run before the program starts, if that can be told."""

@@ -18,6 +18,7 @@ from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .clocks import Wanted
+from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
 from .device import OnDevice, end_lanes
@@ -26,6 +27,7 @@ from .interval import short_interval
 from .link import Latest, Link, Put, Take
 from .memory import rehearsed
 from .process import Process
+from .select import Select
 from .tokens import TaskError, initial_tokens
 from .watch import GRACE, Watch
 from .window import Window
@@ -96,17 +98,30 @@ class Program:
         return Event(self, name)
 
     def state(
-        self, name: str, initial: bool = False, clocks: Optional[Wanted] = None, energy_mw: Optional[float] = None
+        self,
+        name: str,
+        initial: bool = False,
+        clocks: Optional[Wanted] = None,
+        energy_mw: Optional[float] = None,
+        level_of: Optional[Tuple[str, float]] = None,
+        like: Optional[str] = None,
     ) -> None:
         """A state: the apps and processors that follow are its own.
 
         `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
-        takes in the mean by the model.
+        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
+        together; and the frames per second of this one. No apps follow where it is `like` another one, from which only
+        alternatives tell it apart.
         """
         if self.control is None:
             self.control = Control(self)
-        self._making = self.control.states[name] = State(name)
-        self._making.clocks, self._making.energy_mw = clocks or {}, energy_mw
+        made = self.control.states[name] = State(name)
+        made.clocks, made.energy_mw = clocks or {}, energy_mw
+        self._making = None if like is not None else made
+        if like is not None:
+            made.apps, made.workers = self.control.states[like].apps, self.control.states[like].workers
+        if level_of is not None:
+            self.control.level(made, *level_of)
         if initial:
             self.control.initial = name
 
@@ -122,15 +137,23 @@ class Program:
         events: Sequence[str] = (),
         after: Optional[str] = None,
         bound: Optional[int] = None,
+        protocol: str = "idle",
     ) -> None:
-        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known."""
+        """What leads from one state to another: events, or so many ns in the state; at most `bound` ns are known.
+
+        `protocol`: "idle", or without a pause, from the "next" frame on or "at once".
+        """
         assert self.control is not None
         state = self.control.states[source]
-        state.leads.update((event, target) for event in events)
+        state.targets.append(target)
+        for event in events:
+            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
         if after is not None:
-            state.after = int(Fraction(after)), target
+            state.after = state.after or (int(Fraction(after)), target)
         if bound is not None:
             state.bounds[target] = bound
+        if protocol != "idle":
+            state.protocols[target] = protocol
 
     def raise_event(self, name: str) -> None:
         """From whatever thread. Raises ValueError for an event that is unknown."""
@@ -242,6 +265,12 @@ class Program:
                     counts[id(entry.task)] = counts.get(id(entry.task), 0) + entry.times
             for entry in order:
                 entry.task.per_iteration = counts[id(entry.task)]
+                if isinstance(entry.task.code, Select):
+                    entry.task.code.per_iteration = entry.task.per_iteration
+        for state in self.control.states.values() if self.control is not None else ():
+            if "at once" in state.protocols.values():
+                for select in [t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)]:
+                    select.breaks = True
         for source, output, destination, input, capacity, delay, values, key in self._wiring:
             out = [p.name for p in source.outputs].index(output)
             inn = [p.name for p in destination.inputs].index(input)
@@ -368,15 +397,18 @@ class Program:
     def _open(self) -> bool:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
-        begun = [t for t in self._with_code if isinstance(t.code, Process)]
-        steps: List[Tuple[Task, Callable[[], None]]] = [(t, t.code.start) for t in begun]  # type: ignore[attr-defined]
-        steps += [(t, partial(t.code.open, self.home, t.inputs, t.outputs)) for t in self._with_code]
+        codes = self._codes
+        steps: List[Tuple[Task, Code, Callable[[], None]]] = [
+            (t, c, c.start) for t, c in codes if isinstance(c, Process)
+        ]
+        begun = [c for _, c, _ in steps]
+        steps += [(t, c, partial(c.open, self.home, t.inputs, t.outputs)) for t, c in codes]
         good = False
         try:
-            for task, step in steps:
+            for task, code, step in steps:
                 if not self._step(STARTING, task, step):
                     return False
-                begun.append(task)
+                begun.append(code)
             for task, step in rehearsed((t, run) for t in self.tasks for run in t.code.rehearsals()):
                 if not self._step(STARTING, task, step):
                     return False
@@ -384,15 +416,16 @@ class Program:
             good = True
         finally:
             if not good:
-                self._close([t for t in self._with_code if t in begun])
+                self._close([(t, c) for t, c in codes if c in begun])
         return True
 
     @property
-    def _with_code(self) -> List[Task]:
-        """A task for each code: states share it."""
-        found: Dict[int, Task] = {}
+    def _codes(self) -> List[Tuple[Task, Code]]:
+        """Each code, with a task: states share it."""
+        found: Dict[int, Tuple[Task, Code]] = {}
         for task in self.tasks:
-            found.setdefault(id(task.code), task)
+            for _, code in task.codes():
+                found.setdefault(id(code), (task, code))
         return list(found.values())
 
     def _step(self, phase: int, task: Task, step: Callable[[], None]) -> bool:
@@ -410,15 +443,15 @@ class Program:
 
     def _end(self) -> None:
         """Close all tasks after the run, unless a stuck firing still uses one."""
-        if [t for t in self._with_code if isinstance(t.code, Process) and t.code.kill()]:
+        if [c for _, c in self._codes if isinstance(c, Process) and c.kill()]:
             deadline = time.monotonic() + GRACE  # they have been let go, but a busy machine lets them wait
             for worker in self.workers:
                 worker.join(max(0.0, deadline - time.monotonic()))
         self.ending = True
-        stuck = [inside[0].code for w in self.workers if w.is_alive() for inside in [w.firing] if inside is not None]
+        inside = [w.firing for w in self.workers if w.is_alive()]
+        stuck = [code for firing in inside if firing is not None for _, code in firing[0].codes()]
         # A source that waits for data is closed all the same, by this thread: nobody can tell when it will return.
-        tasks = self._with_code
-        self._close([t for t in tasks if t.code not in stuck or (t.is_source and t.code.closes_inside)])
+        self._close([(t, c) for t, c in self._codes if c not in stuck or (t.is_source and c.closes_inside)])
         if any(w.is_alive() for w in self.workers):
             return
         try:
@@ -426,9 +459,9 @@ class Program:
         except CudaError as error:
             self.fail(Failure("", "", None, describe(error)))
 
-    def _close(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            self._step(CLOSING, task, task.code.close)
+    def _close(self, codes: Sequence[Tuple[Task, Code]]) -> None:
+        for task, code in codes:
+            self._step(CLOSING, task, code.close)
         self.board.enter(IDLE)
 
     def stand(self, frames: Dict[str, int], least: Dict[str, int]) -> None:

@@ -22,6 +22,7 @@ from .code import C, Code, Network, Python, value_of
 from .crossing import Forward
 from .ends import Inlet, Outlet
 from .resample import Last, Repeat
+from .segments import Segments
 from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
@@ -74,6 +75,9 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Code:
         variants = [Variant(v["layer"], v["front"], v["back"], v["work"]) for v in document["variants"]]
         cut = Cut(document["network"], variants, document["start"])
         return Front(cut, document["tensors"]) if document["side"] == "front" else Back(cut, document["tensors"])
+    if kind == "segments":
+        segments = [(s["file"], s["reads"], s["makes"]) for s in document["segments"]]
+        return Segments(segments, document["outputs"])
     # Of a network in bands the file is the whole: what it makes is what bands have to make.
     return Network(document["file"], document["inputs"], document["outputs"], 1)
 

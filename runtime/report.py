@@ -28,8 +28,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     tasks = {}
     where: Dict[str, List[str]] = {}
     for processor, order in program.orders:
-        for entry in order:
-            places = where.setdefault(entry.task.name, [])
+        for name in [name for entry in order for name, _ in entry.task.codes()]:
+            places = where.setdefault(name, [])
             if processor not in places:
                 places.append(processor)
     apps = program.told or program.apps
@@ -179,7 +179,7 @@ def table(document: Dict[str, Any]) -> str:
     for name, p in document["processors"].items():
         processors.append([name, "%.1f %%" % (100 * p["utilization"])])
     states = table_rows(document) if "states" in document else []
-    tables = [columns(rows, left=2 if rows[0][1] == "to" else 1) for rows in states]
+    tables = [columns(rows, left=3 if rows[0][1] == "to" else 1) for rows in states]
     return "\n\n".join(
         [*(columns(rows) for rows in (apps, *_others(document))), *tables, columns(tasks), columns(processors)]
     )

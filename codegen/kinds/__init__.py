@@ -6,7 +6,7 @@ A kind is one module (see `kind`), and a line here.
 from __future__ import annotations
 
 from ...model.application import Task
-from . import bands, border, c, cuda, link, moving, onnx, onnx_cuda, python, resample, tensorrt, transfer
+from . import bands, border, c, cuda, link, moving, onnx, onnx_cuda, python, resample, segments, tensorrt, transfer
 from .kind import Code, Helpers, Kind, Site
 
 __all__ = ["KINDS", "Code", "Helpers", "Kind", "Site", "kind_of"]
@@ -18,6 +18,7 @@ KINDS: tuple[Kind, ...] = (
     transfer.KIND,
     moving.KIND,
     bands.KIND,
+    segments.KIND,
     onnx.KIND,
     onnx_cuda.KIND,
     tensorrt.KIND,

@@ -155,6 +155,8 @@ class JointProblem:
     pins: Mapping[str, str]
     followers: tuple[Follower, ...] = ()
     bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
+    #: Where an item has to be, on a platform of several machines.
+    machines: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def processors(self) -> tuple[str, ...]:
@@ -165,6 +167,11 @@ class JointProblem:
     def kind(self) -> dict[str, str]:
         """Kind of each processor."""
         return {p: pool.kind for pool in self.platform.pools for p in pool.processors}
+
+    @cached_property
+    def machine_of(self) -> dict[str, str]:
+        """The machine of each processor."""
+        return self.platform.machine_of
 
     @cached_property
     def of_kind(self) -> dict[str, tuple[str, ...]]:
@@ -210,7 +217,9 @@ class JointProblem:
         pin = self.pins.get(item.name)
         if pin is not None:
             return (pin,)
-        return tuple(p for p in self.processors if self.kind[p] in item.wcet_ns)
+        machine = self.machines.get(item.name)
+        able = (p for p in self.processors if self.kind[p] in item.wcet_ns)
+        return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
 
 @dataclass(frozen=True, slots=True)

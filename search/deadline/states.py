@@ -8,7 +8,7 @@ is pinned in the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -61,8 +61,14 @@ class StatesOutcome:
     seconds: float
 
 
-def search_states(problems: Mapping[str, JointProblem], run: Run, *, budget: Budget) -> StatesOutcome:
-    """Search within `budget`; `run` does it for one problem. Raises Refused for what has no bound."""
+def search_states(
+    problems: Mapping[str, JointProblem], run: Run, *, budget: Budget, alternatives: Sequence[Sequence[str]] = ()
+) -> StatesOutcome:
+    """Search within `budget`; `run` does it for one problem. Raises Refused for what has no bound.
+
+    `alternatives` are tasks and networks that take each other's place in other states: they are in one place where that
+    makes nothing worse, so that states can follow each other without a pause.
+    """
     given = 0
     spending = budget.begin(lambda: given)
     searching = budget.part(1 - MOVES).begin(lambda: given)
@@ -84,7 +90,7 @@ def search_states(problems: Mapping[str, JointProblem], run: Run, *, budget: Bud
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
         found[name] = _outcome(problem, placed, bounds[name], outcome)
-    placed = _moved(problems, placed, spending.left)
+    placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
     found = {name: _outcome(problems[name], placed, bounds[name], found[name]) for name in problems}
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
@@ -184,6 +190,42 @@ def _moved(problems: Mapping[str, JointProblem], placed: Placed, budget: Budget)
                 placed, best, better = other, score, True
                 break
     return placed
+
+
+def _side_by_side(
+    problems: Mapping[str, JointProblem], placed: Placed, alternatives: Sequence[Sequence[str]]
+) -> Placed:
+    """Alternatives where the first of them that is on one processor is, as long as the worst state stays as it is."""
+    score = _worst(problems, placed)
+    for names in alternatives:
+        at = {name: place for name in names if (place := _at(placed, name)) is not None}
+        for name in list(at)[1:]:
+            other = _moved_to(problems, placed, name, next(iter(at.values())))
+            if at[name] != next(iter(at.values())) and other is not None and _worst(problems, other) <= score:
+                placed = other
+    return placed
+
+
+def _at(placed: Placed, name: str) -> str | None:
+    """Where something is that is in one place."""
+    if name in placed.nets:
+        steps = placed.nets[name][1]
+        return steps[0] if len(steps) == 1 else None
+    return placed.items.get(name)
+
+
+def _moved_to(problems: Mapping[str, JointProblem], placed: Placed, name: str, place: str) -> Placed | None:
+    """With something at another processor; None where it cannot be there."""
+    if name in placed.nets:
+        choice, steps = placed.nets[name]
+        kind = next(iter(problems.values())).kind
+        same = kind[steps[0]] == kind[place]
+        return replace(placed, nets={**placed.nets, name: (choice, (place,))}) if same else None
+    for problem in problems.values():
+        for item in problem.items:
+            if item.name == name and place not in problem.places(item):
+                return None
+    return replace(placed, items={**placed.items, name: place})
 
 
 def _worst(problems: Mapping[str, JointProblem], placed: Placed) -> tuple[int, Fraction]:

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hopes_translator
-from builds import ROOT, build, run
+from builds import ROOT, Write, build, run
 from hopes_graphs import random_system
 
 
@@ -132,6 +132,39 @@ def test_a_project_comes_back_with_its_names_and_its_code(tmp_path: Path, seed: 
     text = same(made, flow)
     again = export_project(text.with_name("back.two.flow"), tmp_path / "again", platform="two", policy="self-timed")
     assert content(again.directory) == content(made.directory)
+
+
+CODE = """
+#include <stdio.h>
+int count(void *state, int32_t *out, const count_params *p) { count_state *s = state; *out = s->next++; return 0; }
+int show(void *state, const int32_t *in, const show_params *p) { return printf("%d\\n", *in) < 0; }
+"""
+TEXT = """
+task Count { out out: int32   state next: int32   c "count.c:count" }
+task Show { in in: int32   c "count.c:show" }
+platform two { cpu core[2] }
+app A { count: Count   show: Show   count -> show }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("in input: int32", "in input: int32 window 3", "a window"),
+        ("A_count -> A_show", "A_count -> delay 1 = 7 -> A_show", "the initial values of `"),
+    ],
+)
+def test_code_of_hopes_cannot_do_what_is_new(write: Write, old: str, new: str, told: str) -> None:
+    flow = write(TEXT, count_c=CODE)
+    text = same(export_project(flow, flow.parent / "out", platform="two"), flow)
+    assert old in text.read_text()
+    text.write_text(text.read_text().replace(old, new))
+    with pytest.raises(flowc.Errors) as raised:
+        export_project(text, flow.parent / "again", platform=str(text.with_name("two.flow")))
+    found = [d for d in raised.value.diagnostics if told in d.message]
+    assert {d.code for d in raised.value.diagnostics} == {"F736"} and "`A_show.cic`, which knows nothing of" in found[
+        0
+    ].message
 
 
 # -- schemas -----------------------------------------------------------------------------------------------------------

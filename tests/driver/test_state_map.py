@@ -60,7 +60,9 @@ def test_builds_use_it_until_a_state_changes(text: Path) -> None:
     stored = json.loads(path.read_text())
     core = {p["task"]: p["processors"] for p in stored["placements"]}
     placed = placed_states(flowc.check(text, platform="duo").require(), None)
-    assert not placed.diagnostics and placed.bounds == {("one", "two"): 24_000_000, ("two", "one"): 24_000_000}
+    assert not placed.diagnostics and {p: (b.delay_ns, b.protocol) for p, b in placed.bounds.items()} == {
+        ("one", "two"): (24_000_000, "idle"), ("two", "one"): (24_000_000, "idle"),
+    }  # fmt: skip
     pins = {p.task: list(p.stages[0].processors) for s in placed.states.values() for p in s.system.pins}
     assert pins == core
     text.write_text(APPS + SCENARIO.replace("run B, C", "run B, C period 40 ms"))

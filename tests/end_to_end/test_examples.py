@@ -19,7 +19,7 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return forks(*FLOWC).run(["-m", "flowc", *arguments], cwd=cwd, timeout=HANGS)
 
 
-@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol"])
+@pytest.mark.parametrize("name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol", "drone"])
 def test_an_example_checks_and_passes_its_harness(examples: Path, tmp_path: Path, name: str) -> None:
     text = str(examples / name / f"{name}.flow")
     assert flowc("check", text, cwd=tmp_path).returncode == 0

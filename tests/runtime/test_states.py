@@ -14,7 +14,7 @@ import pytest
 from flowc.runtime.channel import EndOfStream
 from flowc.runtime.control import Stay, document
 from flowc.runtime.embed import Running
-from flowc.runtime.graph import App
+from flowc.runtime.graph import App, Fire
 from flowc.runtime.harness import tour
 from flowc.runtime.outside import prepare
 from flowc.runtime.program import Program
@@ -177,3 +177,44 @@ def test_channels_know_when_a_frame_is_left_in_them() -> None:
     app.channels[0]._append(np.zeros(1, np.int64), 1, True)
     with pytest.raises(AssertionError, match="1 tokens between two frames"):
         app.enter(app, 0, 1, 0)
+
+
+def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
+    a, b = Sums(), Sums()
+    program = Program("p", "")
+    for rate in (100.0, 50.0, 25.0):
+        program.state(f"go[{rate:g}]", initial=rate == 100, level_of=("go", rate))
+        program.processor("c0", [Fire(t) for t in a.in_state(program, "A")])
+    program.state("rest")
+    program.processor("c0", [Fire(t) for t in b.in_state(program, "B")])
+    program.events(["stop", "on", "pace"])
+    levels = ["go[100]", "go[50]", "go[25]"]
+    for source in levels:
+        program.transition(source, "rest", ["stop"])
+        program.transition("rest", source, ["on"])
+        for target in levels:
+            if source != target:
+                program.transition(source, target, ["pace"])
+    control = program.control
+    assert control is not None
+    for wrong in ("pace", "pace fast", "pace 0", "on 3", "off"):
+        with pytest.raises(ValueError):
+            control.raise_event(wrong)
+    seen: list[str] = []
+
+    def steer() -> None:
+        program.go.wait()
+        for word in ("pace 30", "pace 7", "pace 200", "stop", "pace 50", "on", "pace 50"):
+            before = len(control.changes), sum(control.ignored.values())
+            control.raise_event(word)
+            if word not in ("pace 50",):
+                while len(control.changes) == before[0]:
+                    threading.Event().wait(0.001)
+            threading.Event().wait(0.01)
+            seen.append(program.state_name or "")
+        program.drain()
+
+    threading.Thread(target=steer, daemon=True).start()
+    assert program.run() and a.right and b.right
+    assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
+    assert set(pairwise(s.state for s in tour(control, 3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}

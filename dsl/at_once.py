@@ -1,0 +1,40 @@
+"""What stands in the way of a change at once, as far as the text says it.
+
+In: two states. Out: a reason and what to do, or nothing. Where the networks run is another question (driver.protocols).
+"""
+
+from __future__ import annotations
+
+from ..model.scenario import State
+
+#: A reason, and what to do.
+Hindrance = tuple[str, str]
+
+
+def hindrance(source: State, target: State) -> Hindrance | None:
+    """An inference can be broken off where the states differ in networks alone that are one task each."""
+    idle = "leave `at once` out: frames under way end first"
+    before, after = ({a.name: a for a in s.apps} for s in (source, target))
+    if before.keys() != after.keys():
+        lone = sorted(before.keys() ^ after.keys())[0]
+        one, other = (source, target) if lone in before else (target, source)
+        return f"`{lone}` runs in `{one.name}`, not in `{other.name}`", idle
+    for name, app in before.items():
+        if (app.period_ns, app.due_ns) != (after[name].period_ns, after[name].due_ns):
+            return f"`{name}` has another period or deadline in `{target.name}`", idle
+    theirs = dict(target.choices)
+    changed = [(name, old, theirs[name]) for name, old in source.choices if theirs[name] != old]
+    if not changed:
+        return f"`{source.name}` and `{target.name}` have the same networks", idle
+    tasks = {t.name: t for s in (source, target) for a in s.apps for t in a.tasks}
+    for instance, *variants in changed:
+        for variant in variants:
+            whole = f"{instance}.{variant}"
+            around = next((n for n in tasks if n.startswith(f"{whole}.")), None)
+            if around is not None:
+                word = around.removeprefix(f"{whole}.").partition("_")[0]
+                return f"`{whole}` has a `{word}` of its own", f"make the code of `{word}` a task of the app"
+            network = tasks[whole].network
+            if network is not None and network.batch > 1:
+                return f"`{whole}` groups {network.batch} firings", "leave `batch` out"
+    return None

@@ -1,0 +1,280 @@
+"""What networks have in common, by content: segments that several of them begin with, so that weights exist once.
+
+In: networks as models. Out: for each the segments that compute what it computes, some of which it shares. Nodes are
+hashed from the inputs on: operator, attributes, weights and the hashes of what they read. So equal hashes are equal
+values whatever tensors are called, and what is common is closed towards the inputs.
+
+A segment is made where the weights that it saves are worth it; each one is a model that runs by itself. What ONNX
+Runtime shares between sessions itself (initializers) takes more memory, not less: each session reorders its own copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..model.application import Segment, Segments
+from .onnx.cuts import RANDOM
+from .onnx.extract import LIMIT, extract, needed
+
+#: Bytes of weights that a segment has to save.
+WORTH = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A network: a model with its weights in it, and the tensors of its ports, with the shapes of its inputs."""
+
+    model: Any
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Bytes of weights: of every network for itself, of what is different, and as the segments have them."""
+
+    separate: int
+    distinct: int
+    built: int
+
+
+def shared_parts(wholes: Sequence[Whole], worth: int = WORTH) -> tuple[Segments | None, ...]:
+    """For each network its segments, None for one that shares nothing worth it."""
+    graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
+    shared = []
+    for group in _groups(graphs, worth):
+        wanted = {v for k in group.members for v in graphs[k].leaving(group.hashes)}
+        shared.append((group, _model_of(graphs[min(group.members)], group.hashes, wanted)))
+    return tuple(_parts(graph, [s for s in shared if k in s[0].members]) for k, graph in enumerate(graphs))
+
+
+def saved(wholes: Sequence[Whole], parts: Sequence[Segments | None]) -> Saved:
+    """What segments save of the weights."""
+    graphs = [_Graph(k, w) for k, w in enumerate(wholes)]
+    distinct = {value: size for g in graphs for value, size in g.weights.items()}
+    built: dict[str, int] = {}
+    for k, found in enumerate(parts):
+        own = {s.digest: s.weights for s in found.segments} if found is not None else {}
+        built |= own or {f"whole {k}": sum(graphs[k].weights.values())}
+    separate = sum(sum(g.weights.values()) for g in graphs)
+    return Saved(separate, sum(distinct.values()), sum(built.values()))
+
+
+# -- hashes ------------------------------------------------------------------------------------------------------------
+def tensor_digest(tensor: Any) -> str:
+    """Type, shape and bytes of a weight, however the file writes them."""
+    from onnx import numpy_helper
+
+    array = numpy_helper.to_array(tensor)
+    content = repr(array.tolist()) if array.dtype == object else array.tobytes()  # texts are pointers to numpy
+    return _digest("tensor", str(tensor.data_type), str(tuple(tensor.dims)), content)
+
+
+def _digest(*parts: str | bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        found.update(len(data).to_bytes(8, "little"))
+        found.update(data)
+    return found.hexdigest()
+
+
+class _Graph:
+    """What a network computes, each value once: nodes that make the same as an earlier one are left out.
+
+    `hash` has a hash for each node, `value` one for each tensor: what is equal there is equal.
+    """
+
+    def __init__(self, number: int, whole: Whole) -> None:
+        import onnx
+
+        self.inputs, self._number, self._whole = [name for name, _ in whole.inputs], number, whole
+        model = fixed_model(whole)
+        weights = {w.name: w for w in model.graph.initializer}
+        nodes = [model.graph.node[k] for k in needed(model, whole.outputs)]
+        read = {t for n in nodes for t in n.input} | set(whole.outputs)
+        self.value = {name: tensor_digest(w) for name, w in weights.items() if name in read}
+        #: Bytes of weights that are read, by their values.
+        self.weights = {self.value[name]: _bytes(weights[name]) for name in self.value}
+        for k, (name, shape) in enumerate(whole.inputs):
+            kind = next(v.type.tensor_type.elem_type for v in model.graph.input if v.name == name)
+            self.value[name] = _digest("input", str(k), str(kind), str(shape))
+        self.hash: list[str] = []
+        self.model = self._canonical(model, nodes)
+        self.outputs = [self.value.get(name, "") for name in whole.outputs]
+        inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
+        #: What is known of tensors.
+        self.info = {v.name: v for v in (*inferred.value_info, *inferred.output, *inferred.input)}
+
+    def _canonical(self, model: Any, nodes: Sequence[Any]) -> Any:
+        """The model with one tensor for each value."""
+        import onnx
+
+        opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
+        tensor = {value: name for name, value in reversed(self.value.items())}
+        kept, seen = [], set[str]()
+        for node in nodes:
+            made = self._node(node, opsets)
+            values = [_digest(made, str(k)) for k in range(len(node.output))]
+            self.value |= {t: v for t, v in zip(node.output, values, strict=True) if t}
+            if made in seen:
+                continue
+            seen.add(made)
+            self.hash.append(made)
+            one = onnx.NodeProto()
+            one.CopyFrom(node)
+            del one.input[:]
+            one.input.extend(tensor.get(self.value.get(t, ""), t) for t in node.input)
+            tensor |= {v: t for t, v in zip(node.output, values, strict=True) if t}
+            kept.append(one)
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+        return model
+
+    def _node(self, node: Any, opsets: Mapping[str, int]) -> str:
+        """The hash of what a node computes; of one that is not known to be a function of its inputs, its own."""
+        domain = node.domain or "ai.onnx"
+        reads = [self.value.get(t) if t else "-" for t in node.input]
+        inner = any(a.HasField("g") or a.graphs for a in node.attribute)
+        drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.input) > 2)
+        if drawn or inner or domain != "ai.onnx" or None in reads:
+            return _digest("own", str(self._number), *node.output)
+        attributes = []
+        for a in sorted(node.attribute, key=lambda a: str(a.name)):
+            content = tensor_digest(a.t) if a.HasField("t") else a.SerializeToString(deterministic=True).hex()
+            attributes += [a.name, content]
+        return _digest("node", node.op_type, str(opsets.get(domain, 0)), *attributes, "reads", *map(str, reads))
+
+    def made(self, hashes: Collection[str]) -> dict[str, str]:
+        """What nodes of these hashes make: tensors by their values."""
+        nodes = [n for n, h in zip(self.model.graph.node, self.hash, strict=True) if h in hashes]
+        return {self.value[t]: t for n in nodes for t in n.output if t}
+
+    def leaving(self, hashes: Collection[str]) -> list[str]:
+        """Values that nodes of these hashes make, and others read or the network gives."""
+        nodes = zip(self.model.graph.node, self.hash, strict=True)
+        read = {self.value.get(t) for n, h in nodes if h not in hashes for t in n.input} | set(self.outputs)
+        return [v for v in self.made(hashes) if v in read]
+
+    def weights_of(self, hashes: Collection[str]) -> int:
+        """Bytes of what nodes of these hashes read of the weights."""
+        wanted = set(hashes)
+        nodes = [n for n, h in zip(self.model.graph.node, self.hash, strict=True) if h in wanted]
+        values = {self.value.get(t, "") for n in nodes for t in n.input}
+        return sum(size for value, size in self.weights.items() if value in values)
+
+    def twice(self, hashes: Collection[str]) -> int:
+        """Bytes of weights that are read both by nodes of these hashes and by others."""
+        rest = set(self.hash).difference(hashes)
+        return self.weights_of(hashes) + self.weights_of(rest) - self.weights_of(self.hash)
+
+    def fixed(self, value: str, hashes: Collection[str]) -> bool:
+        """Has a value that nodes of these hashes make a type and a shape, so that a model can give it?"""
+        info = self.info.get(self.made(hashes)[value])
+        if info is None:
+            return False
+        kind = info.type.tensor_type
+        return bool(kind.elem_type) and kind.HasField("shape") and all(d.dim_value > 0 for d in kind.shape.dim)
+
+
+def fixed_model(whole: Whole) -> Any:
+    """The model with the shapes of its inputs put in."""
+    import onnx
+
+    model = onnx.ModelProto()
+    model.CopyFrom(whole.model)
+    shapes = dict(whole.inputs)
+    for value in model.graph.input:
+        if value.name in shapes:
+            kind = value.type.tensor_type.elem_type
+            value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, shapes[value.name]))
+    return model
+
+
+def _bytes(weight: Any) -> int:
+    from onnx import helper
+
+    return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
+
+
+# -- groups of networks ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Networks that begin with the same nodes, which no larger group has already."""
+
+    members: frozenset[int]
+    hashes: frozenset[str]
+
+
+def _groups(graphs: Sequence[_Graph], worth: int) -> list[_Group]:
+    """Larger groups first; each is inside of every other one, or apart from it."""
+    owners: dict[str, set[int]] = {}
+    for k, graph in enumerate(graphs):
+        for made in graph.hash:
+            owners.setdefault(made, set()).add(k)
+    candidates = {frozenset(o) for o in owners.values() if len(o) > 1}
+    found: list[_Group] = []
+    for members in sorted(candidates, key=lambda m: (-len(m), sorted(m))):
+        if any(not (members <= g.members or members.isdisjoint(g.members)) for g in found):
+            continue
+        taken = {h for g in found if members <= g.members for h in g.hashes}
+        hashes = frozenset(h for h, o in owners.items() if members <= o) - taken
+        saves = graphs[min(members)].weights_of(hashes) * (len(members) - 1)
+        saves -= sum(graphs[k].twice(hashes) for k in members)
+        leaving = {v for k in members for v in graphs[k].leaving(hashes)}
+        if saves >= worth and all(graphs[k].fixed(v, hashes) for k in members for v in leaving):
+            found.append(_Group(members, hashes))
+    return found
+
+
+# -- segments ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A segment whose tensors have values, not yet numbers."""
+
+    content: bytes
+    weights: int
+    reads: tuple[tuple[str, str], ...]
+    makes: tuple[tuple[str, str], ...]
+
+
+def _model_of(graph: _Graph, hashes: Collection[str], wanted: Collection[str]) -> _Model:
+    """The nodes of these hashes as a model that makes the wanted values."""
+    nodes = [k for k, h in enumerate(graph.hash) if h in hashes]
+    made = graph.made(hashes)
+    inner, weights = set(made.values()), {w.name for w in graph.model.graph.initializer}
+    weights |= {w.values.name for w in graph.model.graph.sparse_initializer}
+    reads = dict.fromkeys(t for k in nodes for t in graph.model.graph.node[k].input if t)
+    outer = [t for t in reads if t not in inner and t not in weights]
+    makes = [t for v, t in made.items() if v in wanted]
+    model = extract(graph.model, nodes, [graph.info[t] for t in outer], [graph.info[t] for t in makes])
+    return _Model(
+        model.SerializeToString(deterministic=True),
+        sum(_bytes(w) for w in model.graph.initializer),
+        tuple((t, graph.value[t]) for t in outer),
+        tuple((t, graph.value[t]) for t in makes),
+    )
+
+
+def _parts(graph: _Graph, shared: Sequence[tuple[_Group, _Model]]) -> Segments | None:
+    """The segments of a network: those that it shares, the one of most networks first, and what is left."""
+    if not shared:
+        return None
+    models = [model for _, model in shared]
+    rest = set(graph.hash).difference(*(group.hashes for group, _ in shared))
+    if rest:
+        models.append(_model_of(graph, rest, set(graph.outputs)))
+    slots = {graph.value[name]: k for k, name in enumerate(graph.inputs)}
+    segments = []
+    for m in models:
+        reads = tuple((t, slots[v]) for t, v in m.reads)
+        makes = tuple((t, slots.setdefault(v, len(slots))) for t, v in m.makes)
+        digest = hashlib.sha256(m.content).hexdigest()[:16]
+        segments.append(Segment(m.content, digest, m.weights, reads, makes))
+    if any(len(s.model) > LIMIT for s in segments) or any(v not in slots for v in graph.outputs):
+        return None
+    return Segments(tuple(segments), tuple(slots[v] for v in graph.outputs))

@@ -1,0 +1,81 @@
+"""How a mapped scenario changes states: with the next frame where the slower of both keeps all deadlines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.model.diagnostic import Errors
+
+from builds import Write
+from models import N, save, weights
+
+TEXT = """
+task Camera { out x: float32[1, 8]   wcet 1 ms   python "code.py:camera" }
+task Show { in y: float32[1, 4]   wcet 1 ms   python "code.py:show" }
+network See {
+    out y
+    variant slow from "net.onnx"
+    variant quick from "net.onnx"
+}
+app A { period 20 ms   camera: Camera   see: See   show: Show   camera -> see -> show }
+app B { period 40 ms   camera: Camera   work: Show2   camera -> work }
+task Show2 { in y: float32[1, 8]   wcet 2 ms   python "code.py:show" }
+scenario S {
+    event go
+    initial state one { run A, B }
+    state two { run A, B   A.see = quick }
+    state three { run A, B period 80 ms   A.see = quick }
+    one -> two on go   two -> one on go at once   one -> three after 1 s   three -> one on go
+}
+platform duo { cpu core[2] }
+mapping on duo {
+    A.see.slow -> core[1] wcet SLOW ms   A.see.quick -> core[1] wcet 3 ms
+    A.camera -> core[0]   A.show -> core[0]   B.camera -> core[0]   B.work -> core[0]
+}
+"""
+CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\ndef show(y): pass\n"
+
+
+@pytest.fixture
+def text(write: Write, tmp_path: Path) -> Path:
+    save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    return write(TEXT.replace("SLOW", "6"), code_py=CODE)
+
+
+def changes(text: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
+    found = flowc.map(text, platform="duo", budget=2, measure=False)
+    return {
+        (t.source, t.target): (t.protocol, None if t.delay_ns is None else t.delay_ns / 1e6)
+        for t in found.mapping.transitions
+    }
+
+
+def test_the_next_frame_is_the_next_state_where_deadlines_hold(text: Path) -> None:
+    found = changes(text)
+    assert {pair: protocol for pair, (protocol, _) in found.items()} == {
+        ("one", "two"): "next", ("two", "one"): "at once", ("one", "three"): "idle", ("three", "one"): "idle",
+    }  # fmt: skip
+    follow, again = found["one", "two"][1], found["two", "one"][1]
+    # A period of the slower app and its longest response; at once, both networks in one frame.
+    assert follow is not None and again is not None and 40 <= follow < again < 40 + 40
+
+
+def test_two_networks_in_one_frame_may_be_too_much(text: Path) -> None:
+    text.write_text(TEXT.replace("SLOW", "14"))
+    found = flowc.map(text, platform="duo", budget=2, measure=False)
+    assert [d.code for d in found.diagnostics if d.code == "F811"] == ["F811"]
+    told = next(d for d in found.diagnostics if d.code == "F811")
+    assert told.severity == "warning" and "A" in told.message
+    by_pair = {(t.source, t.target): t for t in found.mapping.transitions}
+    assert by_pair["two", "one"].delay_ns is None and by_pair["two", "one"].protocol == "at once"
+    assert by_pair["one", "two"].protocol == "next"
+
+
+def test_different_places_forbid_at_once(text: Path) -> None:
+    text.write_text(TEXT.replace("SLOW", "6").replace("A.see.quick -> core[1]", "A.see.quick -> core[0]"))
+    with pytest.raises(Errors) as told:
+        flowc.map(text, platform="duo", budget=2, measure=False)
+    assert [d.code for d in told.value.diagnostics] == ["F811"]
+    assert "different processors" in told.value.diagnostics[0].message
