@@ -151,7 +151,7 @@ def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) ->
     """How many times as long each processor takes."""
     for pool, domain, level in zip(platform.pools, domains, levels, strict=True):
         if domain.hz[level]:
-            factor = pool.frequencies_hz[-1] / domain.hz[level]
+            factor = max(pool.frequencies_hz) / domain.hz[level]
             yield from ((processor, factor) for processor in pool.processors)
 
 
@@ -159,15 +159,15 @@ def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) ->
 def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
     """The rates that may be chosen: the one that the text asks for, all where energy counts, else the highest."""
     rates = pool.frequencies_hz or (Fraction(0),)  # nobody knows it
-    watts = []
+    highest, watts = max(rates), []
     for k, hz in enumerate(rates):
-        longer = rates[-1] / hz if hz else Fraction(1)
+        longer = highest / hz if hz else Fraction(1)
         if not pool.busy_w:
             watts.append(Fraction(0))
             continue
         more = sum((b.watts(pool.busy_w[k], pool.busy_w[-1]) for b in busy), Fraction(0))
         watts.append(pool.idle_w[k] * pool.count + more * longer)
-    kept = [k for k, hz in enumerate(rates) if (hz == wanted if wanted is not None else free or k == len(rates) - 1)]
+    kept = [k for k, hz in enumerate(rates) if (hz == wanted if wanted is not None else free or hz == highest)]
     return Domain(pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts[k] for k in kept))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -172,3 +173,15 @@ def test_rates_of_a_file_that_was_edited_are_checked(text: Path) -> None:
         flowc.build(text, text.parent / "b", platform="duo", measure=False)
     assert [d.code for d in raised.value.diagnostics] == ["F501", "F105"]
     assert "did you mean `big`?; this is said in `app.duo.mapping.json`" in raised.value.diagnostics[0].help
+
+
+def test_rates_in_any_order_are_enough_for_a_pin(text: Path) -> None:
+    """Nobody has said what the platform takes."""
+    silent = re.sub(r" (idle|busy) \[[^]]*\] W", "", APPS).replace("[500, 1000, 1500, 2000]", "[2000, 500, 1000]")
+    text.write_text(silent.replace("B.w -> small", "B.w -> small   frequency big 1000 MHz for Pairs.both"))
+    found = mapped(text)
+    assert "F809" in {d.code for d in found.diagnostics}
+    states = {s.state: s for s in found.mapping.states}
+    assert dict(states["both"].clocks_hz)["big"] == 10**9 and dict(states["calm"].clocks_hz)["big"] == 2 * 10**9
+    assert {g.app: g.response_ns for g in states["both"].groups} == {"A": 10_000_000, "B": 5_000_000}
+    assert states["both"].energy_mw is None
