@@ -1,12 +1,15 @@
 """Buffers shared within and between networks, as in Minakova's thesis, ch. 6: for comparison with `placement`.
 
 In: edges of networks, each in a part of a network that has its own processor. Out: buffers, each with the edges that
-use it. Two things of the thesis are left to whoever calls: the schedules, and which parts run at once.
+use it; and which layers should go by parts (Algorithm 9; what Algorithm 10 derives is made by
+`networks.dataflow.reduced`). Two things of the thesis are left to whoever calls: the schedules, and which parts run at
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import random
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -58,3 +61,98 @@ def _apart(one: Edge, other: Edge, together: Collection[frozenset[int]]) -> bool
     if one.part != other.part:
         return frozenset((one.part, other.part)) in together
     return one.first <= other.last and other.first <= one.last
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A chromosome of Algorithm 9: per layer whether it goes by parts, and what that means.
+
+    `memory` is that of all buffers, `times` are what a frame of each network takes (their inverse is its throughput).
+    """
+
+    chosen: tuple[bool, ...]
+    memory: int
+    times: tuple[float, ...]
+
+
+Evaluate = Callable[[tuple[bool, ...]], Reduced]
+
+
+def algorithm9(
+    layers: int,
+    evaluate: Evaluate,
+    limit: int,
+    slowest: Sequence[float],
+    rng: random.Random,
+    *,
+    population: int = 100,
+    generations: int = 100,
+    printed: bool = True,
+) -> Reduced:
+    """Algorithm 9: which layers go by parts, so that networks take at most `limit` and no longer than `slowest`.
+
+    `evaluate` is Algorithm 10 with Equation 2.5: edges derived for a chromosome, and Algorithm 8 on them. If nothing by
+    parts is small enough, that is the answer (lines 1 to 5); else NSGA-II looks for a front (selection by DEAP,
+    crossover of two parents, mutation of one gene), from which `selected` chooses. Line 16 gives out an answer that
+    keeps no limit, without a word: whoever calls has to look.
+    """
+    known: dict[tuple[bool, ...], Reduced] = {}
+
+    def of(chosen: tuple[bool, ...]) -> Reduced:
+        if chosen not in known:
+            known[chosen] = evaluate(chosen)
+        return known[chosen]
+
+    whole = of((False,) * layers)
+    if whole.memory <= limit:
+        return whole
+    return selected(_front(layers, of, rng, population, generations), limit, slowest, printed=printed)
+
+
+def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, printed: bool = True) -> Reduced:
+    """Lines 9 to 16: of those within the limits the one with the least memory, else of all.
+
+    That is what is `printed`. It contradicts the thesis's own examples, whose answers take more memory than others
+    within the limit (Table 6.3: 19712 under 20000, where all of CNN1 by parts takes less; Table 6.6: 14.98 MB at 41 fps
+    under 15 MB beside 14.90 at 40.5). Meant is the highest throughput within the limits: with `printed` off.
+    """
+    fitting = [
+        c for c in front if c.memory <= limit and all(t <= most for t, most in zip(c.times, slowest, strict=True))
+    ]
+    if fitting and not printed:
+        return min(fitting, key=lambda c: (sum(c.times), c.memory))
+    return min(fitting or front, key=lambda c: c.memory)
+
+
+def _front(layers: int, of: Evaluate, rng: random.Random, population: int, generations: int) -> tuple[Reduced, ...]:
+    """What no other one beats in memory and in every time, of all that NSGA-II has looked at."""
+    from deap import base, tools
+
+    class Fitness(base.Fitness):  # type: ignore[misc]
+        weights: tuple[float, ...] = ()
+
+    class Individual:
+        def __init__(self, chosen: tuple[bool, ...]) -> None:
+            self.found = of(chosen)
+            values = (self.found.memory, *self.found.times)
+            Fitness.weights = (-1.0,) * len(values)
+            self.fitness = Fitness(values)
+
+    def child() -> Individual:
+        one, other = (rng.choice(people).found.chosen for _ in range(2))
+        at = rng.randrange(layers + 1)
+        genes = [*one[:at], *other[at:]]
+        at = rng.randrange(layers)
+        genes[at] = not genes[at]
+        return Individual(tuple(genes))
+
+    people = [Individual(tuple(rng.random() < 0.5 for _ in range(layers))) for _ in range(population)]
+    for _ in range(generations):
+        people = tools.selNSGA2(people + [child() for _ in range(population)], population)
+    found = {p.found.chosen: p.found for p in people}
+    return tuple(c for c in found.values() if not any(_beats(d, c) for d in found.values()))
+
+
+def _beats(one: Reduced, other: Reduced) -> bool:
+    mine, yours = (one.memory, *one.times), (other.memory, *other.times)
+    return mine != yours and all(a <= b for a, b in zip(mine, yours, strict=True))

@@ -6,7 +6,9 @@ Every way runs a network in a process of its own, as a bare loop: what is opened
     default       a session of ONNX Runtime as it is, one thread
     no arena      the same with enable_cpu_mem_arena=False
     shared arena  what generated programs do (flowc.runtime.memory): one arena, rehearsed
-    bands         the choice of `flowc analyze --memory` with the least memory at 1.3 of the time (estimated) or less
+    bands         the choice of `flowc analyze --memory` with the least memory at 1.3 of the time (estimated) or less,
+                  in ONNX Runtime's own blocked layout where it has one
+    plain bands   the same in plain models, as on machines without such a layout
     in turn       four networks one after the other: sessions as they are, and in the shared arena
 
 On paper: each tensor its own, Minakova's Algorithm 8, the live set of fused layers, and rows under a layer, below which
@@ -28,8 +30,11 @@ from typing import Any
 
 import numpy as np
 import structures
+from flowc.networks.bands.blocked import read_blocked
 from flowc.networks.bands.choose import Choice
 from flowc.networks.bands.compare import compare
+from flowc.networks.bands.firings import HELD
+from flowc.networks.bands.made import Forms, forms
 from flowc.networks.bands.net import Net, read_net
 from paired import Others, alternate, execute, machine, ratio, table, verdict
 
@@ -92,12 +97,18 @@ def banded(path: str, folder: str) -> tuple[Callable[[], None], list[Any]]:
     return lambda: code.fire(arrays, 0), [code]
 
 
+def kept(code: Any) -> int:
+    """Bytes of outputs that nobody looks at any more: in a program they are tokens."""
+    outputs = getattr(code, "_made", None) or code._outputs
+    return sum(len(memory) for free in outputs._free.values() for memory in free)
+
+
 def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str, float]:
     """Bytes between layers after some runs, the process, and ms per inference."""
     from flowc.runtime.memory import rehearsed, trim
 
     openers = {"default": lambda p: plain(p, True), "no arena": lambda p: plain(p, False), "shared arena": shared}
-    made = [banded(p, folder) if way == "bands" else openers[way](p) for p in paths]
+    made = [openers[way](p) if way in openers else banded(p, folder) for p in paths]
     trim()
     before = heap()
     for _, step in rehearsed((None, r) for _, codes in made for c in codes for r in c.rehearsals()):
@@ -106,7 +117,7 @@ def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str
     for _ in range(3):
         for run, _ in made:
             run()
-            least = max(least, heap())
+            least = max(least, heap() - sum(kept(code) for _, codes in made for code in codes))
     spent = []
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(spent) < 3:
@@ -119,27 +130,26 @@ def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
-def choice_of(net: Net, choices: tuple[Choice, ...]) -> Choice:
+def choice_of(choices: tuple[Choice, ...]) -> Choice:
     """The least memory at so much time, or the whole network."""
     return min((c for c in choices if c.time <= SLOWER), key=lambda c: c.buffers)
 
 
-def write_bands(net: Net, choice: Choice, folder: Path) -> None:
+def write_bands(net: Net, blocked: Net | None, choice: Choice, folder: Path) -> Forms:
     """Plan, models and ends, as `banded` reads them."""
-    from flowc.codegen.kinds.bands import _document
-    from flowc.networks.bands.made import Made, planned_of
-    from flowc.networks.bands.models import models
+    from flowc.codegen.kinds.bands import document
 
-    folder.mkdir()
-    planned = planned_of(net, choice.bands)
-    contents, which = models(net, tuple(c.firing for c in planned.calls))
-    files = [f"{k}.onnx" for k in range(len(contents))]
-    for file, content in zip(files, contents, strict=True):
-        (folder / file).write_bytes(content)
-    document = _document(Made(planned, contents, which, 0), files, net.chain.inputs, net.chain.outputs)
-    (folder / "plan.json").write_text(json.dumps(document))
+    folder.mkdir(parents=True)
+
+    def place(name: str, content: bytes) -> str:
+        (folder / name).write_bytes(content)
+        return name
+
+    found = forms(net, blocked, choice.bands)
+    (folder / "plan.json").write_text(json.dumps(document(found, place, net.chain.inputs, net.chain.outputs)))
     ends = {s: [(t, net.shapes[t]) for t in getattr(net.chain, s)] for s in ("inputs", "outputs")}
     (folder / "ends.json").write_text(json.dumps(ends))
+    return found
 
 
 def side(way: str, paths: list[Path], folder: Path, seconds: float, seen: dict[str, float]) -> Callable[[], float]:
@@ -170,29 +180,37 @@ def main() -> None:
     names = given.only or list(NAMES)
     others = Others()
     papers = [["MB between layers", "each its own", "Algorithm 8", "live set", "rows under a layer"]]
-    rows = [["MB between layers", "way", "planned", "measured", "process", "time over default", "firings"]]
+    rows = [["MB between layers", "way", "planned", "measured", "over", "process", "time over default", "firings"]]
     less: list[float] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.networks or Path(scratch) / "networks"
         paths = structures.write(folder, dict.fromkeys([*names, *IN_TURN]))
         for name in names:
             net = read_net(paths[name])
-            compared = compare(net)
-            choice = choice_of(net, compared.choices)
-            write_bands(net, choice, Path(scratch) / name)
+            blocked = read_blocked(net)
+            compared = compare(net, blocked=blocked)
+            choice = choice_of(compared.choices)
+            made = {"bands": write_bands(net, blocked, choice, Path(scratch) / name / "bands")}
+            if blocked is not None:
+                made["plain bands"] = write_bands(net, None, choice, Path(scratch) / name / "plain bands")
             papers.append(
                 [name, *(mb(n) for n in (compared.separate, compared.algorithm8, compared.whole.bound, compared.rows))]
             )
-            planned = {"shared arena": compared.choices[-1], "bands": choice}
-            ways = ["default", "no arena", "shared arena", *(["bands"] if choice.bands else [])]
+            planned = {
+                way: (f.used.plan.arena + f.used.block + HELD * len(f.used.plan.calls), len(f.used.plan.calls))
+                for way, f in made.items()
+            }
+            planned["shared arena"] = compared.choices[-1].buffers, 1
+            ways = ["default", "no arena", "shared arena", *(made if choice.bands else [])]
             seen: dict[str, dict[str, float]] = {way: {} for way in ways}
-            sides = {w: side(w, [paths[name]], Path(scratch) / name, given.seconds, seen[w]) for w in ways}
+            sides = {w: side(w, [paths[name]], Path(scratch) / name / w, given.seconds, seen[w]) for w in ways}
             samples = alternate(sides, given.rounds)
             for way in ways:
-                plan = planned.get(way)
+                plan, firings = planned.get(way, (0, 0))
                 rows.append([
-                    name, way, mb(plan.buffers) if plan else "", mb(seen[way]["bytes"]), mb(seen[way]["process"]),
-                    ratio(samples[way], samples["default"]).text(), str(plan.firings) if plan else "",
+                    name, way, mb(plan) if plan else "", mb(seen[way]["bytes"]),
+                    f"{seen[way]['bytes'] / plan:.2f}" if plan else "", mb(seen[way]["process"]),
+                    ratio(samples[way], samples["default"]).text(), str(firings) if plan else "",
                 ])  # fmt: skip
             less.append(seen["shared arena"]["bytes"] / seen["default"]["bytes"])
         turns: dict[str, dict[str, float]] = {way: {} for way in ("default", "shared arena")}

@@ -139,6 +139,8 @@ def map_(
         print(_places(mapped.mapping))
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
+        if mapped.mapping.memory is not None:
+            print(_planned(mapped.mapping.memory))
         if explain:
             print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:

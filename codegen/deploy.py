@@ -274,6 +274,8 @@ def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, 
     same reason every stage of an app that waits for somebody outside has a worker: nobody knows when the next frame
     will come. Several workers follow a finer projection of the same sequence, so that they cannot deadlock either.
     """
+    if not steps:
+        return []
     paced = {a.name for a in system.apps if a.period_ns is not None}
     sources = {t.name: t for a in system.apps for t in a.tasks if not t.inputs}
     live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)

@@ -282,9 +282,9 @@ def _main_with_states(jinja: Environment, deployment: Deployment, scenario: Depl
 
 
 def _meant_for(state: DeployedState) -> dict[str, Any]:
-    """A state with its clock rates and its power."""
+    """A state with its clock rates, its power, and of what it is a level."""
     clocks = {c.pool: (c.kind, c.hz, c.highest_hz) for c in state.clocks}
-    return {"name": state.name, "clocks": clocks, "mw": state.energy_mw}
+    return {"name": state.name, "clocks": clocks, "mw": state.energy_mw, "level_of": state.level_of}
 
 
 def _choices(states: list[DeployedState], codes: dict[str, str]) -> dict[str, tuple[str, str]]:

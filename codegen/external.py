@@ -22,6 +22,7 @@ from ..model.system import System
 from ..model.types import DTYPES, TensorType
 from ..templates import environment
 from .emit import RUNTIME
+from .kinds.bands import written
 from .names import identifiers, literal, one_line
 from .sources import Plan, Sources
 
@@ -120,10 +121,12 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
         part = variant.front if network.moving.side == "front" else variant.back
         own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task.name}{path.suffix}"))
         return ExternalStage(task.name, sources.place("networks", own, part.model), part.inputs, part.outputs, threads)
+    tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
+    if place is not None and place.bands:
+        return ExternalStage(task.name, written(task, place.bands, sources)[0], *tensors, threads, bands=True)
     file = sources.place("networks", path, network.model or None)
     for name in network.external:
         sources.place("networks", path.parent / name)
-    tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
     return ExternalStage(task.name, file, *tensors, threads)
 
 

@@ -19,7 +19,7 @@ from ..model.deployment import (
 )
 from ..model.mapping import ChangeBound, StateBound
 from ..model.platform import Platform
-from ..model.scenario import Scenario
+from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .layouts import apart
 from .memory import planned
@@ -70,10 +70,15 @@ def together(
 
 def deployed_states(scenario: Scenario, states: Mapping[str, Deployed]) -> tuple[DeployedState, ...]:
     """What each state runs, in the order of `states`."""
-    return tuple(
-        DeployedState(n, d.deployment.apps, d.deployment.processors, scenario.state(n).choices)
-        for n, d in states.items()
-    )
+    return tuple(_deployed(scenario.state(n), d) for n, d in states.items())
+
+
+def _deployed(state: State, deployed: Deployed) -> DeployedState:
+    made = DeployedState(state.name, deployed.deployment.apps, deployed.deployment.processors, state.choices)
+    if state.level is None:
+        return made
+    fastest = min(a.period_ns for a in state.apps if a.period_ns is not None)
+    return replace(made, level_of=(state.of, round(float(10**9 / fastest), 6)))
 
 
 def with_likes(states: tuple[DeployedState, ...], changes: Collection[ChangeBound]) -> tuple[DeployedState, ...]:

@@ -34,7 +34,7 @@ from ..passes.moving import calibrated
 from ..search.throughput import greedy
 from ..search.throughput.accelerate import on_gpu
 from ..search.throughput.machines import on_machines
-from ..search.throughput.problem import Problem
+from ..search.throughput.problem import Problem, mapping_of
 from ..targets.pins import pinned
 from . import store
 from .check import Report, Valid, prepare
@@ -105,23 +105,9 @@ def build(
         profile, seen = measured(valid, on_measure=on_measure or report)
         extra += seen
         extra += store.save_profile(valid, profile)
-    if valid.system.scenario is None:
-        mapping, deployed, told = _part(valid, profile, measure)
-        extra, sources = [*extra, *told], sources_of(valid, _times(valid, profile))
-    else:
-        from .shared import with_shared_parts
-        from .states import placed_states
-
-        placed = placed_states(valid, profile)
-        states = with_shared_parts(placed.states)
-        found = {name: _part(state, profile, measure) for name, state in states.items()}
-        extra += [*placed.diagnostics, *(d for _, _, told in found.values() for d in told)]
-        deployments = {n: d for n, (_, d, _) in found.items()}
-        scenario = valid.system.scenario
-        changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
-        deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
-        mapping = union(m for m, _, _ in found.values())
-        sources = {t: s for state in states.values() for t, s in sources_of(state, _times(state, profile)).items()}
+    mapping, deployed, told, states = deployment(valid, profile, measure)
+    sources = {t: s for state in states for t, s in sources_of(state, _times(state, profile)).items()}
+    extra += told
     too_much = beyond_platform(deployed, valid.platform)
     if too_much is not None:
         raise Errors([*valid.diagnostics, too_much])
@@ -131,6 +117,29 @@ def build(
     said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
     losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
     return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources)
+
+
+def deployment(
+    valid: Valid, profile: Profile | None, measure: bool = True
+) -> tuple[Mapping, Deployed, list[Diagnostic], list[Valid]]:
+    """Where a text runs everything; its deployment; what is to be said of it; and its states, or itself. Raises Errors.
+
+    If not `measure`, it is said which times nobody knows.
+    """
+    if valid.system.scenario is None:
+        mapping, deployed, told = _part(valid, profile, measure)
+        return mapping, deployed, told, [valid]
+    from .shared import with_shared_parts
+    from .states import placed_states
+
+    scenario, placed = valid.system.scenario, placed_states(valid, profile)
+    states = with_shared_parts(placed.states)
+    found = {name: _part(state, profile, measure) for name, state in states.items()}
+    told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
+    deployments = {n: d for n, (_, d, _) in found.items()}
+    changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
+    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
+    return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:
@@ -288,7 +297,8 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
     chosen = on_machines(problem) if platform.machines else on_gpu(problem)
     problem = replace(problem, pins={**chosen, **problem.pins})
-    found = greedy.search(problem, seed=seed)
+    places = problem.pins  # all of them, on several machines
+    found = mapping_of(problem, places, "greedy") if platform.machines else greedy.search(problem, seed=seed)
     placements = (*with_resampling(apps, platform, found.placements), *carriers)
     return replace(found if valid.mapping is None else valid.mapping, placements=placements)
 

@@ -28,6 +28,7 @@ from ..passes import Staged, stage, with_transfers
 from ..passes.staged import BUILD_ONLY
 from ..passes.stored_mapping import carried_out
 from ..targets.fitness import unlaunchable
+from ..targets.memory import too_little
 from ..targets.pins import pinned
 from . import store
 
@@ -98,12 +99,16 @@ class Valid:
         system, more = with_transfers(system, self.platform)
         if has_errors((*faults, *more)):
             raise Errors((*faults, *more))
+        return replace(self.rewritten(system), mapping=mapping)
+
+    def rewritten(self, system: System) -> Valid:
+        """The same with other tasks, which keep what holds."""
         before = {a.name: a for a in self.system.apps}
         verdicts = {
             a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
             for a in system.apps
         }
-        return replace(self, system=system, verdicts=verdicts, mapping=mapping)
+        return replace(self, system=system, verdicts=verdicts)
 
 
 def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
@@ -272,4 +277,6 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         diagnostics += unlaunchable(staged.system.apps, staged.platform)
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+        too_much = too_little(loaded.system.apps, staged.platform)
+        diagnostics += [] if too_much is None else [too_much]
     return Checked(loaded, staged, verdicts, in_order(diagnostics), host)

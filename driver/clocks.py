@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from math import ceil
 
 from ..analysis.timing.response_time import worst_cases
@@ -23,6 +24,7 @@ from ..model.mapping import StateBound
 from ..model.platform import Platform, Pool
 from ..model.scenario import Scenario, State
 from ..model.times import FiringTime, Times
+from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.problem import with_bounds
 from ..search.frequency.greedy import greedy
@@ -31,31 +33,49 @@ from ..search.frequency.problem import ClockProblem, Domain, Levels
 from .check import Valid
 from .deadlines import Joint
 
+#: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
+DOUBTS = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A state at the clock rates that were chosen for it; `bound` says what it takes. `tests` of `combinations` were
-    looked at; `parts` has the power of the board and of each pool, in watts."""
+    """A state at the clock rates that were chosen for it; `bound` says what it takes.
+
+    `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
+    `parts` has the power of the board and of each pool, in watts.
+    """
 
     joint: Joint
     bound: StateBound
     weight: Fraction
     combinations: int
     tests: int
+    whole: bool
     parts: tuple[tuple[str, Fraction], ...]
 
 
-def at_best_clocks(valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times]) -> dict[str, Clocked]:
-    """The states at their rates, where the platform says what it takes. Raises Errors for limits that are too low."""
+def at_best_clocks(
+    valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
+) -> dict[str, Clocked]:
+    """The states at their rates, where the platform says what it takes. Raises Errors for limits that are too low.
+
+    A part of the `budget` is for doubts.
+    """
     scenario = valid.system.scenario
     assert scenario is not None
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
     if valid.platform.silent and not asked:
         return {}
     found = {}
-    for name, joint in joints.items():
+    failing: dict[str, tuple[Levels, ...]] = {}
+    doubts = budget.part(DOUBTS / max(1, len(joints)))
+    for name in reversed([*joints]):  # the slowest level of a state first: what fails there fails at the faster ones
+        joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
-            found[name] = _clocked(valid, scenario.state(name), joint, times[name])
+            but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
+            alike = repr((but_periods, joint.system.workers))
+            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()), doubts)
+    found = {name: found[name] for name in joints if name in found}
     too_low = [d for name, clocked in found.items() for d in _beyond(scenario.state(name), clocked)]
     if too_low:
         raise Errors(too_low)
@@ -73,12 +93,15 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
-def _clocked(valid: Valid, state: State, joint: Joint, times: Times) -> Clocked:
+def _clocked(
+    valid: Valid, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
+) -> tuple[Clocked, tuple[Levels, ...]]:
+    """The state at its rates, and what fails in it."""
     scenario, platform = valid.system.scenario, valid.platform
     assert scenario is not None and joint.system is not None
     known = not platform.silent
     free = known and (scenario.least_energy or state.power_w is not None)
-    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.name}
+    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
     busy = dict(_busy(joint, joint.system, platform, times))
     domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
     system = joint.system
@@ -94,15 +117,19 @@ def _clocked(valid: Valid, state: State, joint: Joint, times: Times) -> Clocked:
         assert joint.verdict is not None
         return not with_bounds(joint.problem, joint.verdict, worst).late
 
-    problem = ClockProblem(domains, platform.power_w, holds)
-    best, other = optimal(problem), greedy(problem)
+    problem = ClockProblem(domains, platform.power_w, cache(holds))
+    best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
+        best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     judged = _judged(joint, at(levels))
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
     bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates, *map(_mw, watts))
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
-    return Clocked(judged, bound, state.weight, problem.combinations, best.tests, tuple(parts))
+    return Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)
+    ), best.witnesses
 
 
 def _mw(watts: Fraction | None) -> float | None:

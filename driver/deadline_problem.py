@@ -7,6 +7,7 @@ decided, or no search is needed to see that it does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
@@ -15,14 +16,18 @@ from ..analysis.dataflow.dependence import paths
 from ..analysis.timing.system import TimedChannel, TimedPath
 from ..machines.crew import ALONE, Crew
 from ..model.application import Application, Task
-from ..model.diagnostic import Diagnostic, Errors, one_of
+from ..model.diagnostic import Diagnostic, Errors, has_errors, one_of
+from ..model.mapping import Pin, PinStage
 from ..model.platform import Platform
 from ..model.resampling import hosts, without_resampling
 from ..model.times import MARGIN, FiringTime, Times
+from ..model.transfers import without_transfers
 from ..networks.onnx.cuts import read_chain
 from ..networks.onnx.interface import NetworkError
+from ..passes import with_transfers
 from ..search.deadline.candidates import Front, Kernels, front
 from ..search.deadline.problem import Follower, Item, JointProblem, Net, Team
+from ..search.throughput.machines import nearest
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from .check import Valid
@@ -46,7 +51,7 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
             known = times.of[task.name]
             firings = valid.repetition[app.name][task.name]
             layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
-            if layered and task.name not in pins:
+            if layered and task.name not in pins and not platform.machines:  # which a cut would have to know of
                 networks.append((task.name, app.name, _kernels(task, known, platform, firings)))
                 continue
             wanted = platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
@@ -70,7 +75,37 @@ def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProble
     where = {name: p.processors[0] for name, p in pins.items()}
     fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
     nets = tuple(Net(n, app, f.candidates, f.exact) for (n, app, _), f in zip(networks, fronts, strict=True))
-    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers))
+    machines = machines_for(valid) if platform.machines else {}
+    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines)
+
+
+def machines_for(valid: Valid) -> dict[str, str]:
+    """The machine of each task, pinned or not; what no arrow joins to a pinned one is on the first machine."""
+    platform = valid.platform
+    apps = tuple(without_transfers(a) for a in valid.system.apps)
+    names = [t.name for a in apps for t in a.tasks]
+    pins = {p.task: p.stages[0].processors[0] for p in valid.system.pins if p.platform == platform.name}
+    near = nearest(apps, platform, {name: p for name, p in pins.items() if name in names})
+    return {name: near.get(name, platform.machines[0]) for name in names}
+
+
+def settled(valid: Valid) -> Valid:
+    """The same with what crosses between machines, where each task is on the machine it belongs to. Raises Errors.
+
+    A search for deadlines chooses among the processors of that machine.
+    """
+    platform, system = valid.platform, valid.system
+    own = {p.task for p in system.pins if p.platform == platform.name}
+    first = {pool.machine: pool.processors[0] for pool in reversed(platform.pools) if pool.kind != "link"}
+    supposed = []
+    for name, machine in machines_for(valid).items():
+        if name not in own:
+            span = valid.tasks[name].span
+            supposed.append(Pin(platform.name, name, (PinStage((first[machine],), None, 1, span),), None, None, span))
+    found, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
+    if has_errors(faults):
+        raise Errors(faults)
+    return valid.rewritten(replace(found, pins=tuple(p for p in found.pins if p not in supposed)))
 
 
 def _front(platform: Platform, kernels: Kernels) -> Front:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 
 from ..analysis.timing.program import timed_program
 from ..analysis.timing.response_time import Term, bounds, worst_cases
@@ -224,6 +225,8 @@ def program(
             times[name] = tuple(step.kernels)
             if step.curve is not None and step.kind == "cpu":
                 curves[name] = step.curve
+    carriers = (t for t in mapped.tasks.values() if t.transfer is not None)
+    times |= {t.name: ceil(max(t.wcet_ns)) for t in carriers if t.name not in times}
     known = times_of(mapped.system, mapped.platform, profile)
     deployed = plan(mapped, known, place(mapped, known))
     planned = timed_program(deployed.deployment, valid.platform, times, curves)

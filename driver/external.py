@@ -82,7 +82,7 @@ def in_full(system: System) -> tuple[Diagnostic, ...]:
 def _elsewhere(
     platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
 ) -> tuple[Diagnostic, ...]:
-    """Networks that shall run in bands, or on something else than CPUs: the library does not pretend."""
+    """Networks that shall run on something else than CPUs: the library does not pretend."""
     faults = []
     for place in (p for p in placements.values() if p.task in pins):
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
@@ -90,8 +90,4 @@ def _elsewhere(
             message = f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs only"
             help_text = "pin it to a cpu, or choose another `--platform`"
             faults.append(Diagnostic("F603", message, pins[place.task].span, help=help_text))
-        elif place.bands:
-            message = f"`{place.task}` is pinned in bands: a library for C runs networks whole"
-            help_text = "leave `bands` out, or choose another `--platform`"
-            faults.append(Diagnostic("F527", message, pins[place.task].span, help=help_text))
     return tuple(faults)

@@ -43,6 +43,8 @@ from . import store
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .clocks import unknown_power
+from .deadline_memory import map_jointly_within
+from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
@@ -135,10 +137,14 @@ def find_mapping(
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
     whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    # With little memory a rate is a limit on mappings, not a period.
-    asked, what_if = what_if, replace(what_if, fps=None) if little else what_if
+    # With little memory a rate is a limit on mappings, where there are no periods.
+    limits = little and not all(wants_joint(part) for part in whole.parts)
+    asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
     valid = supposed(whole, what_if)
     joint = all(wants_joint(part) for part in valid.parts)
+    if joint and valid.platform.machines:
+        valid = settled(valid)
+    wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
         _require_plain(joint, valid, search)
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
@@ -166,7 +172,10 @@ def find_mapping(
         wanted = _Wanted(known[search], what_if, objective, allowed, seed, crew, measure, keep, report, on_event)
         return _of_states(whole, valid, profile, warnings, wanted, runnable)
     if joint:
-        together = map_jointly(
+        find = map_jointly
+        if little:
+            find = partial(map_jointly_within, wish=wish, planned=partial(_taken, valid, profile))
+        together = find(
             valid,
             profile,
             times,
@@ -202,7 +211,7 @@ def find_mapping(
         found = in_memory(
             problem,
             fronts(problem),
-            Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps)),
+            wish,
             partial(_taken, valid, profile),
             seed=seed,
             budget=allowed,
@@ -245,11 +254,7 @@ def _require_plain(joint: bool, valid: Valid, search: str) -> None:
         help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
         message = "`--memory` does not look for mappings of states"
         raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
-    if joint:
-        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
-        message = "`--memory` does not look for deadlines: every app has a period"
-        raise Errors([Diagnostic("F508", message, None, help=help_text)])
-    if search != "auto":
+    if search != "auto" and not joint:
         message = f"the search `{search}` knows nothing of memory"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ..codegen.deploy import Deployed
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
@@ -9,12 +11,11 @@ from ..model.diagnostic import Diagnostic
 from ..model.platform import Platform
 from ..networks.bands.choose import Choice, front
 from ..networks.bands.firings import CannotBand
-from ..networks.bands.made import net_of
+from ..networks.bands.made import blocked_of, net_of
 from ..networks.onnx.interface import NetworkError
 from ..search.throughput.problem import Problem
+from ..targets.memory import BASE, memory_of
 
-#: What a process takes with Python, numpy and ONNX Runtime before any network, in bytes.
-BASE = 50_000_000
 #: Seconds for the search for bands, over all networks.
 SEARCHING = 5.0
 
@@ -22,9 +23,8 @@ SEARCHING = 5.0
 def beyond_platform(deployed: Deployed, platform: Platform) -> Diagnostic | None:
     """The error that a program needs more memory than the CPUs of its platform have; None where that is not known."""
     planned = deployed.deployment.planned
-    pools = [p for p in platform.pools if p.kind == "cpu" and p.memory_bytes]
-    limit = sum(p.memory_bytes for p in pools)
-    if planned is None or not pools or planned.total + BASE <= limit:
+    limit = memory_of(platform)
+    if planned is None or limit is None or planned.total + BASE <= limit:
         return None
     message = f"networks need {in_mb(planned.total)} beside {in_mb(BASE)} for Python and libraries"
     message += f", and `{platform.name}` has {in_mb(limit)}"
@@ -34,14 +34,21 @@ def beyond_platform(deployed: Deployed, platform: Platform) -> Diagnostic | None
 
 def fronts(problem: Problem) -> dict[str, tuple[Choice, ...]]:
     """What each network that nobody has pinned can do with, where it may run on a CPU."""
-    tasks = [t for a in problem.apps for t in a.tasks if t.name in problem.networks and _may_band(t)]
-    tasks = [t for t in tasks if "cpu" in problem.firing_ns[t.name]]
+    cpu = {name: of["cpu"] for name, of in problem.firing_ns.items() if "cpu" in of}
+    tasks = [t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu]
+    return fronts_of(tasks, cpu)
+
+
+def fronts_of(tasks: Iterable[Task], cpu_ns: Mapping[str, float]) -> dict[str, tuple[Choice, ...]]:
+    """The same of those tasks that are networks and may go in bands; they take so long on a CPU."""
     found = {}
-    for task in tasks:
+    able = [t for t in tasks if _may_band(t)]
+    for task in able:
         assert task.network is not None
         try:
-            net = net_of(task.network)
-            found[task.name] = front(net, problem.firing_ns[task.name]["cpu"], SEARCHING / len(tasks))
+            net, blocked = net_of(task.network), blocked_of(task.network)
+            spent, seconds = cpu_ns[task.name], SEARCHING / len(able)
+            found[task.name] = front(net, spent, seconds) if blocked is None else front(blocked, spent, seconds, net)
         except (CannotBand, NetworkError):
             continue
     return found

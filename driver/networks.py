@@ -16,6 +16,7 @@ from ..machines.host import HERE, own_platform
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.system import System
+from ..networks.bands.blocked import read_blocked
 from ..networks.bands.compare import Comparison, compare
 from ..networks.bands.net import read_net
 from ..networks.dataflow import by_parts as parts
@@ -93,7 +94,8 @@ def network_memory(path: str | Path) -> NetworkMemory:
 def network_bands(path: str | Path, seconds: float = 4.0) -> Comparison:
     """What a network needs between its layers, whole and in bands of rows. Raises Errors."""
     try:
-        return compare(read_net(Path(path)), None, seconds)
+        net = read_net(Path(path))
+        return compare(net, None, seconds, read_blocked(net))
     except NetworkError as fault:
         raise Errors([_as_diagnostic(fault)]) from fault
 

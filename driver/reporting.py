@@ -40,10 +40,11 @@ from ..report.document import (
 from ..report.graph import rate
 from ..report.layout import layout
 from ..report.measured import Latency, Ran, RanApp, Traced, read_run, read_trace
-from .build import firing_means, place, plan, sources_of
+from .build import deployment, firing_means, sources_of
 from .check import Report
 from .comparing import compared
 from .firings import measured_chart, predicted_charts
+from .reporting_states import changes_of, states_of
 from .run import run as run_program
 from .show import Shown, look
 
@@ -149,7 +150,7 @@ def _digest(shown: Shown) -> str:
     faults = without_code(shown.valid.system)
     if faults:
         raise Errors(faults)
-    return digest(emit(plan(shown.valid, shown.times, place(shown.valid, shown.times))))
+    return digest(emit(deployment(shown.valid, shown.profile)[1]))
 
 
 def _read_run(file: Path, build: str) -> Ran:
@@ -227,6 +228,8 @@ class _Collector:
             tasks=tasks,
             channels=channels,
             paths=paths,
+            states=tuple(states_of(valid, ran)),
+            changes=tuple(changes_of(valid, ran)),
             predicted=predicted,
             measured=measured,
             memory=tuple(self._memory()),

@@ -11,7 +11,7 @@ import json
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,7 +44,7 @@ except ImportError:
 print(json.dumps(found))
 """
 #: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
-GRACE, AGAIN = 8.0, 3.0
+GRACE, AGAIN = 4.0, 1.0
 #: A joined run: its status, and the report of all parts as one.
 Joined = tuple[int, dict[str, Any]]
 
@@ -174,11 +174,14 @@ class _Said:
         return hear
 
 
-def sites_for(path: Path, platform: Platform) -> tuple[Site, ...]:
-    """Where the machines of a platform are. Raises Errors."""
+def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tuple[Site, ...]:
+    """Where the machines of a platform are; `others` may be meant instead of one without any. Raises Errors."""
     if not platform.machines:
         message = f"`--machines` is for platforms of several machines, and `{platform.name}` is one"
         help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
+        meant = [p.name for p in others if p.machines]
+        if meant:
+            help_text = f"choose one of the text: `--platform {meant[0]}`"
         raise Errors([Diagnostic("F652", message, platform.span, help=help_text)])
     require("zmq", "machines", "a program on several machines")
     return read_sites(path, platform.machines)

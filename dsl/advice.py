@@ -29,7 +29,7 @@ ITEMS = {
         "machine", "link",
     ),
     "MAPPING": (
-        "until", "bands", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
+        "until", "bands", "memory", "streams", "threads", "process", "wcet", "buffers", "pre", "post", "adapt", "graph",
         "fallback", "frequency",
     ),
     "SCENARIO": (

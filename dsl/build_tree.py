@@ -355,6 +355,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def keep(self, meta: Any, *tensors: Token) -> tuple[str, Any]:
         return "keep", tuple(self._text(t) for t in tensors)
 
+    def stage_memory(self, meta: Any, amount: s.Expr, unit: Token) -> tuple[str, Any]:
+        return "memory", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
+
     def streams(self, meta: Any, count: s.Expr) -> tuple[str, Any]:
         return "streams", count
 
@@ -382,6 +385,7 @@ class TreeBuilder(Transformer[Token, Any]):
             "graph" in options,
             options.get("fallback"),
             tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
+            options.get("memory"),
             self._span(meta),
         )
 
@@ -426,8 +430,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def run(self, meta: Any, *parts: Any) -> s.RunDecl:
         apps = tuple(p for p in parts if isinstance(p, s.Word))
         period, period_unit, deadline, deadline_unit = parts[len(apps) :]
-        limits = self._given(period, period_unit), self._given(deadline, deadline_unit)
-        return s.RunDecl(apps, limits[0], limits[1], self._span(meta))
+        levels = tuple(self._quantity(p, period_unit) for p in period) if isinstance(period, tuple) else ()
+        one = None if levels else self._given(period, period_unit)
+        return s.RunDecl(apps, one, levels, self._given(deadline, deadline_unit), self._span(meta))
 
     def _given(self, amount: s.Expr | None, unit: Token | None) -> s.Quantity | None:
         return None if amount is None or unit is None else self._quantity(amount, unit)

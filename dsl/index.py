@@ -258,7 +258,7 @@ class _Finder:
             case s.RunDecl():
                 for app in node.apps:
                     self._use(app, self._top(app.text, "app"))
-                self.walk((node.period, node.deadline), "")
+                self.walk((node.period, node.levels, node.deadline), "")
             case s.ChoiceDecl():
                 network = self._along(node.path, self._top(node.path[0].name.text, "app"))
                 if network is not None:

@@ -296,11 +296,14 @@ def _stage(stage: s.StageDecl, target: Platform | None, context: Context, evalua
         for b in stage.bands
         for rows in [evaluate.integer(b.rows, {}, "the number of rows", 1, MOST_ROWS) or 1]
     )
+    memory = None
+    if stage.memory is not None:
+        memory = int(evaluate.quantity(stage.memory.amount, stage.memory.unit, "memory", "a memory size", {}) or 0)
     if stage.fallback is not None and stage.fallback.text != "gpu":
         context.fault("F114", f"`fallback {stage.fallback.text}`", stage.fallback.span, help="write `fallback gpu`")
     return PinStage(
         tuple(processors), until, streams, stage.span, threads, stage.process, stage.graph, stage.fallback is not None,
-        bands,
+        bands, memory,
     )  # fmt: skip
 
 
@@ -349,7 +352,7 @@ def _state_named(item: s.ClockDecl, scenario: Scenario | None, context: Context)
         if not has_errors(context.faults):
             context.fault("F101", f"there is no state `{path}`", span, help="declare a `scenario`")
         return None
-    known = [f"{scenario.name}.{s.name}" for s in scenario.states]
+    known = list(dict.fromkeys(f"{scenario.name}.{s.of}" for s in scenario.states))
     if path not in known:
         help_text = did_you_mean(path, known) or f"there is {one_of(known)}"
         context.fault("F101", f"there is no state `{path}`", span, help=help_text)

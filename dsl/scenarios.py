@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise, permutations
 
 from ..model.application import Application, Task
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
@@ -39,6 +40,10 @@ def scenario_of(
     return _Builder(found[0], apps, versions, context, evaluator).scenario()
 
 
+#: The event that chooses among the levels of a state: it comes with a rate.
+PACE = "pace"
+
+
 class _Builder:
     """One scenario."""
 
@@ -65,8 +70,9 @@ class _Builder:
         for name, mode in self._modes.items():
             self._runs[name] = dict(self._running(mode))
         choices = {name: dict(self._choices(mode)) for name, mode in self._modes.items()}
-        limits = {name: dict(self._limits(mode)) for name, mode in self._modes.items()}
         outside = self._outside()
+        levels = {name: self._levels(mode, outside) for name, mode in self._modes.items()}
+        limits = {(name, k): dict(self._limits(mode, k)) for name, mode in self._modes.items() for k in levels[name]}
         transitions = [t for item in declaration.items if isinstance(item, s.TransitionDecl) for t in self._all(item)]
         self._alone(transitions)
         self._unheard(outside, transitions)
@@ -80,9 +86,15 @@ class _Builder:
         if initial is None or has_errors(self._context.faults):
             return None
         states = tuple(
-            State(name, self._with(name, choices[name], limits[name]), weights[name], mode.name.span, powers[name])
+            State(
+                _level(name, k), self._with(name, choices[name], limits[name, k]), weights[name] / len(levels[name]),
+                mode.name.span, powers[name], k,
+            )
             for name, mode in self._modes.items()
-        )
+            for k in levels[name]
+        )  # fmt: skip
+        transitions = list(self._between_levels(transitions, levels))
+        initial = _level(initial, levels[initial][0])
         by_name = {s.name: s for s in states}
         for transition in transitions:
             if transition.at_once:
@@ -153,17 +165,53 @@ class _Builder:
             message = f"state `{mode.name.text}` runs no app"
             self._context.fault("F215", message, mode.name.span, help="add `run App`")
 
-    def _limits(self, mode: s.ModeDecl) -> Iterator[tuple[str, tuple[Fraction | None, Fraction | None]]]:
+    def _levels(self, mode: s.ModeDecl, outside: Mapping[str, Span]) -> tuple[int | None, ...]:
+        """The levels of a state whose periods are lists; None alone where it has none."""
+        lists = [i for i in mode.items if isinstance(i, s.RunDecl) and i.levels]
+        if not lists:
+            return (None,)
+        for run in lists:
+            periods = [self._time("period", q) for q in run.levels]
+            span = run.levels[0].span.to(run.levels[-1].span)
+            if any(a is not None and b is not None and a >= b for a, b in pairwise(periods)):
+                help_text = "write the shortest one first"
+                self._context.fault("F105", f"the periods of `{mode.name.text}` do not rise", span, help=help_text)
+            if len(run.levels) != len(lists[0].levels):
+                notes = [Note("the first list", lists[0].span)]
+                message = f"`{mode.name.text}` has lists of {len(lists[0].levels)} and of {len(run.levels)} periods"
+                self._context.fault("F105", message, span, notes=notes, help="all change at once: make them alike")
+        if PACE not in outside:
+            message = f"nobody chooses among the periods of `{mode.name.text}`"
+            help_text = f"add `event {PACE}` to the scenario: raised with a rate, it takes the slowest that is enough"
+            self._context.fault("F105", message, lists[0].span, help=help_text)
+        return tuple(range(min(len(run.levels) for run in lists)))
+
+    def _between_levels(
+        self, transitions: Sequence[Transition], levels: Mapping[str, tuple[int | None, ...]]
+    ) -> Iterator[Transition]:
+        """The transitions of every level, to every level; and those between the levels of a state."""
+        for t in transitions:
+            for a in levels[t.source]:
+                for b in levels[t.target]:
+                    yield replace(t, source=_level(t.source, a), target=_level(t.target, b))
+        for name, own in levels.items():
+            for a, b in permutations(own, 2):
+                yield Transition(_level(name, a), _level(name, b), (PACE,), None, self._modes[name].span)
+
+    def _limits(
+        self, mode: s.ModeDecl, level: int | None
+    ) -> Iterator[tuple[str, tuple[Fraction | None, Fraction | None]]]:
         """Period and deadline of the apps that run in a state, where it gives them another one."""
         for name, run in self._runs[mode.name.text].items():
-            period, deadline = (self._time(w, q) for w, q in (("period", run.period), ("deadline", run.deadline)))
+            given = run.levels[level] if level is not None and run.levels else run.period
+            period, deadline = (self._time(w, q) for w, q in (("period", given), ("deadline", run.deadline)))
             timed = next((t for t in self._apps[name].tasks if t.every_ns is not None), None)
             if period is not None and timed is not None and period != self._apps[name].period_ns:
-                assert run.period is not None
+                assert given is not None
                 notes = [Note("it follows from this source", timed.span)]
                 message = f"the period of `{name}` is {_ms(self._apps[name].period_ns)}"
                 help_text = "leave `every` away, and give the app a `period`"
-                self._context.fault("F218", message, run.period.span, notes=notes, help=help_text)
+                self._context.fault("F218", message, given.span, notes=notes, help=help_text)
             yield name, (period, deadline)
 
     def _time(self, what: str, given: s.Quantity | None) -> Fraction | None:
@@ -265,6 +313,10 @@ class _Builder:
         name, span = self._written(path), path[0].span.to(path[-1].span)
         outside = self._outside()
         if len(path) == 1:
+            if name == PACE:
+                message = f"`{PACE}` chooses among the periods of a state, and leads to no other one"
+                self._context.fault("F808", message, span, help="give the state a list: `period [1 / 30, 1 / 20] s`")
+                return None
             if name in outside:
                 return name
             raised = [f"{t.name}.{e}" for t in self._tasks.values() for e in t.events]
@@ -325,7 +377,7 @@ class _Builder:
     def _unheard(self, outside: Mapping[str, Span], transitions: Sequence[Transition]) -> None:
         heard = {e for t in transitions for e in t.events}
         for name, span in outside.items():
-            if name not in heard and not has_errors(self._context.faults):
+            if name not in heard and name != PACE and not has_errors(self._context.faults):
                 self._context.fault("F806", f"no transition waits for `{name}`", span, severity="warning")
 
     # -- the whole -------------------------------------------------------------------------------------------------
@@ -372,6 +424,11 @@ class _Builder:
             index = None if element.index is None else self._evaluate.integer(element.index, {}, "an index", 0)
             parts.append(element.name.text + ("" if index is None else f"[{index}]"))
         return ".".join(parts)
+
+
+def _level(state: str, level: int | None) -> str:
+    """What a level of a state is called."""
+    return state if level is None else f"{state}[{level}]"
 
 
 def _ms(ns: Fraction | None) -> str:

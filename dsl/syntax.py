@@ -496,6 +496,7 @@ class StageDecl:
     graph: bool
     fallback: Word | None
     bands: tuple[BandsDecl, ...]
+    memory: Quantity | None
     span: Span
 
 
@@ -531,10 +532,11 @@ class MappingDecl:
 
 @dataclass(frozen=True, slots=True)
 class RunDecl:
-    """`run A, B period 1/20 s`."""
+    """`run A, B period 1/20 s`, or with `levels` `period [1/30, 1/20] s`."""
 
     apps: tuple[Word, ...]
     period: Quantity | None
+    levels: tuple[Quantity, ...]
     deadline: Quantity | None
     span: Span
 

@@ -33,6 +33,20 @@ _KINDS = {
 }
 
 
+#: What an editor can start for an application, if it knows these commands: name, what is read above the app.
+COMMANDS = {"flowc.run": "Run", "flowc.map": "Map", "flowc.report": "Report"}
+
+
+def lenses(session: Session, seen: Seen, path: str) -> list[lsp.CodeLens]:
+    """Above the first app of a text: what can be done with it."""
+    lines = session.lines(path)
+    apps = [s for s in seen.index.members("") if s.span.file == path and s.kind == "app"]
+    place = [lines.range(app.span) for app in apps[:1]]
+    return [
+        lsp.CodeLens(at, lsp.Command(title, name, arguments=[path])) for at in place for name, title in COMMANDS.items()
+    ]
+
+
 def outline(session: Session, seen: Seen, path: str) -> list[lsp.DocumentSymbol]:
     """The declarations of a text with what they have inside."""
     lines = session.lines(path)

@@ -34,6 +34,8 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         super().__init__("flowc", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
         self.session = Session()
+        #: Does the editor know `outline.COMMANDS`? It says so with `{"commands": true}` when it starts the server.
+        self.commands = False
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._shown: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
 
@@ -92,6 +94,11 @@ def make() -> Server:
 
 def _texts(server: Server) -> None:
     """What is open, and what changes."""
+
+    @server.feature(lsp.INITIALIZE)
+    def initialize(ls: Server, params: lsp.InitializeParams) -> None:
+        wished = params.initialization_options
+        ls.commands = isinstance(wished, dict) and wished.get("commands") is True
 
     @server.feature(lsp.INITIALIZED)
     def initialized(ls: Server, params: lsp.InitializedParams) -> None:
@@ -164,6 +171,11 @@ def _questions(server: Server) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_FOLDING_RANGE)
     def on_folding(ls: Server, params: lsp.FoldingRangeParams) -> list[lsp.FoldingRange]:
         return list(outline.folds(ls.session.text(path_of(params.text_document.uri))))
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
+    def on_lenses(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        path = path_of(params.text_document.uri)
+        return outline.lenses(ls.session, ls.session.seen(path), path) if ls.commands else []
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
     def on_hints(ls: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:

@@ -74,6 +74,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs certain layers only, in fp16 or int8, with fixed shapes; TensorRT 11.0 to 11.3 do not know it, and a board holds a certain number of its engines. `flowc show --platform` lists the layers that stand in the way; `fallback gpu` behind a pin lets the GPU run them."),
     # -- building ------------------------------------------------------------------------------------------------------
+    "F511": ("a network needs more memory than its pin gives", "Its weights, and what lies between its layers, are more than `memory` behind the pin; bands of rows need less."),
+    "F512": ("memory of that is not known", "`memory` behind a pin is for networks on CPUs with sizes that are fixed."),
     "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),
     "F522": ("there is no such tensor", "`until` and `keep` of bands name tensors that layers of the network make; `flowc analyze NET.onnx --memory` lists good ones."),
     "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),

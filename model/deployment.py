@@ -155,6 +155,8 @@ class DeployedState:
     like: str | None = None
     clocks: tuple[DeployedClock, ...] = ()
     energy_mw: float | None = None
+    #: Of a state with several paces: its name in the text, and the frames per second of the app with most.
+    level_of: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

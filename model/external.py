@@ -30,7 +30,7 @@ class ExternalPort:
 class ExternalStage:
     """A part of a network, or the whole: a file of the build, and the tensors that it reads and makes.
 
-    `threads` of the inference library share the work.
+    `threads` of the inference library share the work. With `bands` the file is a plan of firings.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ExternalStage:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     threads: int
+    bands: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ class PinStage:
     `streams` firings at once on each processor, `threads` of the inference library for each (the first runs on the
     processor itself); `process`: Python code runs in a process of its own; `graph`: kernels are recorded once and
     started together; `fallback`: what a DLA cannot run of it, its GPU runs. `bands` follow each other from the front of
-    a network; what is behind them runs whole.
+    a network; what is behind them runs whole. `memory` is what it may take, in bytes: weights, and what lies between
+    its layers.
     """
 
     processors: tuple[str, ...]
@@ -62,6 +63,7 @@ class PinStage:
     graph: bool = False
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class State:
     """`apps` are those that run, with their periods and the variants of their networks in this state.
 
     `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
-    None = none.
+    None = none. A state of a text whose periods are lists is one here for each `level`, fastest first: `of` is what the
+    text calls it.
     """
 
     name: str
@@ -27,6 +28,12 @@ class State:
     weight: Fraction
     span: Span
     power_w: Fraction | None = None
+    level: int | None = None
+
+    @property
+    def of(self) -> str:
+        """Its name in the text."""
+        return self.name if self.level is None else self.name.rpartition("[")[0]
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:

@@ -273,6 +273,36 @@ class CompareRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StateRow:
+    """A state of a scenario: what `runs` there (apps with their periods, variants), its share of time, the clock rates
+    and the mean power that a mapping has found for it, and what a run showed."""
+
+    name: str
+    runs: tuple[str, ...]
+    variants: tuple[str, ...]
+    weight: float
+    clocks: str
+    energy_mw: float | None
+    seconds: float | None
+    entered: int | None
+    joules: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """From one state to another: the bound on how long it takes, and how often and how long it took in a run."""
+
+    source: str
+    target: str
+    on: str
+    bound_ns: int | None
+    count: int | None
+    mean_ns: int | None
+    max_ns: int | None
+    above_bound: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """See the top of the module. `build` is the digest of the program that ran."""
 
@@ -290,6 +320,8 @@ class Document:
     tasks: tuple[TaskRow, ...]
     channels: tuple[ChannelRow, ...]
     paths: tuple[PathRow, ...]
+    states: tuple[StateRow, ...]
+    changes: tuple[ChangeRow, ...]
     predicted: tuple[ChartRow, ...]
     measured: ChartRow | None
     memory: tuple[MemoryPoint, ...]

@@ -56,7 +56,8 @@ class RanTask:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run; `build` is the digest of the program, `channels` have (capacity, most)."""
+    """A run; `build` is the digest of the program, `channels` have (capacity, most), `changes` of state how long each
+    took until all first frames had ended, in ns (None: they did not)."""
 
     build: str | None
     status: int
@@ -65,6 +66,17 @@ class Ran:
     tasks: dict[str, RanTask]
     processors: dict[str, float]
     channels: dict[str, tuple[int, int]]
+    states: dict[str, RanState] = field(default_factory=dict)
+    changes: dict[tuple[str, str], list[int | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RanState:
+    """A state of a run: how long and how often it was in it, and what it took, where that is known."""
+
+    seconds: float
+    entered: int
+    joules: float | None
 
 
 @dataclass(slots=True)
@@ -147,7 +159,24 @@ def read_run(content: bytes) -> Ran:
         {name: _task(place) for name, place in top.at("tasks").items()},
         {name: place.at("utilization").number() for name, place in top.at("processors").items()},
         {n: (p.at("capacity").whole(), p.at("most").whole()) for n, p in top.get("channels", {}).items()},
+        {name: _state(place) for name, place in top.get("states", {}).items()},
+        _changes(top.get("switches", [])),
     )
+
+
+def _state(place: _Place) -> RanState:
+    joules = place.get("joules", None)
+    return RanState(
+        place.at("seconds").number(), place.at("entered").whole(), None if joules.value is None else joules.number()
+    )
+
+
+def _changes(place: _Place) -> dict[tuple[str, str], list[int | None]]:
+    found: dict[tuple[str, str], list[int | None]] = {}
+    for change in place.list():
+        ends = change.at("from").text(), change.at("to").text()
+        found.setdefault(ends, []).append(change.at("first_ms").ns(1e6))
+    return found
 
 
 def _failure(place: _Place) -> str:

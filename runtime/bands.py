@@ -1,7 +1,9 @@
 """Networks whose layers work in bands of rows, so that large tensors between them are never there as a whole.
 
-What is fired, copied and kept was decided when the program was made: a plan beside the models lists it. All arrays
-between firings lie in one arena for each worker, as large as the largest network there needs.
+What is fired, copied and kept was decided when the program was made: a plan beside the models lists it. It may be there
+in two forms: in ONNX Runtime's own blocked layout, for one size of blocks and one version of it, with one copy of the
+weights for all models; and as plain models, which run anywhere. A probe shows which one runs here. All arrays between
+firings lie in one arena for each worker, as large as the largest network there needs.
 """
 
 from __future__ import annotations
@@ -9,20 +11,23 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import Any, Dict, List, Sequence, Tuple
+from functools import lru_cache
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .code import Code, session
-from .memory import Loaded, Outputs, Rehearsal
+from .memory import Loaded, Outputs, Rehearsal, share
 from .tokens import Port, TaskError
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
 ARENA = -1
 
-#: Of the arena or of a token: which, at what byte, type, shape of what lies there, rows [first, end) of it.
+#: Of the arena or of a token: which, at what byte, type, shape in which it lies there, rows [first, end) of it.
 View = Tuple[int, int, str, Sequence[int], int, int]
+#: A tensor of a model by name, where it is, and the shape that the model gives it.
+Bound = Tuple[str, View, Sequence[int]]
 
 _here = threading.local()
 #: The largest arena that a network of this process needs.
@@ -30,10 +35,14 @@ _largest: List[int] = [0]
 
 
 class Bands(Code):
-    """Inference in bands; `file` is the plan. `threads` share the work of each firing."""
+    """Inference in bands; `file` is the plan. `threads` share the work of each firing.
+
+    After `open`, `plain` says why the blocked form does not run; it is empty where it does.
+    """
 
     def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1) -> None:
         self.file, self.threads = file, threads
+        self.plain = ""
         self._names, self._wanted = list(inputs), list(outputs)
         self._plan: Dict[str, Any] = {}
         self._sessions: List[Any] = []
@@ -44,13 +53,24 @@ class Bands(Code):
         path = os.path.join(home, self.file)
         try:
             with open(path) as stream:
-                self._plan = json.load(stream)
+                document = json.load(stream)
         except (OSError, ValueError) as error:
             raise TaskError("%s cannot be read: %s" % (self.file, error)) from error
-        files = [os.path.realpath(os.path.join(home, f)) for f in self._plan["models"]]
-        self._sessions = [session(f, self.threads, False) for f in files]
-        self._outputs = Outputs(self._wanted, outputs)
+        self.plain = _why_plain(document, home)
+        self._plan = document["plain" if self.plain else "blocked"]
+        if self.plain:
+            files = [os.path.realpath(os.path.join(home, f)) for f in self._plan["models"]]
+            self._sessions = [session(f, self.threads, False) for f in files]
+        else:
+            self._sessions = _sharing(os.path.realpath(path), os.path.realpath(home), self.threads)[0]
+        ends = outputs or [Port(name, dtype, tuple(shape)) for name, dtype, shape in document["outputs"]]
+        self._outputs = Outputs(self._wanted, ends)
         _largest[0] = max(_largest[0], self._plan["arena"])
+
+    @property
+    def layout(self) -> str:
+        """Which form runs, in words."""
+        return "plain: " + self.plain if self.plain else "blocked"
 
     def rehearsals(self) -> List[Rehearsal]:
         blocks = self._plan["blocks"]
@@ -69,12 +89,94 @@ def arena(size: int) -> np.ndarray:
     """The memory of this thread for what lies between firings, with so many bytes."""
     found = getattr(_here, "arena", None)
     if found is None or len(found) < size:
-        memory = np.zeros(size + ALIGNED, np.uint8)
-        first = -memory.ctypes.data % ALIGNED
-        found = _here.arena = memory[first : first + size]
+        found = _here.arena = _aligned(size)
     return found
 
 
+def _aligned(size: int) -> np.ndarray:
+    memory = np.zeros(size + ALIGNED, np.uint8)
+    first = -memory.ctypes.data % ALIGNED
+    return memory[first : first + size]
+
+
+# -- the blocked form --------------------------------------------------------------------------------------------------
+def _why_plain(document: Dict[str, Any], home: str) -> str:
+    """Why the blocked form does not run on this machine; empty if it does."""
+    blocked = document.get("blocked")
+    if blocked is None:
+        return str(document["why"])
+    import onnxruntime
+
+    here = onnxruntime.__version__.split(".")[:2]
+    if here != blocked["onnxruntime"]:
+        return "made for ONNX Runtime %s" % ".".join(blocked["onnxruntime"])
+    if _block(os.path.realpath(os.path.join(home, blocked["probe"]))) != blocked["block"]:
+        return "made for blocks of %d channels" % blocked["block"]
+    return ""
+
+
+@lru_cache(maxsize=None)
+def _block(probe: str) -> Optional[int]:
+    """Channels of a block of this ONNX Runtime: where the second number of the first channel went."""
+    import onnxruntime
+
+    try:
+        made = onnxruntime.InferenceSession(probe, _options(1), providers=["CPUExecutionProvider"]).run(
+            None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)}
+        )[0]
+    except Exception:  # what ONNX Runtime raises has no common type
+        return None
+    return int(np.argmax(made.ravel() == 1))
+
+
+def _options(threads: int) -> Any:
+    """For graphs that ONNX Runtime has optimized before."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return options
+
+
+@lru_cache(maxsize=None)
+def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], List[Any]]:
+    """The sessions of a plan, and the weights that they share: in one copy, which has to live as long as they do."""
+    import onnxruntime
+
+    with open(path) as stream:
+        plan = json.load(stream)["blocked"]
+    with open(os.path.join(home, plan["weights"]), "rb") as stream:
+        memory = _aligned(os.fstat(stream.fileno()).st_size)
+        stream.readinto(memory)  # type: ignore[arg-type]
+    values = {}
+    for name, dtype, shape, first in plan["shared"]:
+        count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        array = memory[first : first + count].view(dtype).reshape(shape)
+        values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    sessions = []
+    for file, names in zip(plan["models"], plan["names"]):
+        options = _options(threads)
+        share(options, file)
+        for name in names:
+            options.add_initializer(name, values[name])
+        try:
+            model = os.path.join(home, file)
+            sessions.append(onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
+        except Exception as error:
+            raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(file), error)) from error
+    return sessions, [memory, values]
+
+
+def forget() -> None:
+    """Let go of sessions that nobody uses."""
+    _sharing.cache_clear()
+
+
+# -- firings -----------------------------------------------------------------------------------------------------------
 class _Player:
     """The plan with every view and binding made: tokens are put in when it is played."""
 
@@ -84,21 +186,24 @@ class _Player:
 
     def _call(self, call: Dict[str, Any], session: Any) -> Tuple[Any, ...]:
         binding = session.io_binding()
-        reads, makes = [], []
-        for name, view in call["reads"]:
-            if view[0] == ARENA:
-                array = self._array(view)
-                binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            else:
-                reads.append((name, view[0]))
-        for name, view in call["makes"]:
-            if view[0] == ARENA:
-                array = self._array(view)
-                binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            else:
-                makes.append((name, view[0]))
+        reads = self._bound(call["reads"], binding.bind_input)
+        makes = self._bound(call["makes"], binding.bind_output)
         before, after = ([self._move(*move) for move in call[when]] for when in ("before", "after"))
         return before, reads, makes, session.run_with_iobinding, binding, after
+
+    def _bound(self, tensors: Sequence[Bound], bind: Any) -> List[Tuple[Any, ...]]:
+        """Bind what lies in the arena; of tokens: name, which one, type, shape, and how many bytes from its begin."""
+        found = []
+        for name, view, shape in tensors:
+            dtype = np.dtype(view[2])
+            if view[0] == ARENA:
+                array = self._array(view)
+                rows = array[:, :, view[4] : view[5]] if array.ndim == 4 else array
+                bind(name, "cpu", 0, dtype, shape, rows.ctypes.data)
+            else:
+                first = view[4] * view[3][3] * dtype.itemsize if len(view[3]) == 4 else 0
+                found.append((name, view[0], dtype, shape, first))
+        return found
 
     def _move(self, source: View, target: View) -> Tuple[Any, ...]:
         """Both sides as arrays, or as the rows of a token."""
@@ -125,12 +230,10 @@ class _Player:
                     target if places is None else tokens[target][:, :, places],
                     source if rows is None else tokens[source][:, :, rows],
                 )
-            for name, k in reads:
-                token = tokens[k]
-                binding.bind_input(name, "cpu", 0, token.dtype, token.shape, token.ctypes.data)
-            for name, k in makes:
-                token = tokens[k]
-                binding.bind_output(name, "cpu", 0, token.dtype, token.shape, token.ctypes.data)
+            for name, k, dtype, shape, first in reads:
+                binding.bind_input(name, "cpu", 0, dtype, shape, tokens[k].ctypes.data + first)
+            for name, k, dtype, shape, first in makes:
+                binding.bind_output(name, "cpu", 0, dtype, shape, tokens[k].ctypes.data + first)
             run(binding)
             for source, rows, target, places in after:
                 copy(

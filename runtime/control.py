@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at what nobody tells: how many frames an app has begun, or finished.
 LOOK = 0.001
+#: The event that comes with a rate, and chooses among levels of states.
+PACE = "pace"
 #: Seconds after which it is said whom a change waits for.
 PATIENCE = 2.0
 
@@ -39,6 +41,10 @@ class State:
         self.apps: List[App] = []
         self.workers: List[Worker] = []
         self.leads: Dict[str, str] = {}
+        #: Everything that it leads to.
+        self.targets: List[str] = []
+        #: The states that differ from it in their pace alone, with their frames per second, fastest first.
+        self.levels: List[Tuple[float, "State"]] = []
         self.after: Optional[Tuple[int, str]] = None
         #: What a change to another state takes at most, and how it is made where that is not `idle`.
         self.bounds: Dict[str, int] = {}
@@ -121,7 +127,10 @@ class Control(threading.Thread):
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
         self.sysfs = "/sys"
-        self._queue: Deque[Tuple[str, int]] = deque()
+        self._levels: Dict[str, List[Tuple[float, State]]] = {}
+        #: The frames per second that were asked for.
+        self._pace: Optional[float] = None
+        self._queue: Deque[Tuple[str, int, Optional[float]]] = deque()
         self._changed = threading.Condition()
         self._number = 0
         self._over = False
@@ -138,12 +147,34 @@ class Control(threading.Thread):
 
     # -- from outside ------------------------------------------------------------------------------------------------
     def raise_event(self, name: str) -> None:
-        """It counts as soon as every app of the state has begun a frame. Raises ValueError for one that is unknown."""
-        if name not in self.events:
-            raise ValueError("there is no event `%s`" % name)
+        """It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames per second.
+
+        Raises ValueError for one that is unknown.
+        """
+        word, value = self.parsed(name)
         with self._changed:
-            self._queue.append((name, time.perf_counter_ns()))
+            self._queue.append((word, time.perf_counter_ns(), value))
             self._changed.notify_all()
+
+    def parsed(self, text: str) -> Tuple[str, Optional[float]]:
+        """An event, and the rate that comes with `pace`. Raises ValueError for one that is unknown."""
+        word, _, rate = text.partition(" ")
+        if word not in self.events or (rate and word != PACE):
+            raise ValueError("there is no event `%s`" % text)
+        if word != PACE or not self._levels:
+            return word, None
+        try:
+            value = float(rate)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise ValueError("`%s` needs a number of frames per second: `%s 20`" % (text, PACE))
+        return word, value
+
+    def level(self, state: State, of: str, rate: float) -> None:
+        """The state is one of several that are one in the text, with so many frames per second."""
+        state.levels = self._levels.setdefault(of, [])
+        state.levels.append((rate, state))
 
     def wake(self) -> None:
         """Everybody looks again."""
@@ -293,19 +324,26 @@ class Control(threading.Thread):
         at, cause, since = state, "", 0
         if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
             assert state.after is not None
-            at, cause, since = self.states[state.after[1]], "after", due
+            at, cause, since = self._paced(self.states[state.after[1]]), "after", due
         while self._queue:
-            name, when = self._queue.popleft()
-            target = at.leads.get(name)
+            name, when, rate = self._queue.popleft()
+            self._pace = self._pace if rate is None else rate
+            target = at.name if rate is not None and at.levels else at.leads.get(name)
             if target is None:
                 self.ignored[name] = self.ignored.get(name, 0) + 1
             else:
-                at, cause, since = self.states[target], name, since or when
+                at, cause, since = self._paced(self.states[target]), name, since or when
         if at is state:
             if cause:  # there and back again: its time begins anew
                 state.timer = now
             return None
         return Change(state, at, cause, max(since, state.since))
+
+    def _paced(self, state: State) -> State:
+        """The slowest level of a state that is fast enough, the fastest one where none is, or nobody has asked."""
+        asked = float("inf") if self._pace is None else self._pace
+        enough = [(rate, n) for n, (rate, _) in enumerate(state.levels) if rate >= asked]
+        return state.levels[min(enough)[1] if enough else 0][1] if state.levels else state
 
     def _drain(self, change: Change) -> bool:
         """No new frames, and wait for those that have begun. False when the program ends instead."""

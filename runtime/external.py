@@ -12,7 +12,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .code import Network, session
+from .bands import Bands, forget
+from .code import Code, Network, session
 from .graph import describe
 from .tokens import Port, TaskError
 
@@ -41,7 +42,7 @@ class External:
         self._inputs = [(p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["inputs"]]
         self._outputs = [(p["tensor"]["name"], _port(p["name"], p["tensor"])) for p in description["outputs"]]
         self._lock = threading.Lock()
-        self._open: Optional[List[Tuple[str, Network, List[str], List[str]]]] = None
+        self._open: Optional[List[Tuple[str, Code, List[str], List[str]]]] = None
 
     @property
     def sizes(self) -> List[int]:
@@ -59,8 +60,9 @@ class External:
             if self._open is None:
                 self._open = [self._loaded(stage) for stage in self._stages]
 
-    def _loaded(self, stage: Dict[str, Any]) -> Tuple[str, Network, List[str], List[str]]:
-        code = Network(stage["file"], stage["inputs"], stage["outputs"], threads=stage["threads"])
+    def _loaded(self, stage: Dict[str, Any]) -> Tuple[str, Code, List[str], List[str]]:
+        kind: Any = Bands if stage["bands"] else Network
+        code: Code = kind(stage["file"], stage["inputs"], stage["outputs"], threads=stage["threads"])
         try:
             if not os.path.exists(os.path.join(self._home, stage["file"])):
                 raise TaskError("%s is missing in %s" % (stage["file"], self._home))
@@ -105,6 +107,7 @@ class External:
             for _, code, _, _ in self._open or []:
                 code.close()
             self._open = None
+            forget()
             session.cache_clear()  # those of other networks stay as long as they are in use
 
 

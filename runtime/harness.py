@@ -121,10 +121,7 @@ def _every(deployment: Dict[str, Any], what: str) -> List[Dict[str, Any]]:
 
 def tour(control: Control, frames: int) -> List[Stay]:
     """Stays in states so that every transition is used that can be reached without ever being at a dead end."""
-    leads = {
-        s.name: sorted({*s.leads.values(), *([s.after[1]] if s.after is not None else [])})
-        for s in control.states.values()
-    }
+    leads = {s.name: sorted(set(s.targets)) for s in control.states.values()}
     left = {(a, b) for a, targets in leads.items() for b in targets}
     way = [control.initial]
     while True:

@@ -90,6 +90,10 @@ class Outputs:
             for name, dtype, shape, size in self._ports
         ]
 
+    def forget(self) -> None:
+        """Let go of the memory that waits to be used again."""
+        self._free = {name: [] for name in self._free}
+
     def _array(self, name: str, dtype: np.dtype, size: int) -> np.ndarray:
         """An array of memory that comes back when the last view of it is gone."""
         free = self._free[name]
@@ -141,6 +145,7 @@ class Rehearsal:
             self._outputs.of(self.session, list(self._feeds), arrays, options)
         except Exception:
             pass
+        self._outputs.forget()  # nobody will want them, and whoever holds the rehearsal would hold them
 
 
 #: Types of ONNX Runtime by name that are not called as in numpy.

@@ -79,7 +79,7 @@ def _script(path: str, program: Program) -> List[Line]:
         if not words:
             continue
         place = "%s, line %d: " % (path, number)
-        if len(words) != 3:
+        if len(words) < 3:
             raise Mistake(place + "write `2.5 s EVENT`, or `120 APP EVENT` for its 120th frame")
         try:
             when = float(words[0])
@@ -87,9 +87,14 @@ def _script(path: str, program: Program) -> List[Line]:
             raise Mistake(place + "`%s` is no number" % words[0]) from None
         if words[1] != "s" and words[1] not in apps:
             raise Mistake(place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps))))
+        event = " ".join(words[2:])
         if words[2] not in program.control.events:
             raise Mistake(place + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events)))
-        found.append(Line(when, None if words[1] == "s" else words[1], words[2]))
+        try:
+            program.control.parsed(event)
+        except ValueError as error:
+            raise Mistake(place + str(error)) from None
+        found.append(Line(when, None if words[1] == "s" else words[1], event))
     return found
 
 
@@ -190,7 +195,10 @@ class Outside:
                 return  # closed
             try:
                 self._control.raise_event(word)
-            except ValueError:
+            except ValueError as error:
                 shown = word.encode("unicode_escape").decode("ascii")
-                self._program.say("there is no event `%s`%s" % (shown, _near(word, self._control.events)))
+                known = word.partition(" ")[0] in self._control.events
+                self._program.say(
+                    str(error) if known else "there is no event `%s`%s" % (shown, _near(word, self._control.events))
+                )
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

@@ -103,13 +103,15 @@ class Program:
         initial: bool = False,
         clocks: Optional[Wanted] = None,
         energy_mw: Optional[float] = None,
+        level_of: Optional[Tuple[str, float]] = None,
         like: Optional[str] = None,
     ) -> None:
         """A state: the apps and processors that follow are its own.
 
         `clocks` are the rates that it is meant for (kind, Hz, and the highest there are, by pool), `energy_mw` what it
-        takes in the mean by the model. None follow where it is `like` another one, from which only alternatives tell it
-        apart.
+        takes in the mean by the model. `level_of`: it is one of several that differ in their pace, which have a name
+        together; and the frames per second of this one. No apps follow where it is `like` another one, from which only
+        alternatives tell it apart.
         """
         if self.control is None:
             self.control = Control(self)
@@ -118,6 +120,8 @@ class Program:
         self._making = None if like is not None else made
         if like is not None:
             made.apps, made.workers = self.control.states[like].apps, self.control.states[like].workers
+        if level_of is not None:
+            self.control.level(made, *level_of)
         if initial:
             self.control.initial = name
 
@@ -141,9 +145,11 @@ class Program:
         """
         assert self.control is not None
         state = self.control.states[source]
-        state.leads.update((event, target) for event in events)
+        state.targets.append(target)
+        for event in events:
+            state.leads.setdefault(event, target)  # of several levels the fastest one, which comes first
         if after is not None:
-            state.after = int(Fraction(after)), target
+            state.after = state.after or (int(Fraction(after)), target)
         if bound is not None:
             state.bounds[target] = bound
         if protocol != "idle":

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from .bands import Bands
 from .control import document, table_rows
 from .graph import App, Failure, Path, Task
 from .link import Dropping
@@ -83,7 +84,8 @@ def _memory(program: Program) -> Dict[str, Any]:
     """What was planned for networks, and what the process that ran takes, in bytes; None: unknown."""
     planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
     found = taken() if program.workers else None
-    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks")))}
+    bands = {t.name: t.code.layout for t in program.tasks if isinstance(t.code, Bands)}
+    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks"))), "bands": bands}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -201,7 +203,8 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
         planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
         values = planned + [found["process"], found["before_networks"]]
         memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
-    return [rows for rows in (paths, lost, dropped, memory) if len(rows) > 1]
+    bands = [["bands", "layout"], *([name, layout] for name, layout in found["bands"].items())]
+    return [rows for rows in (paths, lost, dropped, memory, bands) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

@@ -31,11 +31,11 @@ VARIABLE = "FLOWC_MACHINES"
 #: What a peer of another version would not understand.
 VERSION = 1
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
-BEAT, GONE = 500, 3000
+BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
 LOOK, LINGER = 50, 1000
 #: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection.
-PATIENCE, FAREWELL = 60.0, 1.0
+PATIENCE, FAREWELL = 60.0, 0.5
 #: Pings after the start, in each later row, and seconds between rows.
 PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
 #: Nanoseconds between the word that all begin and the beginning.
@@ -133,8 +133,8 @@ class Mesh:
         try:
             self._connect(given)
         except Exception as error:
-            where = given["listen"].replace("*", "any address")
-            self._end("part %s cannot listen at %s: %s" % (self.name, where, error))
+            why = getattr(error, "strerror", None) or error
+            self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
             return False
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()

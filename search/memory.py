@@ -112,7 +112,7 @@ def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]
     for design in unlike(partitions(problem, "throughput")):
         yield design, {}
     for size in sizes(fronts) or [0]:
-        chosen = {task: _fastest(front, size) for task, front in fronts.items()}
+        chosen = {task: fastest(front, size) for task, front in fronts.items()}
         slower = {task: _slower(problem.firing_ns[task], c.time) for task, c in chosen.items()}
         changed = replace(problem, firing_ns={**problem.firing_ns, **slower})
         for design in plain_ways(changed, "throughput"):
@@ -120,7 +120,7 @@ def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]
             yield replace(design, mapping=replace(design.mapping, networks=plans)), chosen
 
 
-def _fastest(front: tuple[Choice, ...], size: int) -> Choice:
+def fastest(front: tuple[Choice, ...], size: int) -> Choice:
     """The fastest that needs no more between layers, else the one that needs least."""
     small = [c for c in front if c.buffers <= size]
     return min(small, key=lambda c: c.time) if small else min(front, key=lambda c: c.buffers)
@@ -177,8 +177,9 @@ def _too_much(wish: Wish, smallest: _Fitting | None) -> Diagnostic:
     """The least that was found, and the layer that dictates it."""
     assert smallest is not None and wish.limit is not None
     memory = smallest.memory
-    message = f"networks need {_mb(memory.total)} at least, the limit is {_mb(wish.limit)}"
-    parts = f"{_mb(memory.weights)} for weights, {_mb(memory.buffers)} between layers, {_mb(memory.tokens)} for tokens"
+    message = f"networks need {in_mb(memory.total)} at least, the limit is {in_mb(wish.limit)}"
+    parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
+    parts += f", {in_mb(memory.tokens)} for tokens"
     largest = max(smallest.chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
         "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"
@@ -192,8 +193,9 @@ def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:
         yield f"{task}: between layers, and times as long as the whole network"
         for c in front:
             mark = "->" if best.chosen.get(task) == c else "  "
-            yield f"{mark} {_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"
+            yield f"{mark} {in_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"
 
 
-def _mb(count: int) -> str:
+def in_mb(count: int) -> str:
+    """Bytes in words."""
     return f"{count / 1e6:.2f} MB"

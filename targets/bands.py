@@ -1,4 +1,4 @@
-"""Whether a network can go in the bands that a pin asks for.
+"""Whether a network can go in the bands that a pin asks for, and in the memory that it gives.
 
 In: a task and a stage of its pin. Out: code, message and help of what is in the way, or None.
 """
@@ -36,3 +36,34 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
     except NetworkError as error:
         return error.code, error.message, error.help
     return None
+
+
+def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:
+    """Why a network cannot do with the memory of its pin."""
+    if stage.memory is None:
+        return None
+    network = task.network
+    if network is None or set(kinds) != {"cpu"}:
+        message = f"`{task.name}` is no network on a CPU: nobody knows what it takes in memory"
+        return "F512", message, "leave `memory` out"
+    from ..networks.bands.made import plan_here
+    from ..networks.onnx.memory import needs
+
+    if stage.bands:
+        planned = plan_here(network, stage.bands)
+        weights, between = planned.weights, planned.bytes
+    else:
+        whole = needs(network)
+        if whole is None:
+            return "F512", f"nobody knows what `{task.name}` takes: its sizes are open", "leave `memory` out"
+        weights, between = whole.weights, network.batch * whole.block
+    if weights + between <= stage.memory:
+        return None
+    message = f"`{task.name}` takes {_mb(weights + between)}, its pin gives {_mb(stage.memory)}"
+    help_text = f"weights are {_mb(weights)}, between layers it needs {_mb(between)}"
+    more = f"; `flowc analyze {network.file} --memory` lists bands that need less" if not network.model else ""
+    return "F511", message, help_text + more
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.4g} MB"

@@ -12,7 +12,7 @@ from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin, PinStage, Placement
 from ..model.platform import Platform
-from .bands import unfit_bands
+from .bands import unfit_bands, unfit_memory
 from .engines import too_many_engines
 from .fitness import unfit_for
 
@@ -108,7 +108,7 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
             f"`{task.name}` keeps state or ends the graph: {len(processors)} processors cannot share its firings",
             "pin it to one processor; a C task without state may say `stateless`",
         )
-    return _unfit_option(task, stage, kinds) or unfit_bands(task, stage, kinds)
+    return _unfit_option(task, stage, kinds) or unfit_bands(task, stage, kinds) or unfit_memory(task, stage, kinds)
 
 
 def _unfit_option(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[str, str, str] | None:

@@ -19,15 +19,20 @@ from ...model.system import System
 #: What such code asks of HOPES that a project has in its XML, and an export does not write.
 _ASKED = re.compile(r"\b(?:UFLoop_\w+|AC_(?:SEND|RECEIVE|CHECK)|LIBCALL)\b", re.ASCII)
 
+#: What the C file around it says of ports: those at the border of a loop, which a firing may leave alone, and those
+#: that nothing is connected to.
+_LEFT = re.compile(r'\bCIC_(SHARED|NEXT|LAST|LOOSE)\("(\w+)"', re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Own:
     """Code of HOPES that a task runs: its `.cic`, headers in front of it, sources beside it, and all files of these.
 
-    `parameters` are name, type and value in HOPES.
+    `around` is the C file of the import, `parameters` are name, type and value in HOPES.
     """
 
     file: Path
+    around: Path
     headers: tuple[Path, ...]
     sources: tuple[Path, ...]
     files: tuple[Path, ...]
@@ -35,13 +40,6 @@ class Own:
     cflags: str
     ldflags: str
     language: str
-
-    def text(self) -> str:
-        """What is in its `.cic`; nothing if that cannot be read."""
-        try:
-            return read_bytes(self.file).decode("latin-1")
-        except OSError:
-            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,8 @@ def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagn
             own = kept.own.get(task.name)
             if own is None:
                 continue
-            text = own.text()
-            wanted = [*_wanted(task, app, text, held, kept)]
+            text = _text(own.file)
+            wanted = [*_wanted(task, app, text, _text(own.around), held, kept)]
             asked = sorted({m.group() for m in _ASKED.finditer(text)})
             for what in wanted:
                 message = f"`{task.name}` runs code of HOPES, `{own.file.name}`, which knows nothing of {what}"
@@ -84,13 +82,23 @@ def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagn
                 yield Diagnostic("F736", message, task.span, help="`export --into PROJECT` takes the mapping back")
 
 
-def _wanted(task: Task, app: Application, text: str, held: frozenset[str], kept: Kept) -> Iterator[str]:
+def _text(file: Path) -> str:
+    """What is in a file; nothing if it cannot be read, which is told where it is copied."""
+    try:
+        return read_bytes(file).decode("latin-1")
+    except OSError:
+        return ""
+
+
+def _wanted(task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: Kept) -> Iterator[str]:
     known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     if any(p.window for p in task.inputs):
         yield "a window"
     if task.phases > 1:
         yield "rates that change from firing to firing"
+    for kind, port in _LEFT.findall(around):
+        yield f"its port `{port}` " + ("without an arrow" if kind == "LOOSE" else "outside of a loop")
     for port, channel in into.items():
         there = known.get(kept.port(task.name, port), 0)
         if any(channel.values):

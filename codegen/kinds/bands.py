@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from typing import Any
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...model.mapping import Bands
-from ...networks.bands.firings import Plan, View
-from ...networks.bands.made import Made, made
-from ...networks.bands.units import inner_bytes
+from ...networks.bands.blocked import initializers, probe, version_here, without
+from ...networks.bands.firings import ALIGNED, Plan, View
+from ...networks.bands.made import Forms, Made, made
 from ..names import literal
+from ..sources import Sources
 from .kind import Identifiers, Kind, Site, names, tensors
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,67 +64,114 @@ def _make(task: Task, site: Site) -> BandsCode:
     """The plan and its models as files beside the whole network."""
     network = task.network
     assert network is not None
-    found = made(network, site.place.bands)
-    file = Path(network.path)
-    stem = f"{file.stem if network.model else f'{file.stem}={task.name}'}.bands"
-    stem = re.sub(r"\[(\d+)\]", r"-\1", stem)
-    files = [
-        site.sources.place("networks", file.with_name(f"{stem}.{k}.onnx"), content)
-        for k, content in enumerate(found.models)
-    ]
-    document = json.dumps(_document(found, files, *tensors(network)), separators=(",", ":")) + "\n"
-    planned = found.plan
+    plan, used = written(task, site.place.bands, site.sources)
     return BandsCode(
         site.network(network),
-        site.sources.place("networks", file.with_name(f"{stem}.json"), document.encode()),
+        plan,
         *tensors(network),
         site.place.bands,
-        len(planned.calls),
-        found.weights,
-        planned.arena,
-        planned.block,
+        len(used.plan.calls),
+        used.weights,
+        used.plan.arena,
+        used.block,
         site.place.threads,
     )
 
 
-def _document(found: Made, files: list[str], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> dict[str, Any]:
-    """What `runtime/bands.py` reads."""
-    planned = found.plan
+def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str, Made]:
+    """The file of the plan, which is placed with all that it needs, and the form that this machine runs."""
+    network = task.network
+    assert network is not None
+    forms = made(network, bands)
+    file = Path(network.path)
+    stem = f"{file.stem if network.model else f'{file.stem}={task.name}'}.bands"
+    stem = re.sub(r"\[(\d+)\]", r"-\1", stem)
+
+    def place(name: str, content: bytes) -> str:
+        return sources.place("networks", file.with_name(f"{stem}.{name}"), content)
+
+    content = json.dumps(document(forms, place, *tensors(network)), separators=(",", ":")) + "\n"
+    return place("json", content.encode()), forms.used
+
+
+def document(
+    forms: Forms, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> dict[str, Any]:
+    """What `runtime/bands.py` reads; `place` takes files by the ends of their names and says where they are."""
+    net = forms.plain.plan.net
+    ends = [[t, net.chain.tensors[t].dtype, list(net.shapes[t])] for t in outputs]
+    found: dict[str, Any] = {"version": PLAN_VERSION, "outputs": ends}
+    plain = [place(f"{k}.onnx", m) for k, m in enumerate(forms.plain.models)]
+    found["plain"] = _form(forms.plain, plain, inputs, outputs)
+    if forms.blocked is None:
+        return found | {"why": forms.why}
+    weights, shared = _weights(forms.blocked, forms.shared)
+    file = place("weights", weights)
+    places = {name: at for name, _, _, at in shared}
+    contents = [without(m, Path(file).name, places) for m in forms.blocked.models]
+    names = [sorted(places.keys() & initializers(m)) for m in forms.blocked.models]
+    models = [place(f"blocked.{k}.onnx", m) for k, m in enumerate(contents)]
+    found["blocked"] = _form(forms.blocked, models, inputs, outputs) | {
+        "probe": place("probe.onnx", probe()),
+        "block": max(forms.blocked.plan.net.blocks.values()),
+        "onnxruntime": version_here(),
+        "weights": file,
+        "shared": shared,
+        "names": names,
+    }
+    return found
+
+
+def _weights(made: Made, shared: Sequence[str]) -> tuple[bytes, list[tuple[str, str, list[int], int]]]:
+    """Weights that several models read, one after the other, and where each lies: name, type, shape, first byte."""
+    from onnx import numpy_helper
+
+    known = {w.name: w for w in made.plan.net.model.graph.initializer}
+    content, found = bytearray(), []
+    for name in shared:
+        array = numpy_helper.to_array(known[name])
+        found.append((name, array.dtype.name, list(array.shape), len(content)))
+        content += array.tobytes()
+        content += bytes(-len(content) % ALIGNED)
+    return bytes(content), found
+
+
+def _form(made: Made, files: list[str], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> dict[str, Any]:
+    """A plan with its models."""
+    planned = made.plan
     tokens = {t: k for k, t in reversed(list(enumerate((*inputs, *outputs))))}
 
     def view(v: View) -> list[Any]:
         return _view(planned, v, tokens)
 
-    blocks = [0] * len(files)
-    for call, model in zip(planned.calls, found.which, strict=True):
-        firing = call.firing
-        inner = planned.block if firing.band is None else inner_bytes(firing.unit, *firing.band)
-        blocks[model] = max(blocks[model], inner)
+    def bound(v: View) -> list[Any]:
+        shape = list(planned.net.shapes[v.tensor])
+        if len(shape) == 4:
+            shape[2] = v.rows[1] - v.rows[0]
+        return [v.tensor, view(v), shape]
+
     return {
-        "version": PLAN_VERSION,
         "arena": planned.arena,
         "models": files,
-        "blocks": blocks,
+        "blocks": list(made.blocks),
         "calls": [
             {
                 "model": model,
                 "before": [[view(m.source), view(m.target)] for m in call.before],
-                "reads": [[v.tensor, view(v)] for v in call.reads],
-                "makes": [[v.tensor, view(v)] for v in call.makes],
+                "reads": [bound(v) for v in call.reads],
+                "makes": [bound(v) for v in call.makes],
                 "after": [[view(m.source), view(m.target)] for m in call.after],
             }
-            for call, model in zip(planned.calls, found.which, strict=True)
+            for call, model in zip(planned.calls, made.which, strict=True)
         ],
     }
 
 
 def _view(planned: Plan, view: View, tokens: dict[str, int]) -> list[Any]:
-    """Base (-1: the arena, else a token), byte, type, shape of what is there, and rows of it."""
+    """Base (-1: the arena, else a token), byte, type, shape in which it lies there, and rows of it."""
     net = planned.net
-    shape = list(net.shapes[view.tensor])
+    shape = list(net.laid(view.tensor, view.held[1] - view.held[0]))
     first, end = (r - view.held[0] for r in view.rows)
-    if len(shape) == 4:
-        shape[2] = view.held[1] - view.held[0]
     token = view.key[0] == "token"
     base, at = (tokens[view.tensor], 0) if token else (-1, planned.offsets[view.key])
     return [base, at, net.chain.tensors[view.tensor].dtype, shape, first, end]

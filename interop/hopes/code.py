@@ -58,8 +58,6 @@ _OF_SYSTEM = frozenset({"linux", "unix"})
 _COMPILERS = ("g++", "c++")
 _COMPILED = (".c", ".cc", ".cpp", ".cu")
 _CPP_ENDINGS = (".cc", ".cpp", ".cxx")
-#: Libraries that are there wherever C is.
-_LIBRARIES = frozenset({"m", "pthread", "rt", "dl", "c", "stdc++"})
 _SOURCES = (".cic", ".cicl", ".h", ".hpp", *_COMPILED)
 _SIMPLE_PATH = re.compile(r"[\w ./+-]+", re.ASCII)
 
@@ -174,9 +172,9 @@ class _Sources:
         file = self._project.below(task.code, near)
         if file is None:
             raise _Unusable("its file is not in the project")
-        libraries = [name for name in re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked) if name not in _LIBRARIES]
-        if libraries:
-            raise _Unusable(f"it is linked with the library {shown(libraries[0])}")
+        libraries = re.findall(r"(?:^|\s)-l\s*(\S+)", task.linked)
+        if libraries and re.search(r"(?:^|\s)-L\s*\.", task.linked):  # others may be there for tasks beside it
+            raise _Unusable(f"it is linked with {shown(libraries[0])}, a library of the project")
         headers = {name: self._project.below(name, near) or self._project.anywhere(name) for name in task.headers}
         missing = [name for name, header in headers.items() if header is None]
         if missing:

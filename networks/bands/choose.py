@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from ...model.mapping import Bands
-from .firings import Plan, Segment, plan, whole_inner_bytes
+from .firings import HELD, CannotBand, Plan, Segment, plan, segments_of
+from .inner import inner_bytes, whole_inner_bytes
 from .net import Band, Net
-from .units import Unit, inner_bytes, macs, unit_of
+from .units import Unit, macs, unit_of
 
 #: Rows that are tried, and parts of the height.
 ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
@@ -29,8 +30,9 @@ LONGEST = 24
 LIMITS = (2, 4, 8, 16, 32, 64)
 PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 #: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
-#: byte over the borders of a unit (copies, and other layouts), ns per firing.
-RATE, BORDER, FIRING = 40.0, 0.45, 5000.0
+#: byte over the borders of a unit (copies, and other layouts), ns per byte that is copied (in ONNX Runtime's own layout
+#: that is all), ns per firing.
+RATE, BORDER, COPIED, FIRING = 40.0, 0.45, 0.25, 12_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Choice:
 
     @property
     def buffers(self) -> int:
-        """For what lies between layers."""
-        return self.arena + self.block
+        """For what lies between layers, and for firings."""
+        return self.arena + self.block + HELD * self.firings
 
     @property
     def bytes(self) -> int:
@@ -64,29 +66,48 @@ def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = 
     net = planned.net
     own = sum(s.macs for s in net.steps)
     whole = whole_ns or own / RATE + FIRING
-    borders = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls if c.firing.band is not None
-                  for v in (*c.reads, *c.makes))  # fmt: skip
-    extra = BORDER * borders + FIRING * (len(planned.calls) - 1)
-    spent = 1 + planned.work + extra / whole
-    calls = len(planned.calls)
-    return Choice(bands, planned.weights, planned.arena, planned.block, spent, calls, planned.dictated_by)
+    if net.blocked:
+        spent = COPIED * planned.moved
+    else:
+        spent = BORDER * sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls
+                             if c.firing.band is not None for v in (*c.reads, *c.makes))  # fmt: skip
+    extra = spent + FIRING * (len(planned.calls) - 1)
+    time, calls = 1 + planned.work + extra / whole, len(planned.calls)
+    return Choice(bands, planned.weights, planned.arena, planned.block, time, calls, planned.dictated_by)
 
 
-def front(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> tuple[Choice, ...]:
-    """Choices of which none is better in memory and in time than another, from least memory to least time."""
+def front(
+    net: Net, whole_ns: float | None = None, seconds: float = 4.0, plain: Net | None = None
+) -> tuple[Choice, ...]:
+    """Choices of which none is better in memory and in time than another, from least memory to least time.
+
+    Of ONNX Runtime's own graph those that the `plain` network can do as well: that is what runs where it cannot be.
+    """
     end = time.process_time() + seconds
     search = _Search(net, whole_ns)
     whole = choice_of(plan(net, (Segment((search.unit(0, len(net.groups)),), None),)), (), whole_ns)
     found = [whole]
     proposals: dict[tuple[int, Path], tuple[float, float]] = {}
-    for last in search.ends():
-        proposals |= search.proposals(last, whole.block, end - seconds / 2)
+    ends = list(search.ends())
+    for left in range(len(ends), 0, -1):  # the longest first: they save most; each may take a third of the time
+        now = time.process_time()
+        proposals |= search.proposals(ends[left - 1], whole.block, now + (end - seconds / 2 - now) / min(left, 3))
     for rows, path in _best_first(proposals):
         if time.process_time() > end:
             break
         bands = (search.bands(path, rows),)
+        if plain is not None and not _possible(plain, bands):
+            continue
         found.append(choice_of(plan(net, search.segments(path, rows)), bands, whole_ns))
     return pareto(found)
+
+
+def _possible(net: Net, bands: tuple[Bands, ...]) -> bool:
+    try:
+        segments_of(net, bands)
+    except CannotBand:
+        return False
+    return True
 
 
 def _best_first(proposals: dict[tuple[int, Path], tuple[float, float]]) -> Iterator[tuple[int, Path]]:
@@ -123,7 +144,8 @@ class _Search:
         own = sum(s.macs for s in net.steps)
         self.rate = own / whole_ns if whole_ns and own else RATE
         self._units: dict[Band, Unit] = {}
-        self._costs: dict[tuple[int, int, int], Cost | None] = {}
+        self._costs: dict[tuple[int, int, int], Cost] = {}
+        self._known: dict[Band, tuple[int, int]] = {}
 
     def unit(self, first: int, end: int) -> Unit:
         """The unit of some groups."""
@@ -137,7 +159,9 @@ class _Search:
         for k, size in enumerate(sizes):
             last = k == len(net.groups) - 1
             low = (k == 0 or size <= sizes[k - 1]) and (k + 1 == len(sizes) or size <= sizes[k + 1])
-            if (low or last) and len(net.groups[k].makes) == 1 and net.height(net.groups[k].makes[0]) > 1:
+            makes = net.groups[k].makes
+            named = last or net.names is None or net.names.issuperset(makes)
+            if (low or last) and named and len(makes) == 1 and net.height(makes[0]) > 1:
                 yield k + 1
 
     def bands(self, path: Path, rows: int) -> Bands:
@@ -157,11 +181,13 @@ class _Search:
         height = net.height(net.groups[end - 1].makes[0])
         tail = self._tail(end)
         found: dict[tuple[int, Path], tuple[float, float]] = {}
-        for rows in sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)}, reverse=True):
+        every = sorted({*(r for r in ROWS if r < height), *(-(-height // n) for n in PARTS)})
+        for rows in (*every[::2], *every[1::2]):  # if time is short, some of all sizes
+            if time.process_time() > until:
+                break
+            edges = self._edges(end, rows, height, block // LIMITS[0])
             for limit, price in product(LIMITS, PRICES):
-                if time.process_time() > until:
-                    return found
-                path = self._path(end, rows, height, block // limit, price)
+                path = _shortest(edges, block // limit, price)
                 if path is not None and (rows, path) not in found:
                     costs = [self._cost(a, b, rows, height) for a, b in pairwise(path)]
                     lines, need = sum(c[0] for c in costs if c), max(c[1] for c in costs if c)
@@ -175,41 +201,73 @@ class _Search:
         crossing = float(sum(map(net.bytes, net.crossing(end - 1))))
         return crossing + (whole_inner_bytes(self.unit(end, len(net.groups)))[0] if end < len(net.groups) else 0)
 
-    def _path(self, end: int, rows: int, height: int, limit: int, price: float) -> Path | None:
-        """The units up to an end whose line buffers and time cost least, none needing more than the limit."""
-        best: dict[int, tuple[float, int]] = {0: (0.0, 0)}
+    def _edges(self, end: int, rows: int, height: int, limit: int) -> list[list[tuple[int, Cost]]]:
+        """For each place up to an end the units that end there and need no more than the limit: begin and cost."""
+        found: list[list[tuple[int, Cost]]] = [[]]
         for j in range(1, end + 1):
-            for i in range(max(0, j - LONGEST), j):
-                if i in best:
-                    cost = self._cost(i, j, rows, height)
-                    if cost is not None and cost[1] <= limit:
-                        total = best[i][0] + cost[0] + price * cost[2]
-                        if j not in best or total < best[j][0]:
-                            best[j] = total, i
-        if end not in best:
-            return None
-        path = [end]
-        while path[-1]:
-            path.append(best[path[-1]][1])
-        path.reverse()
-        return tuple(path)
+            units = []
+            for i in range(j - 1, max(0, j - LONGEST) - 1, -1):
+                cost = self._cost(i, j, rows, height)
+                if cost is not None and cost[1] > limit:
+                    break  # one that begins earlier needs what this one needs, and more
+                if cost is not None:
+                    units.append((i, cost))
+            found.append(units)
+        return found
 
     def _cost(self, first: int, end: int, rows: int, height: int) -> Cost | None:
         """Of a unit; None: it is none."""
-        unit = self.unit(first, end)
-        if unit.why or len(unit.makes) != 1 or len(self.net.shapes[unit.out]) != 4:
+        known = self._known.get((first, end))
+        if known is None:
+            known = self._known[first, end] = self._look(first, end)
+        own, factor = known
+        if not own:
             return None
-        own = self.net.height(unit.out)
         count = min(own, max(1, -(-rows * own // height)))
-        count = min(own, -(-count // unit.factor) * unit.factor)
+        count = min(own, -(-count // factor) * factor)
         key = first, end, count
         if key not in self._costs:
-            start = max(0, (own - count) // 2) // unit.factor * unit.factor
+            unit = self.unit(first, end)
+            start = max(0, (own - count) // 2) // factor * factor
             band = start, start + count
             needed = unit.ranges(*band)
             reads = sum(self.net.bytes(t, needed[t][1] - needed[t][0]) for t in unit.reads if t in needed)
             made = self.net.bytes(unit.out, count)
             again = macs(unit, *band) - sum(s.macs for s in unit.steps) * count / own
-            spent = again / self.rate + BORDER * (reads + made) + FIRING
+            spent = again / self.rate + (COPIED if self.net.blocked else BORDER) * (reads + made) + FIRING
             self._costs[key] = reads, made + inner_bytes(unit, *band), spent * own / count, -(-own // count)
         return self._costs[key]
+
+    def _look(self, first: int, end: int) -> tuple[int, int]:
+        """Rows of what a unit makes, and what they are multiples of; no rows: it is no unit."""
+        unit, net = self.unit(first, end), self.net
+        if unit.why or len(unit.makes) != 1 or len(net.shapes[unit.out]) != 4:
+            return 0, 1
+        if net.names is not None and unit.out not in net.names and end < len(net.groups):
+            return 0, 1
+        return net.height(unit.out), unit.factor
+
+
+def _shortest(edges: list[list[tuple[int, Cost]]], limit: int, price: float) -> Path | None:
+    """The units up to the end whose line buffers and time cost least, none needing more than the limit."""
+    best: list[tuple[float, int] | None] = [(0.0, 0)]
+    for units in edges[1:]:
+        found = None
+        for i, cost in units:
+            if cost[1] > limit:
+                break
+            before = best[i]
+            if before is not None:
+                total = before[0] + cost[0] + price * cost[2]
+                if found is None or total < found[0]:
+                    found = total, i
+        best.append(found)
+    at = best[-1]
+    if at is None:
+        return None
+    path = [len(edges) - 1]
+    while path[-1]:
+        place = best[path[-1]]
+        assert place is not None
+        path.append(place[1])
+    return tuple(reversed(path))

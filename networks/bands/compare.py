@@ -20,7 +20,8 @@ class Comparison:
 
     `separate`: each tensor has memory of its own; `algorithm8` of Minakova's thesis shares whole buffers; `whole` has
     offsets in one arena. `rows`: the most that the rows under a window and one row of its result take, in any layer;
-    `dictated_by` is that layer. The last of the `choices` is the network as a whole.
+    `dictated_by` is that layer. The last of the `choices` is the network as a whole. `block`: how many channels a block
+    of ONNX Runtime's own layout has here, in which the choices are computed; 0: they are in layers of the model.
     """
 
     separate: int
@@ -29,10 +30,11 @@ class Comparison:
     rows: int
     dictated_by: str
     choices: tuple[Choice, ...]
+    block: int = 0
 
 
-def compare(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> Comparison:
-    """All of it; each search may take so many seconds."""
+def compare(net: Net, whole_ns: float | None = None, seconds: float = 4.0, blocked: Net | None = None) -> Comparison:
+    """All of it; each search may take so many seconds. The front is that of the `blocked` form, if there is one."""
     tensors = [t for t, k in net.made.items() if k >= 0 and t not in net.chain.outputs]
     items = [Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t])) for t in tensors]
     edges = [Edge(t, 0, i.size, i.first, i.last) for t, i in zip(tensors, items, strict=True)]
@@ -44,7 +46,8 @@ def compare(net: Net, whole_ns: float | None = None, seconds: float = 4.0) -> Co
         place(items, seconds=seconds / 2),
         least[dictator],
         dictator,
-        front(net, whole_ns, seconds),
+        front(net, whole_ns, seconds) if blocked is None else front(blocked, whole_ns, seconds, net),
+        max(blocked.blocks.values()) if blocked is not None else 0,
     )
 
 

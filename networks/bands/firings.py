@@ -7,17 +7,19 @@ buffer keeps the rows that later firings need. Inputs and outputs of the network
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...analysis.placement import Item, Placed, place
 from ...model.mapping import Bands
-from ..onnx.memory import in_turn
-from .net import Band, Group, Net
-from .units import DIRECT, Unit, inner_bytes, macs, unit_of
+from .inner import inner_bytes, whole_inner_bytes
+from .net import Band, Net
+from .units import Unit, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
+#: Bytes that a program keeps for each firing: arrays and bindings that were made beforehand.
+HELD = 1800
 
 
 class CannotBand(ValueError):
@@ -115,7 +117,12 @@ class Plan:
 
     @property
     def weights(self) -> int:
-        """Bytes of the weights of all models: units with several kinds of firings have copies of theirs."""
+        """Bytes of the weights of all models: units with several kinds of firings have copies of theirs.
+
+        Not in ONNX Runtime's own layout, where sessions share them.
+        """
+        if self.net.blocked:
+            return sum(s.weights for s in self.net.steps)
         units = {kind_of(c.firing): c.firing.unit for c in self.calls}
         return sum(s.weights for u in units.values() for s in u.steps)
 
@@ -199,27 +206,49 @@ def firings_of(net: Net, segment: Segment, ends: frozenset[str]) -> list[Firing]
         (unit,) = segment.units
         return [Firing(unit, None, tuple((t, (0, net.height(t))) for t in unit.reads))]
     units = {u.out: u for u in segment.units}
-    height = net.height(segment.units[-1].out)
     made = dict.fromkeys(units, 0)
-    found = []
-    for end in [*range(segment.rows, height, segment.rows), height]:
-        want = {segment.units[-1].out: end}
-        if end == height:
+    found: list[Firing] = []
+    wants = list(_wants(net, segment, ends))
+    before, after = wants[1:3] if len(wants) > 2 else (wants[0], wants[-1])
+    usual = {t: after.get(t, 0) - before.get(t, 0) for t in units}
+
+    def fire(unit: Unit, upto: int) -> None:
+        """Up to that row, as many at a time as between two bands: the first one needs more, but not at once."""
+        upto = min(net.height(unit.out), -(-upto // unit.factor) * unit.factor)
+        rows = usual.get(unit.out) or upto
+        while made[unit.out] < upto:
+            first = made[unit.out]
+            end = upto - (upto - first - 1) // rows * rows
+            rows_of = unit.ranges(first, end)
+            for tensor in unit.reads:
+                if tensor in units and tensor in rows_of:
+                    fire(units[tensor], rows_of[tensor][1])
+            found.append(Firing(unit, (first, end), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
+            made[unit.out] = end
+
+    for want in wants:
+        for unit in reversed(segment.units):  # each has the others fire what it needs, as late as can be
+            fire(unit, want.get(unit.out, 0))
+    return found
+
+
+def _wants(net: Net, segment: Segment, ends: frozenset[str]) -> Iterator[dict[str, int]]:
+    """For each band the rows of every tensor that have to be there at its end."""
+    tensors = {u.out for u in segment.units}
+    last = segment.units[-1].out
+    assert segment.rows is not None
+    for end in [*range(segment.rows, net.height(last), segment.rows), net.height(last)]:
+        want = {last: end}
+        if end == net.height(last):
             want |= {t: net.height(t) for t in ends}
         for unit in reversed(segment.units):
             rows = want.get(unit.out, 0)
             if rows:
                 rows = want[unit.out] = min(net.height(unit.out), -(-rows // unit.factor) * unit.factor)
                 for tensor, (_, upto) in unit.ranges(rows - 1, rows).items():
-                    if tensor in units and tensor != unit.out:
+                    if tensor in tensors and tensor != unit.out:
                         want[tensor] = max(want.get(tensor, 0), upto)
-        for unit in segment.units:
-            first, upto = made[unit.out], want.get(unit.out, 0)
-            if upto > first:
-                rows_of = unit.ranges(first, upto)
-                found.append(Firing(unit, (first, upto), tuple((t, rows_of[t]) for t in unit.reads if t in rows_of)))
-                made[unit.out] = upto
-    return found
+        yield want
 
 
 def plan(net: Net, segments: Sequence[Segment], *, seconds: float = 0.0) -> Plan:
@@ -301,8 +330,8 @@ class _Builder:
             there = state[tensor] if tensor in lines else (0, net.height(tensor))
             key: Key = ("line", tensor) if tensor in lines else self._whole(tensor).key
             self._touch(key)
-            if band == there:
-                reads.append(View(key, tensor, there, there))
+            if band == there or net.stretches(tensor) == 1:  # as they lie
+                reads.append(View(key, tensor, there, band))
                 continue
             gathered: Key = ("gather", self.now, tensor)
             self._take(gathered, net.bytes(tensor, band[1] - band[0]))
@@ -315,20 +344,24 @@ class _Builder:
             whole = self._whole(out)
             if whole.key[0] == "whole":
                 self._take(whole.key, net.bytes(out))
-            made = View(whole.key, out, whole.held, band) if band == whole.held else View(scratch, out, band, band)
+            direct = band == whole.held or net.stretches(out) == 1
+            made = View(whole.key, out, whole.held, band) if direct else View(scratch, out, band, band)
             if made.key == scratch:
                 after.append(Move(made, View(whole.key, out, whole.held, band)))
         else:
             line: Key = ("line", out)
             self._take(line, net.bytes(out, hold[1] - hold[0]))
             old = state.get(out)
-            if hold == band:
-                made = View(line, out, band, band)
+            staying = []
+            if old is not None and old[1] > hold[0] and old != hold:
+                stay = hold[0], old[1]
+                staying = [Move(View(line, out, old, stay), View(line, out, hold, stay))]
+            if hold == band or (net.stretches(out) == 1 and hold[0] <= band[0]):
+                made = View(line, out, hold, band)
+                before += staying
             else:
                 made = View(scratch, out, band, band)
-                if old is not None and old[1] > hold[0]:
-                    stay = hold[0], old[1]
-                    after.append(Move(View(line, out, old, stay), View(line, out, hold, stay)))
+                after += staying
                 fresh = max(hold[0], band[0]), band[1]
                 after.append(Move(View(scratch, out, band, fresh), View(line, out, hold, fresh)))
             state[out] = hold
@@ -381,43 +414,6 @@ class _Builder:
             looks = there, *((key[0], key[2], items[key].size) for key in keys)
             same |= dict(zip(keys, first.setdefault(looks, keys), strict=True))
         return same
-
-
-def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
-    """What ONNX Runtime takes between layers that run whole, and a tensor that is made when most is there."""
-    net = unit.net
-    groups = net.groups[unit.first : unit.end]
-    last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    outside = {*unit.makes, *net.chain.outputs}
-    copies: dict[int, list[str]] = {}
-    for t in unit.reads:  # what others made is in the plain layout
-        first = next(k for k, g in enumerate(groups) if t in g.reads)
-        convolved = net.steps[groups[first].steps[0]].operator == "Conv" and len(net.shapes[t]) == 4
-        if convolved and net.shapes[t][1] > DIRECT:
-            copies.setdefault(first, []).append(t)
-    copied = {t for ts in copies.values() for t in ts}
-    in_place = set()
-    for k in range(len(groups) - 1, -1, -1):  # what is added to a convolution becomes its result
-        for t in groups[k].makes if net.steps[groups[k].steps[-1]].operator in ("Add", "Sum", "Relu") else ():
-            skip = _added(net, groups[k])
-            if skip in last and last[skip] == k and (skip in copied or skip not in unit.reads):
-                last[skip] = last.get(t, k)
-                in_place.add(t)
-    made = [
-        [(net.bytes(t), last.get(t, k)) for t in g.makes if t not in outside and t not in in_place]
-        + [(net.bytes(t), last[t]) for t in copies.get(k, ())]
-        for k, g in enumerate(groups)
-    ]
-    live = [sum(n for ts in made[: k + 1] for n, until in ts if until >= k) for k in range(len(groups))]
-    most = max(range(len(groups)), key=live.__getitem__)
-    return in_turn(made), net.steps[groups[most].steps[-1]].makes[0]
-
-
-def _added(net: Net, group: Group) -> str:
-    """What is added to the convolution of a group; empty where nothing is."""
-    inside = {t for k in group.steps for t in net.steps[k].makes}
-    sums = [net.steps[k] for k in group.steps[1:] if net.steps[k].operator in ("Add", "Sum")]
-    return next((r.tensor for s in sums for r in s.reads if r.tensor not in inside), "")
 
 
 def _held(firings: Sequence[Firing], lines: Iterable[str]) -> dict[int, Band]:

@@ -1,7 +1,8 @@
 """ONNX models of the firings of a plan: standard nodes, whose padding is what a band has of it.
 
 In: a `Plan`. Out: a model per unit and kind of band. Rows that a layer does not take of what is there are cut off by a
-Slice; what is outside of the network's rows becomes padding, as it is for the whole.
+Slice; what is outside of the network's rows becomes padding, as it is for the whole. Of ONNX Runtime's own graph the
+nodes are its kernels, and a Slice sees a tensor of blocks as it lies.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ def models(net: Net, firings: tuple[Firing, ...]) -> tuple[tuple[bytes, ...], tu
 
 
 def _model(net: Net, firing: Firing) -> Any:
-    from onnx import helper
-
     unit = firing.unit
     if firing.band is None:
         nodes = [copy.deepcopy(net.model.graph.node[s.node]) for s in unit.steps]
@@ -49,9 +48,10 @@ def _model(net: Net, firing: Firing) -> Any:
                 name = f"{reading.read.tensor}__rows_{first}_{end}"
                 if name not in cut:
                     cut.add(name)
-                    constants += _numbers(name, first, end)
-                    ends = (f"{name}_first", f"{name}_end", f"{name}_axis")
-                    nodes.append(helper.make_node("Slice", [reading.read.tensor, *ends], [name]))
+                    a, b = rows[reading.read.tensor]
+                    found = _cut(net, reading.read.tensor, name, (first, end), b - a)
+                    nodes += found[0]
+                    constants += found[1]
                 node.input[reading.read.position] = name
         if step.operator in PADDED:
             _pad(node, net, step.makes[0], reads[0])
@@ -67,12 +67,23 @@ def _shape(net: Net, tensor: str, band: tuple[int, int]) -> tuple[int, ...]:
     return (*shape[:2], band[1] - band[0], shape[3]) if len(shape) == 4 else shape
 
 
-def _numbers(name: str, first: int, end: int) -> list[Any]:
+def _cut(net: Net, tensor: str, name: str, band: tuple[int, int], there: int) -> tuple[list[Any], list[Any]]:
+    """Nodes and constants that make `name` of rows `band` of those that are `there`."""
     import numpy as np
-    from onnx import numpy_helper
+    from onnx import helper, numpy_helper
 
-    values = {"first": first, "end": end, "axis": ROWS}
-    return [numpy_helper.from_array(np.array([v], np.int64), f"{name}_{k}") for k, v in values.items()]
+    numbers = {"first": [band[0]], "end": [band[1]], "axis": [ROWS]}
+    ends = [f"{name}_{k}" for k in numbers]
+    if tensor not in net.blocks:
+        nodes = [helper.make_node("Slice", [tensor, *ends], [name])]
+    else:
+        numbers |= {"laid": list(net.laid(tensor, there)), "shape": list(_shape(net, tensor, band))}
+        nodes = [
+            helper.make_node("Reshape", [tensor, f"{name}_laid"], [f"{name}_from"]),
+            helper.make_node("Slice", [f"{name}_from", *ends], [f"{name}_to"]),
+            helper.make_node("Reshape", [f"{name}_to", f"{name}_shape"], [name]),
+        ]
+    return nodes, [numpy_helper.from_array(np.array(v, np.int64), f"{name}_{k}") for k, v in numbers.items()]
 
 
 def _pad(node: Any, net: Net, out: str, data: Reading) -> None:

@@ -1,13 +1,14 @@
 """A network as groups of layers that can be done in bands of rows: which rows of its data each layer needs for some.
 
 In: an ONNX model on disk. Out: a `Net`. Rules for rows are those of `networks.onnx.read_layers`, of which this takes
-what can be written as an ONNX node again: windows, what works element by element, whole factors of scaling.
+what can be written as an ONNX node again: windows, what works element by element, whole factors of scaling. The same
+network as ONNX Runtime executes it is read by `blocked.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -84,7 +85,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Net:
-    """`shapes` and `sizes` (bytes of an element) of the tensors that depend on an input; groups in order."""
+    """`shapes` of the tensors that depend on an input; groups in order.
+
+    `blocks`: how many channels a block has, of tensors in ONNX Runtime's blocked layout; `names` (None: all) are the
+    tensors that a text may name in this form of the network.
+    """
 
     file: str
     chain: Chain
@@ -93,6 +98,13 @@ class Net:
     steps: tuple[Step, ...]
     groups: tuple[Group, ...]
     shapes: Mapping[str, tuple[int, ...]]
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    names: frozenset[str] | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Is it ONNX Runtime's own graph?"""
+        return self.names is not None
 
     def height(self, tensor: str) -> int:
         """Rows of a tensor; one below rank 4."""
@@ -106,6 +118,19 @@ class Net:
         if rows is None or len(shape) != 4:
             return size * prod(shape)
         return size * shape[1] * rows * shape[3]
+
+    def laid(self, tensor: str, rows: int) -> tuple[int, ...]:
+        """The shape in which so many rows of a tensor lie in memory; rows are its third axis."""
+        shape = self.shapes[tensor]
+        if len(shape) != 4:
+            return shape
+        block = self.blocks.get(tensor, 1)
+        return shape[0], shape[1] // block, rows, shape[3] * block
+
+    def stretches(self, tensor: str) -> int:
+        """In how many stretches of memory some rows of a tensor lie."""
+        shape = self.laid(tensor, 1)
+        return shape[0] * shape[1] if len(shape) == 4 else 1
 
     @cached_property
     def made(self) -> dict[str, int]:
@@ -136,15 +161,15 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
     nodes = {n.node.output[0]: (k, n) for k, n in enumerate(graph.nodes)}
     spans = chain.spans()
     model = onnx.load(str(path), load_external_data=False)
-    sizes = {w.name: _bytes(w) for w in model.graph.initializer}
+    sizes = {w.name: bytes_of(w) for w in model.graph.initializer}
     shapes = {t: graph.shape(t) for t in spans if t}
     steps = []
     for number, layer in enumerate(chain.layers):
         index, node = nodes[layer.name]
         reads = tuple((i, t) for i, t in enumerate(node.inputs) if t in spans)
         weights = sum(sizes.get(t, 0) for t in node.inputs)
-        why, rules = _rules(node, layer.makes, reads, graph)
-        ways = tuple(Read(i, t, _height(shapes[t]), *rules.get(i, (None, None))) for i, t in reads)
+        why, rules = rules_of(node, layer.makes, reads, graph)
+        ways = tuple(Read(i, t, height_of(shapes[t]), *rules.get(i, (None, None))) for i, t in reads)
         steps.append(Step(number, index, layer.operator, ways, layer.makes, layer.macs, weights, why))
     return Net(
         path.name, chain, model, path.parent, tuple(steps),
@@ -152,13 +177,15 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
     )  # fmt: skip
 
 
-def _bytes(weight: Any) -> int:
+def bytes_of(weight: Any) -> int:
+    """Of an initializer."""
     from onnx import helper
 
     return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
 
 
-def _height(shape: tuple[int, ...]) -> int:
+def height_of(shape: tuple[int, ...]) -> int:
+    """Rows of a tensor of that shape."""
     return shape[2] if len(shape) == 4 else 1
 
 
@@ -185,7 +212,7 @@ def _groups(chain: Chain, spans: Mapping[str, tuple[int, int]]) -> tuple[Group, 
 Way = tuple[Window | None, int | None]
 
 
-def _rules(
+def rules_of(
     node: Node, makes: tuple[str, ...], reads: tuple[tuple[int, str], ...], graph: Graph
 ) -> tuple[str, dict[int, Way]]:
     """Why a layer cannot be done by rows (empty if it can), and how it reads its inputs."""
@@ -202,7 +229,7 @@ def _rules(
     for position, tensor in reads:
         if len(graph.shape(tensor)) != 4:
             return "it reads data that is no image of four dimensions", {}
-        way = _way(node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2])
+        way = way_of(node, position, RULES[node.op](node, position), graph.shape(tensor)[2], shape[2])
         if isinstance(way, str):
             return way, {}
         rules[position] = way
@@ -213,7 +240,7 @@ def _rules(
     return "", rules
 
 
-def _way(node: Node, position: int, rule: Rows | None, height: int, result: int) -> Way | str:
+def way_of(node: Node, position: int, rule: Rows | None, height: int, result: int) -> Way | str:
     """How one input is read by rows, or why it cannot be."""
     every = "every row of its result needs all rows of its data"
     if node.op in PADDED and isinstance(rule, Window):

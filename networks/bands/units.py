@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..onnx.memory import in_turn
 from .net import Band, Net, Read, Step
 
-#: Channels of a block, and those that a convolution takes as they are.
-BLOCK, DIRECT = 16, 4
 #: What tells the models of two firings apart: per input of a layer the rows that it takes of what is there.
 Kind = tuple[tuple[int, ...], ...]
 
@@ -41,6 +38,8 @@ class Unit:
         self.why = next((s.why for s in self.steps if s.why), "")
         self._maker = {t: s for s in self.steps for t in s.makes}
         self._ranges: dict[Band, dict[str, Band]] = {}
+        #: What ONNX Runtime holds in firings, by kind.
+        self.inner: dict[Kind, int] = {}
 
     @property
     def out(self) -> str:
@@ -95,60 +94,6 @@ class Unit:
                 numbers += [r.first - a, r.end - r.first, b - a, r.above, r.below]
             found.append(tuple(numbers))
         return tuple(found)
-
-
-def inner_bytes(unit: Unit, first: int, end: int) -> int:
-    """An estimate of what ONNX Runtime holds at most between the layers of a firing.
-
-    Groups are kernels, and compute in a layout of blocks of channels: what a convolution takes from outside is there
-    twice, so is what goes out, and rows that are cut out of a tensor inside are copied.
-    """
-    net, rows = unit.net, unit.ranges(first, end)
-    groups = net.groups[unit.first : unit.end]
-    last = {t: k for k, g in enumerate(groups) for t in g.reads}
-    steps = {s.number: s for s in unit.steps}
-    copied: set[str] = set()
-    made: list[list[tuple[int, int]]] = []
-    for k, group in enumerate(groups):
-        taken: list[tuple[int, int]] = []
-        until = max((last.get(t, k) for t in group.makes), default=k)
-        in_place = False
-        for number in group.steps:
-            step = steps[number]
-            band = rows.get(step.makes[0])
-            if band is None:
-                continue
-            outside = any(r.tensor in unit.reads for r in step.reads)
-            summed = step.operator in ("Add", "Sum") and len(group.steps) > 1
-            for read in step.reads:
-                a, b, _, _ = read.needs(*band)
-                if read.tensor in unit.reads:
-                    if (summed or (step.operator == "Conv" and net.shapes[read.tensor][1] > DIRECT)) and (
-                        read.tensor not in copied
-                    ):
-                        copied.add(read.tensor)
-                        taken.append((_blocked(net, read.tensor, rows[read.tensor]), max(last[read.tensor], until)))
-                        in_place = in_place or (summed and last[read.tensor] == k)
-                elif (a, b) != rows[read.tensor]:
-                    taken.append((net.bytes(read.tensor, b - a), k))
-                    taken.append((_blocked(net, read.tensor, (a, b)), until if summed else k))
-                    in_place = in_place or summed
-                elif outside and step.operator == "Concat":
-                    taken.append((net.bytes(read.tensor, b - a), k))
-            if outside and step.operator == "Concat":  # in the plain layout, and then blocked for who reads it
-                taken.append((net.bytes(step.makes[0], band[1] - band[0]), k + 1))
-        if not in_place:
-            taken += [(_blocked(net, t, rows[t]), last.get(t, k)) for t in group.makes if t in rows]
-        made.append(taken)
-    return in_turn(made)
-
-
-def _blocked(net: Net, tensor: str, band: Band) -> int:
-    """Bytes of rows with their channels filled up to whole blocks."""
-    shape = net.shapes[tensor]
-    if len(shape) != 4:
-        return net.bytes(tensor)
-    return net.bytes(tensor, band[1] - band[0]) * -(-shape[1] // BLOCK) * BLOCK // shape[1]
 
 
 def macs(unit: Unit, first: int, end: int) -> float:

@@ -169,7 +169,7 @@ def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], fi
 
     borders = {b.name: b for b in inputs}
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    tensors = {b.name: b for b in results} | _tensors(inferred)
+    tensors = {b.name: b for b in results} | tensors_of(inferred)
     outputs = tuple(b.name for b in results)
     nodes = _needed(_flowing(model.graph, borders, tensors, file), outputs)
     if not nodes:
@@ -188,8 +188,8 @@ def _name(node: Any) -> str:
     return str(next(t for t in node.output if t))
 
 
-def _tensors(graph: Any) -> dict[str, Border]:
-    """Those with a shape and a type that numpy knows; dimensions may be unknown."""
+def tensors_of(graph: Any) -> dict[str, Border]:
+    """The tensors of a graph with a shape and a type that numpy knows; dimensions may be unknown."""
     from onnx import helper
 
     found: dict[str, Border] = {}

@@ -94,18 +94,20 @@ def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
     for now, made in enumerate(steps):
         for count, until in made:
             wanted = -(-count // ALIGNED) * ALIGNED
-            at = _gap(there, wanted)
+            at = _gap(there, wanted, most)
             there.append((at, wanted, until))
             most = max(most, at + wanted)
         there = [x for x in there if x[2] > now]
     return most
 
 
-def _gap(there: list[tuple[int, int, int]], wanted: int) -> int:
-    """The beginning of the smallest gap, or the end of all."""
+def _gap(there: list[tuple[int, int, int]], wanted: int, most: int) -> int:
+    """The beginning of the smallest gap, that up to `most` among them, or the end of all."""
     free, best = 0, None
     for at, taken, _ in sorted(there):
         if at - free >= wanted and (best is None or at - free < best[0]):
             best = at - free, free
         free = max(free, at + taken)
+    if most - free >= wanted and (best is None or most - free < best[0]):
+        return free
     return free if best is None else best[1]

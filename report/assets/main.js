@@ -1,7 +1,7 @@
 // Puts the page together.
 const graph = graphSection();
 const gantt = ganttSection();
-const sections = [headSection(), graph.made, gantt.made, tasksSection(), pathsSection(), buffersSection(), frontsSection(), dlaSection(), searchSection(), compareSection(), traceSection()].filter(Boolean);
+const sections = [headSection(), graph.made, gantt.made, tasksSection(), pathsSection(), statesSection(), buffersSection(), frontsSection(), dlaSection(), searchSection(), compareSection(), traceSection()].filter(Boolean);
 document.getElementById("main").append(...sections);
 const links = sections.map((made) => h("a", { href: `#${made.id}` }, made.id === "head" ? name(D.name) : made.querySelector("h2").textContent));
 document.getElementById("nav").append(h("div", {}, links));

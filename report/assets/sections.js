@@ -273,6 +273,41 @@ function contestants() {
   return figure;
 }
 
+function statesSection() {
+  if (!D.states.length) return null;
+  const made = section("states", "States", "What runs in each state, and what changes between them take: from the event until every app of the next state has ended a frame. A bound is proved: nothing measured may be above it.");
+  const plain = (key) => ({ cell: (r) => h("td", { class: "text" }, r[key] || "\u2013"), by: (r) => r[key] });
+  const list = (key) => ({ cell: (r) => h("td", { class: "text" }, r[key].length ? r[key].map((each) => h("div", {}, name(each))) : "\u2013"), by: (r) => r[key].join() });
+  const figure = (key, text) => ({ cell: (r) => number(r[key], text, { "data-key": key }), by: (r) => r[key] });
+  const columns = [
+    { head: "state", class: "name", cell: (r) => nameCell(r.name), by: (r) => r.name },
+    { head: "runs", class: "text", ...list("runs") },
+    { head: "variants", class: "text", ...list("variants") },
+    { head: "weight", ...figure("weight", percent) },
+    { head: "clock rates", class: "text", ...plain("clocks") },
+    { head: "mW by the model", ...figure("energy_mw", (mw) => mw.toFixed(0)) },
+    { head: "entered", ...figure("entered", String) },
+    { head: "seconds", ...figure("seconds", (x) => x.toFixed(3)) },
+    { head: "joules", ...figure("joules", (x) => x.toFixed(3)) },
+  ];
+  const known = { variants: (r) => r.variants.length, "clock rates": (r) => r.clocks, "mW by the model": (r) => r.energy_mw !== null, entered: (r) => r.entered !== null, seconds: (r) => r.seconds !== null, joules: (r) => r.joules !== null };
+  made.append(table("states-table", "States", columns.filter((c) => !known[c.head] || D.states.some(known[c.head])), D.states));
+  if (!D.changes.length) return made;
+  const { word, text } = timeColumn(D.changes.flatMap((c) => [c.bound_ns, c.mean_ns, c.max_ns]));
+  const took = (key, look) => ({ cell: (c) => number(c[key], text, { "data-key": key, class: look ? look(c) : null }), by: (c) => c[key] });
+  made.append(h("h3", {}, "Changes"), table("changes-table", "Changes of state", [
+    { head: "from", class: "name", cell: (c) => nameCell(c.source), by: (c) => c.source },
+    { head: "to", class: "text", cell: (c) => h("td", { class: "text" }, name(c.target)), by: (c) => c.target },
+    { head: "on", class: "text", cell: (c) => h("td", { class: "text" }, name(c.on)), by: (c) => c.on },
+    { head: "times", cell: (c) => number(c.count, String, { "data-key": "count" }), by: (c) => c.count },
+    { head: `mean, ${word}`, ...took("mean_ns") },
+    { head: `longest, ${word}`, ...took("max_ns", (c) => (c.above_bound ? "off" : null)) },
+    { head: `bound, ${word}`, ...took("bound_ns") },
+    { head: "above bound", cell: (c) => number(c.above_bound, String, { "data-key": "above_bound", class: c.above_bound ? "off" : null }), by: (c) => c.above_bound },
+  ], D.changes));
+  return made;
+}
+
 function dlaSection() {
   const made = section("dla", "DLA", "Which layers of each network a deep learning accelerator can run, and what keeps the others from it.");
   if (!D.dla.length) {

@@ -82,7 +82,10 @@ def _point(problem: JointProblem, utilization: float, tightest: float, found: As
 
 
 def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ...]:
-    return tuple(Placement(i.name, (p,)) for i, p in zip(problem.items, found.items, strict=True))
+    return tuple(
+        Placement(i.name, (p,), bands=problem.bands.get(i.name, ()) if problem.kind[p] == "cpu" else ())
+        for i, p in zip(problem.items, found.items, strict=True)
+    )
 
 
 def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
@@ -91,8 +94,9 @@ def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
     steps = problem.nets[n].candidates[found.choice[n]].steps
+    bands = problem.bands.get(problem.nets[n].name, ()) if [s.kind for s in steps] == ["cpu"] else ()
     stages = (
-        StagePlan((place,), step.last_layer, predicted_ns=float(step.firing))
+        StagePlan((place,), step.last_layer, predicted_ns=float(step.firing), bands=bands)
         for step, place in zip(steps, found.steps[n], strict=True)
     )
     return NetworkPlan(problem.nets[n].name, tuple(stages))

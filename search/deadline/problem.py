@@ -25,6 +25,7 @@ from ...analysis.timing.system import (
     TimedSystem,
     TimedTask,
 )
+from ...model.mapping import Bands
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
 from ...targets.engines import crowded
@@ -142,7 +143,10 @@ class Team:
 
 @dataclass(frozen=True)
 class JointProblem:
-    """Everything that does not change during a search."""
+    """Everything that does not change during a search.
+
+    `bands`: how networks go that run whole on a CPU; times are those of bands then.
+    """
 
     platform: Platform
     teams: tuple[Team, ...]
@@ -150,6 +154,9 @@ class JointProblem:
     nets: tuple[Net, ...]
     pins: Mapping[str, str]
     followers: tuple[Follower, ...] = ()
+    bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
+    #: Where an item has to be, on a platform of several machines.
+    machines: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def processors(self) -> tuple[str, ...]:
@@ -160,6 +167,11 @@ class JointProblem:
     def kind(self) -> dict[str, str]:
         """Kind of each processor."""
         return {p: pool.kind for pool in self.platform.pools for p in pool.processors}
+
+    @cached_property
+    def machine_of(self) -> dict[str, str]:
+        """The machine of each processor."""
+        return self.platform.machine_of
 
     @cached_property
     def of_kind(self) -> dict[str, tuple[str, ...]]:
@@ -205,7 +217,9 @@ class JointProblem:
         pin = self.pins.get(item.name)
         if pin is not None:
             return (pin,)
-        return tuple(p for p in self.processors if self.kind[p] in item.wcet_ns)
+        machine = self.machines.get(item.name)
+        able = (p for p in self.processors if self.kind[p] in item.wcet_ns)
+        return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
 
 @dataclass(frozen=True, slots=True)

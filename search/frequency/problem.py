@@ -78,7 +78,8 @@ class Clocks:
     """An answer: `levels` is None where not even the highest rates keep every deadline.
 
     `witnesses` are levels at which some deadline is not kept; a `proved` answer is the cheapest combination that is in
-    some domain faster than each of them. `tests` says how often deadlines were looked at.
+    some domain faster than each of them, or cheaper still. `whole`: every cheaper one was tested. `tests` says how
+    often deadlines were looked at.
     """
 
     levels: Levels | None
@@ -86,3 +87,4 @@ class Clocks:
     tests: int
     proved: bool = False
     witnesses: tuple[Levels, ...] = ()
+    whole: bool = False

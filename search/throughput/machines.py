@@ -7,10 +7,13 @@ to do, or to its GPU. Without any pin everything is on the first machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import networkx as nx
 
-from ...model.application import Task
+from ...model.application import Application, Task
 from ...model.mapping import Placement
+from ...model.platform import Platform
 from .accelerate import belongs
 from .problem import Problem, scale
 
@@ -18,7 +21,7 @@ from .problem import Problem, scale
 def on_machines(problem: Problem) -> dict[str, Placement]:
     """Places for all tasks without a pin."""
     platform = problem.platform
-    near = _nearest(problem)
+    near = nearest(problem.apps, platform, {name: p.processors[0] for name, p in problem.pins.items()})
     load = dict.fromkeys(problem.cpus, 0.0)
     free: list[tuple[float, Task]] = []
     for app in problem.apps:
@@ -42,18 +45,21 @@ def on_machines(problem: Problem) -> dict[str, Placement]:
     return found
 
 
-def _nearest(problem: Problem) -> dict[str, str]:
-    """The machine of the nearest task with a pin, where there is one; of several the one that is declared first."""
+def nearest(apps: Iterable[Application], platform: Platform, pins: Mapping[str, str]) -> dict[str, str]:
+    """The machine of each task: that of the nearest one with a pin; of several as near the one that is declared first.
+
+    `pins` are the processors of tasks. Tasks that no arrow joins to any of these are missing.
+    """
     graph = nx.Graph()
-    for app in problem.apps:
+    for app in apps:
         graph.add_nodes_from(t.name for t in app.tasks)
         graph.add_edges_from((c.source, c.destination) for c in app.channels)
         graph.add_edges_from((t.name, ("link", t.link.name)) for t in app.tasks if t.link is not None)
-    machine_of = problem.platform.machine_of
-    machine = {name: machine_of[p.processors[0]] for name, p in problem.pins.items()}
-    order = {name: number for number, name in enumerate(problem.platform.machines)}
+    machine_of = platform.machine_of
+    order = {name: number for number, name in enumerate(platform.machines)}
     found: dict[str, tuple[int, int]] = {}
-    for name in sorted((n for n in machine if n in graph), key=lambda n: order[machine[n]]):
+    for name in (n for n in pins if n in graph):
+        number = order[machine_of[pins[name]]]
         for other, steps in nx.single_source_shortest_path_length(graph, name).items():
-            found[other] = min(found.get(other, (steps, order[machine[name]])), (steps, order[machine[name]]))
-    return {name: problem.platform.machines[number] for name, (_, number) in found.items() if isinstance(name, str)}
+            found[other] = min(found.get(other, (steps, number)), (steps, number))
+    return {name: platform.machines[number] for name, (_, number) in found.items() if isinstance(name, str)}

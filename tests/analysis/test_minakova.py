@@ -1,12 +1,15 @@
-"""Algorithm 8 of Minakova's thesis, with the answers of its tables, and where it is wrong."""
+"""Algorithms 8 to 10 of Minakova's thesis, with the answers of its tables, and where they are wrong."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
-from flowc.analysis.minakova import Buffer, Edge, algorithm8
+from flowc.analysis.minakova import Buffer, Edge, Reduced, algorithm8, algorithm9, selected
 from flowc.analysis.placement import Item, live_set, place
+from flowc.networks.dataflow.reduced import derived
+from flowc.networks.onnx.layers import SAME, Cnn, Layer
+from flowc.networks.onnx.layers import Edge as EdgeOf
 
 #: Parts 2 and 3 are a pipeline; part 1 is the other CNN.
 PIPELINE = {frozenset((2, 3))}
@@ -100,3 +103,56 @@ def test_alternating_copies_are_overwritten() -> None:
 
     assert not wrong(alternating=False)
     assert wrong(alternating=True) == [0, 2, 4]
+
+
+def layer(name: str, channels: int, *sources: tuple[str, int]) -> Layer:
+    """32 rows of 32, from others with so many channels, row by row."""
+    edges = tuple(EdgeOf(s, 32 * 32 * c, 32, SAME) for s, c in sources)
+    return Layer(name, "Conv", (1, 32, 32, channels), 1, 32, edges)
+
+
+#: CNN1 of Fig. 6.1; its windows are in a picture: rows go one by one here.
+CNN1 = Cnn(
+    (layer("l1", 3), layer("l2", 8, ("l1", 3)), layer("l3", 8, ("l2", 8)), layer("l4", 8, ("l2", 8), ("l3", 8)),
+     layer("l5", 8, ("l4", 8))), "thesis",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chosen", "sizes", "shared"), [
+    ((), [3072, 8192, 8192, 8192, 8192], 24586),
+    (("l3", "l4", "l5"), [3072, 8192, 8192, 256, 256], 19712),
+])  # fmt: skip
+def test_algorithm_10_derives_the_buffers_of_the_tables(chosen: tuple[str, ...], sizes: list[int], shared: int) -> None:
+    """With least capacities and the schedule that keeps them."""
+    edges, steps = derived(CNN1, chosen, 1)
+    assert [e.size for e in edges] == sizes
+    assert steps == (5 if not chosen else 2 + 3 * 32)
+    assert total(algorithm8([*edges, *SECOND], PIPELINE)) == shared
+
+
+def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
+    """Under 20000 elements Table 6.3 has 19712; all of CNN1 by parts takes less, in more steps."""
+
+    def evaluate(chosen: tuple[bool, ...]) -> Reduced:
+        names = [x.name for x, bit in zip(CNN1.layers, chosen, strict=True) if bit]
+        edges, steps = derived(CNN1, names, 1)
+        return Reduced(chosen, total(algorithm8([*edges, *SECOND], PIPELINE)), (float(steps),))
+
+    def found(limit: int, printed: bool) -> Reduced:
+        rng = random.Random(0)
+        return algorithm9(5, evaluate, limit, (1e9,), rng, population=12, generations=6, printed=printed)
+
+    assert found(25000, True).chosen == (False,) * 5, "nothing by parts is enough"
+    least, meant = found(20000, True), found(20000, False)
+    assert least.memory < 19712 and meant.memory <= 20000
+    assert meant.times < least.times
+    assert found(10, True) == least, "not within the limit, and nobody says so"
+
+
+def test_selection_by_table_6_6() -> None:
+    """Under 15 MB the table has 14.98 MB at 41 fps; line 14 would take 14.90 MB at 40.5."""
+    front = [Reduced((), int(1e6 * mb), (1 / fps,)) for mb, fps in ((20.32, 46), (14.98, 41), (14.90, 40.5))]
+    limit = 15_000_000
+    assert selected(front, limit, (1.0,)).memory == 14_900_000
+    assert selected(front, limit, (1.0,), printed=False).memory == 14_980_000
+    assert selected(front, limit, (1 / 43,)).memory == 14_900_000, "line 16"

@@ -46,7 +46,13 @@ def test_check_lists_states_and_transitions(text: str) -> None:
     assert scenario["initial"] == "one" and scenario["events"] == ["turn"]
     assert scenario["states"]["two"]["periods_ns"] == {"A": "40000000", "B": "40000000"}
     assert scenario["states"]["one"]["apps"]["A"]["schedulable"] is not False
-    assert scenario["transitions"][0] == {"from": "one", "to": "two", "events": ["turn"], "after_ns": None}
+    assert scenario["transitions"][0] == {
+        "from": "one",
+        "to": "two",
+        "events": ["turn"],
+        "after_ns": None,
+        "at_once": False,
+    }
     assert scenario["transitions"][2]["after_ns"] == "2000000000"
 
 

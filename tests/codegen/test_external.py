@@ -614,14 +614,19 @@ def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
     assert [d.code for d in faults.value.diagnostics] == ["F603"]
 
 
-def test_bands_are_refused(digits: Path) -> None:
-    """The library runs networks whole, and does not pretend."""
+def test_bands_make_the_same(digits: Path) -> None:
+    """A network in bands is called like any other one; its outputs have the shapes of the plan."""
     layer = read_net(digits.parent / "digits.onnx", {"input": (1, 1, 28, 28)}).groups[0].makes[0]
-    text = f'mapping on host {{ Reader.digits -> cpu[0] bands 2 until "{layer}" }}\n'
-    digits.write_text(digits.read_text() + text)
-    with pytest.raises(Errors) as faults:
-        built(digits)
-    assert [d.code for d in faults.value.diagnostics] == ["F527"]
+    digits.write_text(digits.read_text() + f'mapping on host {{ Reader.digits -> cpu[0] bands 2 until "{layer}" }}\n')
+    directory = built(digits).directory
+    (network,) = load(str(directory))
+    assert json.loads((directory / "external.json").read_text())["networks"][0]["stages"][0]["bands"]
+    frames, scores = crops(2), np.empty((1, 10), np.float32)
+    network.init()
+    for frame, wanted in zip(frames, expected(frames), strict=True):
+        network.execute([frame, scores])
+        np.testing.assert_allclose(scores, wanted, 1e-5, 1e-6)
+    network.wrapup()
 
 
 def test_what_a_cpu_does_not_do_is_a_warning(digits: Path) -> None:

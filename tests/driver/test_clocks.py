@@ -14,7 +14,7 @@ from flowc.analysis.timing.slower import slower
 from flowc.driver.map import Mapped, WhatIf
 from flowc.model.diagnostic import Errors
 
-from builds import Write
+from builds import Write, harness, run
 
 APPS = """
 task S { out o: int8   wcet 1 ms   python "code.py:s" }
@@ -138,3 +138,37 @@ def test_a_build_knows_the_rates_of_its_states(text: Path) -> None:
     text.write_text(APPS.replace("idle [0.05", "idle [0.04"))
     assert [d.code for d in flowc.build(text, text.parent / "b", platform="duo", measure=False).diagnostics] == ["F609"]
     assert "clocks=" not in (text.parent / "b/main.py").read_text()
+
+
+def test_every_pace_of_a_state_has_its_rates(text: Path) -> None:
+    paced = APPS.replace("event turn", "event turn, pace").replace(
+        "run A   run B period 20 ms", "run A, B period [10, 20, 40] ms"
+    )
+    text.write_text(paced)
+    found = mapped(text)
+    rates = {s.state: dict(s.clocks_hz)["big"] // 10**6 for s in found.mapping.states}
+    assert rates == {"calm": 500, "both[0]": 1000, "both[1]": 500, "both[2]": 500}
+    assert len(found.mapping.transitions) == 3 + 3 + 6
+    assert found.path is not None
+    flowc.build(text, text.parent / "b", platform="duo", measure=False)
+    done = harness(text.parent / "b")
+    assert done.returncode == 0, done.stderr
+    (text.parent / "events").write_text("2 B turn\n4 B pace 30\n6 B pace 100\n")
+    done = run(
+        text.parent / "b", "--events", str(text.parent / "events"), "--frames", "9", "--report", str(text.parent / "r")
+    )
+    assert done.returncode == 0, done.stderr
+    states = [s["state"] for s in json.loads((text.parent / "r").read_text())["stays"]]
+    assert states == ["calm", "both[0]", "both[1]", "both[0]"]
+
+
+def test_rates_of_a_file_that_was_edited_are_checked(text: Path) -> None:
+    path = mapped(text).path
+    assert path is not None
+    stored = json.loads(path.read_text())
+    stored["states"][0]["clocks_hz"] = [["bigg", 500_000_000], ["small", 3]]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(Errors) as raised:
+        flowc.build(text, text.parent / "b", platform="duo", measure=False)
+    assert [d.code for d in raised.value.diagnostics] == ["F501", "F105"]
+    assert "did you mean `big`?; this is said in `app.duo.mapping.json`" in raised.value.diagnostics[0].help

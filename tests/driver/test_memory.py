@@ -16,6 +16,7 @@ from flowc.driver.map import WhatIf, find_mapping
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Bands
 from flowc.model.times import times_of
+from flowc.networks.bands.blocked import block_here
 from flowc.search import memory as searching
 
 from builds import harness, run, store_profile
@@ -70,9 +71,25 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     )
     done = run(tmp_path / "out", "--frames", "5", "--report", str(tmp_path / "r.json"))
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "r.json").read_text())["memory"]["planned"]["total"] <= limit
+    memory = json.loads((tmp_path / "r.json").read_text())["memory"]
+    assert memory["planned"]["total"] <= limit
+    assert memory["bands"] == {
+        "Eye.net": "blocked" if block_here() else "plain: ONNX Runtime has no blocks for it here"
+    }
     tested = harness(tmp_path / "out")
     assert tested.returncode == 0, tested.stderr
+    if not block_here():
+        return
+    # Elsewhere the plain models run.
+    (made,) = (tmp_path / "out").glob("networks/*.bands.json")
+    plan = json.loads(made.read_text())
+    plan["blocked"]["onnxruntime"] = ["0", "1"]
+    made.write_text(json.dumps(plan))
+    done = run(tmp_path / "out", "--frames", "5", "--report", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    words = "plain: made for ONNX Runtime 0.1"
+    assert json.loads((tmp_path / "r.json").read_text())["memory"]["bands"] == {"Eye.net": words}
+    assert words in done.stdout
 
 
 def test_the_least_memory_at_a_rate(text: Path) -> None:
@@ -84,6 +101,46 @@ def test_the_least_memory_at_a_rate(text: Path) -> None:
     assert slow.memory is not None and fast.memory is not None
     assert slow.memory.total < fast.memory.total
     assert dict(fast.predicted_period_ns)["Eye"] <= 10**9 / 118
+
+
+def with_period(text: Path, ms: int) -> None:
+    """Everything has a worst case, and frames come at a pace."""
+    told = text.read_text().replace(' python "tasks.py', ' wcet 1 us python "tasks.py')
+    text.write_text(told.replace("app Eye {", f"app Eye {{ period {ms} ms "))
+
+
+def test_deadlines_and_memory_hold_together(text: Path) -> None:
+    """The fastest bands that fit, where the deadline lets them; else nothing is claimed."""
+    with_period(text, 40)
+    whole = find_mapping(text, memory=10**9, measure=False, platform="one").mapping
+    assert whole.memory is not None
+    limit = whole.memory.total * 9 // 10
+    found = find_mapping(text, memory=limit, measure=False, platform="one")
+    assert found.mapping.memory is not None and found.mapping.memory.total <= limit and not found.late
+    assert found.joint is not None and found.joint.problem.bands["Eye.net"]
+    assert any(p.bands for p in (*found.mapping.placements, *(s for n in found.mapping.networks for s in n.stages)))
+    with pytest.raises(Errors) as caught:
+        find_mapping(text, memory=1000, measure=False, platform="one")
+    assert [d.code for d in caught.value.diagnostics] == ["F521"]
+
+
+def test_bands_that_are_too_slow_are_not_taken(text: Path) -> None:
+    """The network takes 8 ms of 9 as a whole: the least memory is not that of the smallest bands."""
+    with_period(text, 9)
+    found = find_mapping(text, objective="memory", measure=False, platform="one")
+    assert not found.late and found.mapping.memory is not None
+    (smallest, *_) = memory.fronts_of(found.valid.tasks.values(), {"Eye.net": 8e6})["Eye.net"]
+    assert smallest.time > 9 / 8 and found.mapping.memory.total > smallest.bytes
+
+
+def test_check_knows_weights_and_tokens(text: Path) -> None:
+    """Before there is a mapping; what lies between layers is left to `build`."""
+    text.write_text(text.read_text() + "platform tiny { cpu core[1] memory 50.3 MB }\n")
+    tokens = 4 * (3 * 128 * 32 + 16)
+    assert [d.code for d in check(text, platform="tiny").diagnostics if d.severity == "error"] == []
+    text.write_text(text.read_text().replace("50.3 MB", "50.09 MB"))
+    (fault,) = check(text, platform="tiny").diagnostics
+    assert fault.code == "F521" and f"tokens of {tokens / 1e6:.4g} MB" in fault.message
 
 
 @pytest.mark.parametrize(

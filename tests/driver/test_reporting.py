@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from flowc.cli import app
+from flowc.driver.build import build as flowc_build
 from flowc.driver.check import check
+from flowc.driver.map import find_mapping
 from flowc.driver.reporting import report
 from flowc.driver.store import save_mapping
 from flowc.model.diagnostic import Errors
@@ -22,7 +24,7 @@ from flowc.report.document import Document
 from flowc.report.page import data_of, page
 from typer.testing import CliRunner
 
-from builds import Write, build, in_its_own_time, store_profile
+from builds import Write, build, in_its_own_time, run, store_profile
 
 TEXT = """
 task Camera { out n: int64  python "t.py:Camera" }
@@ -257,3 +259,42 @@ def test_without_anything_known_every_gap_names_its_command(write: Write) -> Non
     assert all(t.predicted_ns is None and t.measured_ns is None for t in found.tasks)
     (chart,) = found.predicted
     assert chart.unit and found.measured is None
+
+
+STATES = """
+task Camera { out n: int64   wcet 1 ms   python "t.py:camera" }
+task Show { in n: int64   event seen   wcet 2 ms   python "t.py:Show" }
+app A { period 10 ms   camera: Camera   show: Show   camera -> show }
+app B { period 20 ms   camera: Camera   show: Show   camera -> show }
+scenario S {
+    event turn
+    initial state one { run A   weight 0.8 }
+    state two { run A, B }
+    one -> two on turn   two -> one after 40 ms   two -> one on A.show.seen
+    minimise energy
+}
+platform duo { cpu core[2] frequencies [500, 1000] MHz idle [0.1, 0.2] W busy [1, 3] W }
+"""
+
+
+def test_states_and_changes_stand_beside_what_was_proved_of_them(write: Write, tmp_path: Path) -> None:
+    code = "import numpy as np\ndef camera(): return np.int64(1)\nclass Show:\n"
+    flow = write(STATES, t_py=code + "    def __init__(self, seen): pass\n    def __call__(self, n): pass\n")
+    find_mapping(flow, platform="duo", budget=2, measure=False)
+    built = tmp_path / "b"
+    (tmp_path / "events").write_text("2 A turn\n")
+    flowc_build(flow, built, platform="duo", measure=False)
+    done = run(
+        built, "--events", str(tmp_path / "events"), "--frames", "9", "--report", str(tmp_path / "r.json"), "--quiet"
+    )
+    assert done.returncode == 0, done.stderr
+    document = report(flow, platform="duo", run_file=tmp_path / "r.json").document
+    one, two = document.states
+    assert (one.name, one.runs, one.weight, one.clocks) == ("one", ("A every 10 ms",), 0.8, "core 500 MHz")
+    assert one.energy_mw == pytest.approx(1000 * (0.2 + 6 / 10)) and one.joules is not None and two.entered == 1
+    assert [(c.source, c.target, c.on, c.bound_ns) for c in document.changes] == [
+        ("one", "two", "turn", 18_000_000), ("two", "one", "after 0.04 s, A.show.seen", 18_000_000)
+    ]  # fmt: skip
+    assert document.changes[0].count == 1 and document.changes[0].max_ns is not None
+    assert json.loads(document.to_json())["changes"][1]["source"] == "two"
+    assert report(flow, platform="duo").document.states[0].seconds is None

@@ -87,3 +87,42 @@ def test_pins_of_any_variant_are_those_of_its_states(text: Path) -> None:
 def test_formatting_keeps_items_of_states_apart(text: Path) -> None:
     crowded = TEXT.replace("   A.see = quick   weight 0.7", "  A . see=quick  weight 0.7")
     assert format_text("t.flow", crowded) == format_text("t.flow", TEXT) == TEXT.lstrip("\n")
+
+
+LEVELS = """
+task S { out o: int8   wcet 1 ms   python "code.py:camera" }
+app A { period 20 ms   s: S }
+app B { period 20 ms   s: S }
+scenario Patrol {
+    event turn, pace
+    initial state cruise { run A   run B period [10, 20, 40] ms   weight 0.6 }
+    state turning { run A }
+    cruise -> turning on turn   turning -> cruise on turn
+}
+"""
+
+
+def test_a_state_with_a_list_of_periods_is_one_for_each(text: Path) -> None:
+    text.write_text(LEVELS)
+    scenario = flowc.check(text).require().system.scenario
+    assert scenario is not None and scenario.initial == "cruise[0]"
+    periods = {s.name: [int(a.period_ns or 0) // 10**6 for a in s.apps] for s in scenario.states}
+    assert periods == {"cruise[0]": [20, 10], "cruise[1]": [20, 20], "cruise[2]": [20, 40], "turning": [20]}
+    assert [s.weight for s in scenario.states] == [Fraction(1, 5)] * 3 + [Fraction(2, 5)]
+    ways = {(t.source, t.target): t.events for t in scenario.transitions}
+    assert len(ways) == 3 + 3 + 6 and ways["cruise[2]", "cruise[0]"] == ("pace",)
+    assert ways["turning", "cruise[1]"] == ways["cruise[1]", "turning"] == ("turn",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (", pace", "", "nobody chooses among the periods of `cruise`"),
+        ("[10, 20, 40]", "[10, 40, 20]", "the periods of `cruise` do not rise"),
+        ("run A   run B", "run A period [10, 20] ms   run B", "lists of 2 and of 3 periods"),
+        ("on turn   turning", "on turn, pace   turning", "`pace` chooses among the periods of a state"),
+    ],
+)
+def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str) -> None:
+    text.write_text(LEVELS.replace(old, new))
+    assert any(said in d.message for d in flowc.check(text).diagnostics)

@@ -42,7 +42,9 @@ class Editor:
         await self.client.start_io(sys.executable, "-m", "flowc", "lsp", "--stdio")
         general = lsp.GeneralClientCapabilities(position_encodings=[lsp.PositionEncodingKind.Utf16])
         capabilities = lsp.ClientCapabilities(general=general)
-        found = await self.client.initialize_async(lsp.InitializeParams(capabilities=capabilities))
+        found = await self.client.initialize_async(
+            lsp.InitializeParams(capabilities=capabilities, initialization_options={"commands": True})
+        )
         self.client.initialized(lsp.InitializedParams())
         return found
 
@@ -144,6 +146,11 @@ def test_an_editor_is_answered(tmp_path: Path, catalogue: dict[Path, tuple[str, 
         assert isinstance(offers, list) and {"T", "S"} <= {o.label for o in offers}
         symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(document))
         assert symbols is not None and len(symbols) == 3
+        lenses = await client.text_document_code_lens_async(lsp.CodeLensParams(document))
+        assert lenses is not None and {le.range.start.line for le in lenses} == {2}
+        assert [(c.title, c.command, list(c.arguments or ())) for le in lenses if (c := le.command)] == [
+            (title, f"flowc.{title.lower()}", [str(tmp_path / "a b%.flow")]) for title in ("Run", "Map", "Report")
+        ]
         editor.close(uri)
         await editor.until(lambda: editor.shown[uri] == [])
         for path, (text, expected) in list(catalogue.items())[::20]:

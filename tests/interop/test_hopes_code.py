@@ -417,8 +417,10 @@ def test_missing_code_and_what_cannot_be_linked_is_named(tmp_path: Path) -> None
     assert refused(further(tmp_path / "e", "list.c", asks)) == "its further source `list.c` calls `MQ_AVAILABLE`"
     linked = pair(tmp_path / "f")
     xml = linked / "CICTask/task.xml"
-    xml.write_text(xml.read_text().replace("<config>", '<config><parameter name="LinkFlags" value="-lm -lcam"/>', 1))
-    assert refused(linked) == "it is linked with the library `cam`"
+    xml.write_text(
+        xml.read_text().replace("<config>", '<config><parameter name="LinkFlags" value="-L../cam -lcam"/>', 1)
+    )
+    assert refused(linked) == "it is linked with `cam`, a library of the project"
 
 
 def test_code_is_linked_with_further_sources(tmp_path: Path) -> None:

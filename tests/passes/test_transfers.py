@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 import flowc
 import pytest
+from flowc.driver.map import find_mapping
 from flowc.dsl.format import format_text
 from flowc.model.application import Application
 from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from flowc.model.transfers import without_transfers
 from flowc.passes.transfers import with_transfers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builds import Write, build, planned, store_profile
@@ -51,6 +53,7 @@ def test_what_crosses_is_a_task_on_the_link_that_takes_its_time(write: Write) ->
     assert without_transfers(app) == flowc.check(flow).system.apps[0]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["front", "middle", "back", None]), min_size=5, max_size=5))
 def test_whatever_is_where_each_port_crosses_once_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory, places: list[str | None]
@@ -148,3 +151,26 @@ def test_machine_and_link_may_still_be_names(write: Write) -> None:
         "task T { out machine   in link }\napp A { machine: T   link: T   machine -> link   link -> delay 1 -> machine }\n"
     )
     assert flowc.check(flow).ok
+
+
+def test_deadlines_are_searched_for_with_links_and_bounds_count_them(write: Write) -> None:
+    flow = write("""
+task Camera { out frame: uint8[480, 640, 3]   wcet 4 ms   python "tasks.py:camera" }
+task Detect { in frame: uint8[480, 640, 3]   out found: int32[16]   wcet 8 ms   python "tasks.py:detect" }
+task Act { in found: int32[16]   wcet 1 ms   python "tasks.py:act" }
+app A { period 60 ms   camera: Camera   detect: Detect   act: Act   camera -> detect -> act }
+platform rig {
+    machine eye { cpu core[2] scheduler fixed_priority }
+    machine brain { cpu core[2] scheduler fixed_priority }
+    link eye brain 110 MB/s 0.3 ms
+}
+mapping on rig { A.camera -> eye.core[0]   A.detect -> brain.core[0] }
+""", tasks_py="def camera(): ...\ndef detect(frame): ...\ndef act(found): ...\n")  # fmt: skip
+    mapping = find_mapping(flow, platform="rig", budget=0.2, measure=False).mapping
+    assert mapping.of("A.act")[0].startswith("eye.")  # as near as the other machine, and declared first
+    (group,) = mapping.groups
+    there, back = 300 * US + Fraction(921600 * 1000, 110), 300 * US + Fraction(64 * 1000, 110)
+    assert group.schedulable and group.response_ns == ceil(13_000 * US + there + back)
+    assert dict(mapping.utilization)["eye->brain"] == pytest.approx(float(there) / 60e6, rel=1e-3)
+    checked = flowc.check(flow, platform="rig")  # the stored mapping speaks for the text
+    assert checked.mapping is not None and not checked.diagnostics

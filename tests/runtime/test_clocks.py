@@ -122,7 +122,7 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
 
     threading.Thread(target=steer, daemon=True).start()
     assert program.run() and a.right and b.right
-    assert set(seen) == {(1_200_000, 1_200_000), (2_400_000, 2_400_000)}
+    assert set(seen) >= {(1_200_000, 1_200_000), (2_400_000, 2_400_000)}
     document = report(program)
     assert document["clocks"] == "set" and document["energy_from"] == "model"
     states = document["states"]

@@ -15,7 +15,7 @@ from flowc.networks.onnx.memory import block_of
 from flowc.runtime import memory
 from flowc.runtime.code import Network
 from flowc.runtime.tokens import Port
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from builds import build, run
 from forks import PROGRAM, forks
@@ -143,6 +143,72 @@ def test_one_arena_holds_the_largest_block_if_that_comes_first(tmp_path: Path) -
         assert done.returncode == 0, done.stderr
         taken[order] = int(done.stdout)
     assert taken["largest"] <= 1.1 * blocks[0] + 300_000 < taken["smallest"]
+
+
+COUNT = """
+import json, sys
+import onnxruntime
+from flowc.runtime import memory
+from flowc.runtime.bands import _options
+
+taken = []
+for path in sys.argv[1:]:
+    options = _options(1)
+    memory.share(options, path)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    (run,) = memory.Loaded(session, own=True).rehearsals(0)
+    run.run(True)
+    before = memory._heap()
+    run.run(False)
+    taken.append(memory._heap() - before)
+    run.run(True)
+print(json.dumps(taken))
+"""
+
+
+def test_what_a_firing_takes_follows_from_the_graph(tmp_path: Path) -> None:
+    """Of each model of a network in bands, counted by malloc: with residual blocks, whose rows are cut out inside."""
+    from flowc.model.mapping import Bands
+    from flowc.networks.bands.blocked import read_blocked
+    from flowc.networks.bands.made import forms
+    from flowc.networks.bands.net import read_net
+
+    net = read_net(residual(tmp_path / "net.onnx"))
+    blocked = read_blocked(net)
+    if blocked is None or not memory._heap():
+        pytest.skip("no blocks, or nobody counts")
+    found = forms(net, blocked, [Bands(8, "a1", ()), Bands(16, "a3", ("a2",))], 0.0)
+    assert found.blocked is not None, found.why
+    (tmp_path / "count.py").write_text(COUNT)
+    paths = []
+    for k, model in enumerate(found.blocked.models):
+        paths.append(tmp_path / f"{k}.onnx")
+        paths[-1].write_bytes(model)
+    done = forks(*PROGRAM).run([tmp_path / "count.py", *paths], cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for taken, planned in zip(json.loads(done.stdout), found.blocked.blocks, strict=True):
+        assert abs(taken - planned) <= 0.01 * planned + 4096
+
+
+def residual(path: Path) -> Path:
+    """Four sums of a convolution of two others with what it began with, then a mean."""
+    rng = np.random.default_rng(0)
+    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes, x = [helper.make_node("Conv", ["x", "stem.w"], ["stem"], **window)], "stem"
+    weights = [numpy_helper.from_array(rng.normal(0, 0.1, (32, 3, 3, 3)).astype(np.float32), "stem.w")]
+    for k in range(4):
+        for name, data in ((f"b{k}", x), (f"c{k}", f"r{k}")):
+            weights.append(numpy_helper.from_array(rng.normal(0, 0.1, (32, 32, 3, 3)).astype(np.float32), f"{name}.w"))
+            nodes.append(helper.make_node("Conv", [data, f"{name}.w"], [name], **window))
+            nodes += [helper.make_node("Relu", [f"b{k}"], [f"r{k}"])] if name == f"b{k}" else []
+        nodes.append(helper.make_node("Add", [f"c{k}", x], [f"a{k}"]))
+        x = f"a{k}"
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["y"]))
+    shapes = {"x": (1, 3, 64, 48), "y": (1, 32, 1, 1)}
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
 
 
 def test_planned_memory_stands_beside_what_the_process_takes(tmp_path: Path) -> None:

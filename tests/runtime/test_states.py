@@ -8,15 +8,16 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
 from flowc.runtime.control import Stay, document
 from flowc.runtime.embed import Running
-from flowc.runtime.graph import App
+from flowc.runtime.graph import App, Fire
 from flowc.runtime.harness import tour
-from flowc.runtime.outside import prepare
+from flowc.runtime.outside import Mistake, prepare
 from flowc.runtime.program import Program
 
 from changing import Sums, patrol
@@ -148,6 +149,30 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
 
 
+def test_the_socket_of_a_program_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    def outside(name: str) -> Any:
+        options = SimpleNamespace(start=None, events=None, control=str(tmp_path / name), replay=None, clocks="model")
+        return prepare(patrol(Sums(), Sums()), options)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(str(tmp_path / "dead"))
+    first = outside("dead")
+    first.start()
+    second = outside("dead")
+    with pytest.raises(Mistake, match="Address already in use"):
+        second.start()
+    second.close()
+    assert (tmp_path / "dead").exists()
+    first.close()
+    assert not (tmp_path / "dead").exists()
+    (tmp_path / "notes").write_text("mine")
+    third = outside("notes")
+    with pytest.raises(Mistake, match="Address already in use"):
+        third.start()
+    third.close()
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
 def test_a_program_in_this_process_is_told_of_events() -> None:
     a, b = Sums(), Sums()
     program = patrol(a, b)
@@ -177,3 +202,44 @@ def test_channels_know_when_a_frame_is_left_in_them() -> None:
     app.channels[0]._append(np.zeros(1, np.int64), 1, True)
     with pytest.raises(AssertionError, match="1 tokens between two frames"):
         app.enter(app, 0, 1, 0)
+
+
+def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
+    a, b = Sums(), Sums()
+    program = Program("p", "")
+    for rate in (100.0, 50.0, 25.0):
+        program.state(f"go[{rate:g}]", initial=rate == 100, level_of=("go", rate))
+        program.processor("c0", [Fire(t) for t in a.in_state(program, "A")])
+    program.state("rest")
+    program.processor("c0", [Fire(t) for t in b.in_state(program, "B")])
+    program.events(["stop", "on", "pace"])
+    levels = ["go[100]", "go[50]", "go[25]"]
+    for source in levels:
+        program.transition(source, "rest", ["stop"])
+        program.transition("rest", source, ["on"])
+        for target in levels:
+            if source != target:
+                program.transition(source, target, ["pace"])
+    control = program.control
+    assert control is not None
+    for wrong in ("pace", "pace fast", "pace 0", "on 3", "off"):
+        with pytest.raises(ValueError):
+            control.raise_event(wrong)
+    seen: list[str] = []
+
+    def steer() -> None:
+        program.go.wait()
+        for word in ("pace 30", "pace 7", "pace 200", "stop", "pace 50", "on", "pace 50"):
+            before = len(control.changes), sum(control.ignored.values())
+            control.raise_event(word)
+            if word not in ("pace 50",):
+                while len(control.changes) == before[0]:
+                    threading.Event().wait(0.001)
+            threading.Event().wait(0.01)
+            seen.append(program.state_name or "")
+        program.drain()
+
+    threading.Thread(target=steer, daemon=True).start()
+    assert program.run() and a.right and b.right
+    assert seen == ["go[50]", "go[25]", "go[100]", "rest", "rest", "go[50]", "go[50]"]
+    assert set(pairwise(s.state for s in tour(control, 3))) >= {("rest", "go[25]"), ("go[25]", "go[100]")}
