@@ -87,9 +87,10 @@ def test_the_harness_goes_through_all_transitions(built: Path) -> None:
 def test_a_script_and_tasks_lead_from_state_to_state(built: Path) -> None:
     script = built.parent / "events"
     script.write_text("# the first ones\n10 A turn\n\n30 A straight\n")
-    document = report(built, "--frames", 100, "--events", script)
+    # So many frames that the controller has its turn before they are over, however busy the machine is.
+    document = report(built, "--frames", 2000, "--events", script)
     assert "rest" in {s["to"] for s in document["switches"]}
-    assert max(a["frames"] for a in document["apps"].values()) == 100
+    assert max(a["frames"] for a in document["apps"].values()) == 2000
     assert sum(s["frames"].get("A", 0) for s in document["stays"]) == document["apps"]["A"]["frames"]
     assert {s["event"] for s in document["switches"]} <= {"turn", "straight", "A.watch.often", "B.watch.often"}
     (built.parent / "first.json").write_text(json.dumps(document))
