@@ -30,12 +30,18 @@ from .build import Built
 from .check import Report
 from .joining import joined
 
-#: What a machine is asked before anything is started there.
+#: What a machine is asked before anything is started there. The port is below those that systems give to whoever
+#: connects: such a one could be taken before the part listens, even by a peer that tries to reach it.
 _ASK = """
-import json, socket
-free = socket.socket()
-free.bind(("", 0))
-found = {"port": free.getsockname()[1], "zmq": False}
+import json, random, socket
+while True:
+    free, port = socket.socket(), random.randrange(20000, 32000)
+    try:
+        free.bind(("", port))
+        break
+    except OSError:
+        free.close()
+found = {"port": port, "zmq": False}
 try:
     import zmq
     found["zmq"] = bool(zmq.has("curve"))

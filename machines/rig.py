@@ -6,7 +6,7 @@ wrong is told at once.
     [front]
     board = "nano@10.0.0.5"     # or here = true
     address = "10.0.0.5"        # where the others find it (default: that of the board; here, 127.0.0.1)
-    port = 47600                # to listen at (default: one that is free)
+    port = 47600                # to listen at (default: a free one from 20000 to 31999)
     python = "python3"          # or the words of a command
 """
 

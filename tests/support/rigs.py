@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,9 +114,11 @@ def show(k): pass
 
 
 def port_of_nobody() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Below those that the system gives to whoever connects, which may be taken before somebody listens."""
+    while True:
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("", port := random.randrange(20000, 32000)))
+            return port
 
 
 def joined(names: Sequence[str], hosts: Mapping[str, str] | None = None, **changed: str) -> dict[str, dict[str, str]]:
