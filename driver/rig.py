@@ -72,7 +72,7 @@ class Rig:
         self._ended = threading.Condition()
 
     def run(self, words: Mapping[str, Sequence[str]], *, silent: bool) -> int:
-        """Start all parts, each with its words behind its Python, and wait for their ends; the first status but 0.
+        """Start all parts, each with its words behind its Python, and wait for their ends; 1 where one has failed.
 
         If `silent`, standard output is left alone: what parts print goes to standard error.
         """
@@ -92,7 +92,8 @@ class Rig:
             message = f"the way to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
             help_text = "all parts have been stopped: start again when it is back"
             raise Errors([Diagnostic("F643", message, None, help=help_text)])
-        return next((p.status for p in self._parts if p.status), 0)
+        ends = [p.status for p in self._parts if p.status]
+        return 1 if 1 in ends else next(iter(ends), 0)
 
     def files(self, name: str) -> dict[str, bytes]:
         """A file that each part has written in its folder, where there is one."""
