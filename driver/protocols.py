@@ -18,7 +18,7 @@ from ..model.deployment import DeployedState
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound
 from ..model.scenario import ChangeProtocol, Scenario
-from ..model.workload import WorkloadCurve
+from ..model.workload import LENGTHS, WorkloadCurve
 
 Pair = tuple[str, str]
 
@@ -172,9 +172,21 @@ def _slowest(way: Way, a: TimedSystem, b: TimedSystem) -> TimedSystem:
 
 
 def _longer(a: TimedTask, b: TimedTask, protocol: ChangeProtocol) -> TimedTask:
-    if a.name == b.name and a.curve is not None and b.curve is not None:
-        totals = tuple(max(x, y) for x, y in zip(a.curve.totals, b.curve.totals, strict=False))
-        return replace(a, wcet=(max(a.cost, b.cost),), curve=WorkloadCurve(totals))
-    # What follows what is not known of different variants: each firing may be the longest.
     both = a.name != b.name and protocol == "at once"
-    return replace(a, wcet=(a.cost + b.cost if both else max(a.cost, b.cost),), bcet=(), curve=None)
+    lengths = [len(t.curve.totals) for t in (a, b) if t.curve is not None]
+    if not lengths:
+        return replace(a, wcet=(a.cost + b.cost if both else max(a.cost, b.cost),), bcet=())
+    totals = []
+    for count in LENGTHS[: min(lengths)]:
+        if both:  # a frame that is done again takes a firing of each
+            totals.append(_total(a, count) + _total(b, count))
+        elif a.name == b.name:
+            totals.append(max(_total(a, count), _total(b, count)))
+        else:  # firings of one are successive ones of it, however those of the other lie between them
+            totals.append(max(_total(a, k) + _total(b, count - k) for k in range(count + 1)))
+    return replace(a, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
+
+
+def _total(task: TimedTask, count: int) -> int:
+    """What so many successive firings take at most."""
+    return ceil(task.cost * count) if task.curve is None else task.curve.total(count)

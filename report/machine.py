@@ -74,7 +74,8 @@ def _arrows(scenario: Scenario) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for t in scenario.transitions:
         after = [] if t.after_ns is None else [f"after {float(t.after_ns) / 1e9:g} s"]
-        found.setdefault((t.source, t.target), []).extend([*t.events, *after])
+        said = [f"{cause}, at once" if t.at_once else cause for cause in (*t.events, *after)]
+        found.setdefault((t.source, t.target), []).extend(said)
     return found
 
 

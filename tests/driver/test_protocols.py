@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import flowc
 import pytest
+from flowc.analysis.timing.system import TimedTask
+from flowc.driver.protocols import _longer
 from flowc.model.diagnostic import Errors
+from flowc.model.workload import is_curve, workload
+from hypothesis import given
+from hypothesis import strategies as st
 
 from builds import Write
 from models import N, save, weights
@@ -79,3 +85,22 @@ def test_different_places_forbid_at_once(text: Path) -> None:
         flowc.map(text, platform="duo", budget=0.3, measure=False)
     assert [d.code for d in told.value.diagnostics] == ["F811"]
     assert "different processors" in told.value.diagnostics[0].message
+
+
+@given(st.lists(st.integers(1, 50), min_size=8, max_size=40), st.lists(st.integers(1, 50), min_size=8, max_size=40))
+def test_firings_of_two_variants_take_no_more_than_said(a: list[int], b: list[int]) -> None:
+    """However they lie between each other; at once, a frame may take both."""
+    one, two = (
+        TimedTask(name, "core", (max(times),), curve=workload(times)) for name, times in (("n.a", a), ("n.b", b))
+    )
+    follow, again = _longer(one, two, "next").curve, _longer(one, two, "at once").curve
+    assert follow is not None and again is not None
+    rng, left = random.Random(len(a)), [list(a), list(b)]
+    mixed = []
+    while any(left):
+        mixed.append(rng.choice([own for own in left if own]).pop(0))
+    twice = [x + y for x, y in zip(a, b, strict=False)]
+    for curve, times in ((follow, mixed), (again, twice)):
+        assert is_curve(curve.totals)
+        for count in range(1, len(times) + 1):
+            assert max(sum(times[k : k + count]) for k in range(len(times) - count + 1)) <= curve.total(count)
