@@ -141,7 +141,7 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
         yield _warning(message, path.span, "that of the app stays")
     if app.period_ns is None:
         return
-    if all(t.inputs for t in app.tasks):
+    if all(t.inputs for t in app.tasks) and len(app.tasks) > 1:
         message = f"`{app.name}` has a period and no source: nothing in HOPES would be driven by time"
         yield _warning(message, app.span, "it runs as fast as it can")
     for task in (t for t in app.tasks if not t.inputs):

@@ -284,7 +284,11 @@ class _Project:
         channels = [a.channel for a in part.arrows]
         used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
-        due = dues(app, part.tasks, self.firings[app.name])
+        # What a task alone sends to itself is its code's matter: nobody else feeds it.
+        sources = {t for t in part.tasks if not app.task(t).inputs or len(part.tasks) == 1}
+        # Where neither a source nor a composite is driven by time, nothing has a release that a deadline counts from.
+        timed = bool(parent) or bool(sources)
+        due = dues(app, part.tasks, self.firings[app.name]) if timed else {}
         for name in part.tasks:
             task, summed = app.task(name), plain.task(name)
             joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
@@ -294,7 +298,7 @@ class _Project:
             self.tasks.append(
                 HopesTask(
                     hopes, len(self.tasks), name, task.doc, parent or hopes, False, stateful,
-                    released(app, task, self.firings[app.name][name]),
+                    released(app, self.firings[app.name][name]) if name in sources else None,
                     in_hopes(due[name]) if name in due else None,
                     priority, ports,
                 )
@@ -322,11 +326,9 @@ def device_name(platform: Platform, kept: Kept) -> str:
     return kept.device or hopes_names([platform.name], FOLDERS)[platform.name]
 
 
-def released(app: Application, task: Task, firings: int) -> Time | None:
-    """The time between two firings of a source of an app with a period."""
-    if app.period_ns is None or task.inputs:
-        return None
-    return in_hopes(app.period_ns / firings)
+def released(app: Application, firings: int) -> Time | None:
+    """The time between two firings of a source, in an app with a period."""
+    return None if app.period_ns is None else in_hopes(app.period_ns / firings)
 
 
 def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> dict[str, Fraction]:
