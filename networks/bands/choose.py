@@ -31,8 +31,8 @@ LIMITS = (2, 4, 8, 16, 32, 64)
 PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 #: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
 #: byte over the borders of a unit (copies, and other layouts), ns per byte that is copied (in ONNX Runtime's own layout
-#: that is all), ns per firing.
-RATE, BORDER, COPIED, FIRING = 40.0, 0.45, 0.25, 12_000.0
+#: that is all), ns per firing, ns per byte of weights that another firing reads again.
+RATE, BORDER, COPIED, FIRING, AGAIN = 40.0, 0.45, 0.25, 12_000.0, 0.07
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = 
     else:
         spent = BORDER * sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls
                              if c.firing.band is not None for v in (*c.reads, *c.makes))  # fmt: skip
-    extra = spent + FIRING * (len(planned.calls) - 1)
+    read = sum(s.weights for c in planned.calls for s in c.firing.unit.steps)
+    again = read - sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
+    extra = spent + FIRING * (len(planned.calls) - 1) + AGAIN * again
     time, calls = 1 + planned.work + extra / whole, len(planned.calls)
     return Choice(bands, planned.weights, planned.arena, planned.block, time, calls, planned.dictated_by)
 
@@ -235,7 +237,9 @@ class _Search:
             made = self.net.bytes(unit.out, count)
             again = macs(unit, *band) - sum(s.macs for s in unit.steps) * count / own
             spent = again / self.rate + (COPIED if self.net.blocked else BORDER) * (reads + made) + FIRING
-            self._costs[key] = reads, made + inner_bytes(unit, *band), spent * own / count, -(-own // count)
+            firings = own / count
+            spent = spent * firings + AGAIN * sum(s.weights for s in unit.steps) * (firings - 1)
+            self._costs[key] = reads, made + inner_bytes(unit, *band), spent, -(-own // count)
         return self._costs[key]
 
     def _look(self, first: int, end: int) -> tuple[int, int]:
