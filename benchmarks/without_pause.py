@@ -4,8 +4,9 @@ Usage: python benchmarks/without_pause.py [CHANGES]
 
 First a program whose two states differ in a variant alone, with replicas, a pipeline, feedback and a process; its sink
 holds every number against the formula and raises an event every third frame. Changes are made with the next frame, then
-at once. Then, from an event that comes at any moment until the first frame with the other variant has ended: where the
-inference under way is broken off, over the same where the next frame is waited for.
+at once. Then what choosing a variant takes for a firing. Then the time from a change that comes at any moment until the
+first frame with the other variant has ended: where the inference under way is broken off, over the same where the next
+frame is waited for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,10 @@ from pathlib import Path
 import flowc
 import numpy as np
 import onnx
-from flowc.runtime.code import Code
+from flowc.runtime.code import Code, Network
+from flowc.runtime.reference import load_deployment, make_code, make_ports
+from flowc.runtime.select import Select
+from flowc.runtime.tokens import Port
 from onnx import TensorProto, helper
 from paired import Spread, alternate
 from sharing import exits
@@ -94,7 +99,7 @@ scenario S {
     event turn
     initial state heavy { run A }
     state light { run A   A.net = LIGHT }
-    heavy -> light on turn AT_ONCE   light -> heavy on turn AT_ONCE
+    heavy -> light on turn at once   light -> heavy on turn at once
 }
 platform one { cpu core }
 """
@@ -107,8 +112,6 @@ class Camera:
 
 def show(y): pass
 """
-#: Runs of each way: taken in turns, so that both see the same machine.
-RUNS = 8
 
 
 def changes(count: int, at_once: bool) -> dict[str, object]:
@@ -129,31 +132,6 @@ def changes(count: int, at_once: bool) -> dict[str, object]:
         return found
 
 
-def firsts(home: Path, variants: list[str], at_once: bool, count: int, seed: int) -> dict[tuple[str, str], list[float]]:
-    """Ms from an event until the first frame of the other state had ended, for each way."""
-    text = PAIR.replace("VARIANTS", "\n".join(variants)).replace("LIGHT", variants[1].split()[1])
-    (home / "net.flow").write_text(text.replace("AT_ONCE", "at once" if at_once else ""))
-    (home / "code.py").write_text(PAIR_CODE)
-    flowc.build(home / "net.flow", home / "b", platform="one", measure=False)
-    rng, now, lines = random.Random(seed), 0.5, []
-    for _ in range(count):
-        now += rng.uniform(0.2, 0.5)
-        lines.append(f"{now:.4f} s turn\n")
-    (home / "events").write_text("".join(lines))
-    command = [sys.executable, "b/main.py", "--quiet", "--report", "r.json", "--events", "events"]
-    program = subprocess.Popen(command, cwd=home)
-    try:
-        program.wait(now + 3.0)
-    except subprocess.TimeoutExpired:
-        program.terminate()
-        program.wait()
-    found: dict[tuple[str, str], list[float]] = {}
-    for s in json.loads((home / "r.json").read_text())["switches"]:
-        if s["first_ms"] is not None:
-            found.setdefault((s["from"], s["to"]), []).append(s["first_ms"])
-    return found
-
-
 def pair_of(title: str, home: Path) -> list[str]:
     """The lines of two variants, the heavy one first."""
     if title.startswith("ResNet-18"):
@@ -169,30 +147,75 @@ def pair_of(title: str, home: Path) -> list[str]:
     return lines
 
 
-def breaking_off(title: str, count: int) -> None:
+def delays(codes: dict[str, Code], at_once: bool, count: int) -> dict[tuple[str, str], list[float]]:
+    """Ms of CPU from a change that comes at any moment until the first frame with the other variant has ended.
+
+    Frames follow each other; time is that of the thread that computes them, so that others on the machine do not count.
+    """
+    select = Select([(name, name, code) for name, code in codes.items()])
+    select.breaks = at_once
+    first, other = codes
+    select.pick.begin([(first, 0)])
+    ended: list[float] = []
+    over = threading.Event()
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)
+
+    def work() -> None:
+        while not over.is_set():
+            select.fire([x], len(ended))
+            ended.append(time.thread_time())
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    assert worker.ident is not None
+    clock, rng = time.pthread_getcpuclockid(worker.ident), random.Random(1)
+    found: dict[tuple[str, str], list[float]] = {(first, other): [], (other, first): []}
+    mark, names = 0, (first, other)
+    for _ in range(2 * count):
+        while len(ended) < mark + 2:  # its first frame may have begun in the middle
+            time.sleep(0.001)
+        until = ended[-1] + rng.uniform(0.0, 1.0) * (ended[-1] - ended[-2])
+        while time.clock_gettime(clock) < until:
+            time.sleep(0.0002)
+        asked = time.clock_gettime(clock)
+        mark = select.pick.follow(names[1], mark, at_once)
+        while len(ended) <= mark:
+            time.sleep(0.001)
+        found[names].append(1e3 * (ended[mark] - asked))
+        names = names[::-1]
+    over.set()
+    worker.join()
+    return found
+
+
+def breaking_off(title: str, count: int = 30) -> None:
     """Print a line for each way between two variants."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         variants = pair_of(title, home)
-        seen: dict[bool, dict[tuple[str, str], list[float]]] = {False: {}, True: {}}
-        for number in range(RUNS):
-            for way in (False, True) if number % 2 else (True, False):
-                for pair, values in firsts(home, variants, way, count // RUNS, number).items():
-                    seen[way].setdefault(pair, []).extend(values)
-    for pair in seen[True]:
-        waits, stops = Spread.of(seen[False][pair]), Spread.of(seen[True][pair])
+        (home / "net.flow").write_text(
+            PAIR.replace("VARIANTS", "\n".join(variants)).replace("LIGHT", variants[1].split()[1])
+        )
+        (home / "code.py").write_text(PAIR_CODE)
+        flowc.build(home / "net.flow", home / "b", platform="one", measure=False)
+        states = load_deployment(str(home / "b"))["scenario"]["states"]
+        codes = {}
+        for state in states:
+            task = next(t for a in state["apps"] for t in a["tasks"] if t["name"].startswith("A.net."))
+            code = codes[state["name"]] = make_code(task["code"], str(home / "b"))
+            code.open(str(home / "b"), make_ports(task["inputs"]), make_ports(task["outputs"]))
+        waits, stops = delays(codes, False, count), delays(codes, True, count)
+    for pair in stops:
+        ratio = sum(stops[pair]) / sum(waits[pair])
         print(
-            f"{title}, {pair[0]} -> {pair[1]}: next frame {waits.text(1)} ms, at once {stops.text(1)} ms, "
-            f"ratio of medians {stops.median / waits.median:.2f}"
+            f"{title}, {pair[0]} -> {pair[1]}: next frame {Spread.of(waits[pair]).text(1)} ms of CPU, "
+            f"at once {Spread.of(stops[pair]).text(1)}, ratio of means {ratio:.2f}",
+            flush=True,
         )
 
 
 def choosing(count: int = 20_000) -> None:
     """Print what it takes to choose the alternative of a firing, and to be able to break it off."""
-    from flowc.runtime.code import Network
-    from flowc.runtime.select import Select
-    from flowc.runtime.tokens import Port
-
     with tempfile.TemporaryDirectory() as folder:
         x, y = (helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in "xy")
         graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "net", [x], [y])
@@ -226,7 +249,7 @@ def main(count: int = 10_000) -> None:
         print(f"{word + ':':<9}" + told(changes(count // 2, word == "at once")))
     choosing()
     for title in ("ResNet-50 and MobileNetV2", "ResNet-18 and its early exit"):
-        breaking_off(title, 80)
+        breaking_off(title)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from ..driver.analyze import Analyzed
     from ..model.scenario import Scenario, Transition
 
 
@@ -29,6 +32,24 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
         rows += [[t.source, t.target, cause(t)] for t in scenario.transitions]
         tables.append(columns(rows, left=3))
     return "\n\n".join(tables)
+
+
+def states_in_table(found: Analyzed) -> str:
+    """What the apps can do in each state: where their periods, deadlines or variants differ, so does that."""
+    from ..runtime.report import columns
+
+    def ms(ns: Fraction | None) -> str:
+        return "-" if ns is None else f"{float(ns) / 1e6:.6g}"
+
+    rows = [["state", "app", "", "period ms", "least", "on any mapping", "latency", "on any mapping", "deadline"]]
+    for name, state in found.checked.states.items():
+        for app in state.system.apps:
+            a = found.states[name][app.name]
+            timed = not a.times.unknown
+            verdict = "too fast" if timed and a.too_slow(app) else "too late" if timed and a.too_late(app) else ""
+            figures = (a.period, a.mapping_lower, a.latency, a.latency_lower) if timed else (None,) * 4
+            rows.append([name, app.name, verdict, ms(app.period_ns), *map(ms, figures), ms(app.due_ns)])
+    return columns(rows, left=3)
 
 
 def cause(transition: Transition) -> str:

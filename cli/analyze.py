@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
+from ._scenario import states_in_table
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
 from ._variants import variants_table
 
@@ -95,12 +96,17 @@ def analyze(
                 for a in found.checked.system.apps
             }
         }
+        if found.states:
+            document["states"] = {
+                name: {app: _data(answer) for app, answer in own.items()} for name, own in found.states.items()
+            }
         document |= {"variants": [asdict(c) for c in found.alternatives]} if found.alternatives else {}
         print_json(document | ({"memory": _memory(elements)} if elements is not None else {}))
     elif elements is not None:
         print(f"\n{network_table(elements)}")
-    elif found.alternatives:
-        print("\n" + "\n\n".join(map(variants_table, found.alternatives)))
+    else:
+        more = [states_in_table(found)] if found.states else []
+        print("".join(f"\n{text}\n" for text in (*more, *map(variants_table, found.alternatives))), end="")
     return 1 if found.refused else 0
 
 

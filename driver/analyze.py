@@ -6,8 +6,8 @@ file, is analyzed as an app whose tasks are its layers (`networks`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..analysis.dataflow.analyze import Analysis, limits
@@ -29,7 +29,8 @@ Answered = Callable[[Application, Analysis, dict[str, str]], None]
 class Analyzed:
     """Every app's analysis, and its static orders in loop notation by processor (none without a stored profile).
 
-    `alternatives` are networks with variants.
+    `alternatives` are networks with variants, `states` those of a scenario, with the apps as they are there: their
+    periods, latencies and least buffers.
 
     `diagnostics` are those that count: firings that follow each other are no error where they may overlap.
     """
@@ -40,12 +41,16 @@ class Analyzed:
     diagnostics: tuple[Diagnostic, ...]
     overlap: bool
     alternatives: tuple[Comparison, ...] = ()
+    states: dict[str, dict[str, Analysis]] = field(default_factory=dict)
 
     @property
     def refused(self) -> bool:
         """Is a verdict no, or do the declared times forbid a period or a deadline on every mapping?"""
         if any(self.apps[a.name].impossible(a) for a in self.checked.system.apps):
             return True
+        for name, state in self.checked.states.items():
+            if any(self.states[name][a.name].impossible(a) for a in state.system.apps):
+                return True
         verdicts = any(v.impossible for v in self.checked.verdicts.values()) and not self.overlap
         return verdicts or has_errors(self.diagnostics)
 
@@ -116,7 +121,25 @@ def analyze(
             answered=tell,
         )
         found[app.name] = _with_mean(answer, mean)
-    return Analyzed(checked, found, orders, told, overlap, compared(valid) if checked.ok else ())
+    alternatives = compared(valid) if checked.ok else ()
+    known = [(a, found[a.name]) for a in valid.system.apps]
+    states = {}
+    for name, state in valid.states.items():
+        states[name] = dict(_in_state(state, known, profile, overlap, seconds))
+    return Analyzed(checked, found, orders, told, overlap, alternatives, states)
+
+
+def _in_state(
+    state: Valid, known: list[tuple[Application, Analysis]], profile: Profile | None, overlap: bool, seconds: float
+) -> Iterator[tuple[str, Analysis]]:
+    """The apps of a state; what is `known` of those that are the same elsewhere is kept, and comes to it."""
+    times = times_of(state.system, state.platform, profile)
+    for app in state.system.apps:
+        same = next((found for other, found in known if other == app), None)
+        if same is None:
+            same = analyze_app(app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds)
+            known.append((app, same))
+        yield app.name, same
 
 
 def _with_mean(answer: Analysis, mean: Analysis | None) -> Analysis:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from math import ceil
 
 from ..analysis.timing.response_time import worst_cases
@@ -23,6 +24,7 @@ from ..model.mapping import StateBound
 from ..model.platform import Platform, Pool
 from ..model.scenario import Scenario, State
 from ..model.times import FiringTime, Times
+from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.problem import with_bounds
 from ..search.frequency.greedy import greedy
@@ -30,6 +32,9 @@ from ..search.frequency.optimal import optimal
 from ..search.frequency.problem import ClockProblem, Domain, Levels
 from .check import Valid
 from .deadlines import Joint
+
+#: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
+DOUBTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,13 @@ class Clocked:
     parts: tuple[tuple[str, Fraction], ...]
 
 
-def at_best_clocks(valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times]) -> dict[str, Clocked]:
-    """The states at their rates, where the platform says what it takes. Raises Errors for limits that are too low."""
+def at_best_clocks(
+    valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
+) -> dict[str, Clocked]:
+    """The states at their rates, where the platform says what it takes. Raises Errors for limits that are too low.
+
+    A part of the `budget` is for doubts.
+    """
     scenario = valid.system.scenario
     assert scenario is not None
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
@@ -58,12 +68,13 @@ def at_best_clocks(valid: Valid, joints: Mapping[str, Joint], times: Mapping[str
         return {}
     found = {}
     failing: dict[str, tuple[Levels, ...]] = {}
+    doubts = budget.part(DOUBTS / max(1, len(joints)))
     for name in reversed([*joints]):  # the slowest level of a state first: what fails there fails at the faster ones
         joint, state = joints[name], scenario.state(name)
         if joint.system is not None and joint.verdict is not None:
             but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
             alike = repr((but_periods, joint.system.workers))
-            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()))
+            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()), doubts)
     found = {name: found[name] for name in joints if name in found}
     too_low = [d for name, clocked in found.items() for d in _beyond(scenario.state(name), clocked)]
     if too_low:
@@ -83,7 +94,7 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
 
 
 def _clocked(
-    valid: Valid, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...]
+    valid: Valid, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and what fails in it."""
     scenario, platform = valid.system.scenario, valid.platform
@@ -106,8 +117,8 @@ def _clocked(
         assert joint.verdict is not None
         return not with_bounds(joint.problem, joint.verdict, worst).late
 
-    problem = ClockProblem(domains, platform.power_w, holds)
-    best, other = optimal(problem, failing=failing), greedy(problem)
+    problem = ClockProblem(domains, platform.power_w, cache(holds))
+    best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
     if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
         best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels

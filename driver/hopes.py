@@ -27,7 +27,7 @@ from ..codegen.hopes.library import ROOM, library
 from ..codegen.hopes.project import Project, device_name, project
 from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
-from ..interop.hopes.baggage import NamedCode, beside, read_baggage
+from ..interop.hopes.baggage import WRONG, NamedCode, beside, read_baggage
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.platform import Platform
@@ -130,19 +130,26 @@ def _kept(valid: Valid) -> Kept:
         {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
         {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()},
         {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
-        {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path.parent)) is not None},
+        {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None},
     )
 
 
-def _own(task: Task, code: NamedCode | None, folder: Path) -> Own | None:
-    """The code of HOPES that a task runs, if it still does."""
+def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
+    """The code of HOPES that a task runs, if it still does. Raises Errors."""
+    folder = Path(os.path.abspath(baggage.parent))
     runs = task.implementation_on("cpu")
-    if code is None or runs is None or Path(os.path.abspath(runs.path)) != Path(os.path.abspath(folder / code.around)):
+    if code is None or runs is None or Path(os.path.abspath(runs.path)) != folder / code.around:
         return None
 
     def paths(names: Iterable[str]) -> tuple[Path, ...]:
-        return tuple(Path(os.path.abspath(folder / name)) for name in names)
+        return tuple(Path(os.path.normpath(folder / name)) for name in names)
 
+    # Whatever somebody has written into the baggage: nothing beside the text is copied.
+    for file in paths((code.file, *code.headers, *code.sources, *code.files)):
+        inside = file.resolve().is_relative_to(folder.resolve())
+        if not inside or not os.path.isfile(file):
+            message = f"`{baggage.name}` names `{file}`, which is {'not there' if inside else 'not beside it'}"
+            raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     given = dict(task.parameters)
     parameters = tuple(
         (hopes, "int" if isinstance(value, int) else "float", str(value if isinstance(value, int) else float(value)))

@@ -33,7 +33,7 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         "processors": _all(reports, "processors"),
         "tasks": _all(reports, "tasks"),
         "channels": channels,
-        "memory": {"planned": None, **dict.fromkeys(("process", "resident", "before_networks"))},
+        "memory": _memory(reports),
         "dropped": _all(reports, "dropped"),
         "parts": {
             name: {
@@ -49,6 +49,12 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
 
 def _all(reports: Mapping[str, Document], what: str) -> Document:
     return {name: value for report in reports.values() for name, value in report[what].items()}
+
+
+def _memory(reports: Mapping[str, Document]) -> Document:
+    """Each machine has its own: what is under `parts` is not to be added."""
+    bands = {name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()}
+    return {**dict.fromkeys(("planned", "process", "resident", "before_networks")), "bands": bands}
 
 
 def _cause(reports: Mapping[str, Document]) -> Document | None:

@@ -11,7 +11,7 @@ import json
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +72,7 @@ class Rig:
         self._ended = threading.Condition()
 
     def run(self, words: Mapping[str, Sequence[str]], *, silent: bool) -> int:
-        """Start all parts, each with its words behind its Python, and wait for their ends; the first status but 0.
+        """Start all parts, each with its words behind its Python, and wait for their ends; 1 where one has failed.
 
         If `silent`, standard output is left alone: what parts print goes to standard error.
         """
@@ -92,7 +92,8 @@ class Rig:
             message = f"the way to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"
             help_text = "all parts have been stopped: start again when it is back"
             raise Errors([Diagnostic("F643", message, None, help=help_text)])
-        return next((p.status for p in self._parts if p.status), 0)
+        ends = [p.status for p in self._parts if p.status]
+        return 1 if 1 in ends else next(iter(ends), 0)
 
     def files(self, name: str) -> dict[str, bytes]:
         """A file that each part has written in its folder, where there is one."""
@@ -174,11 +175,14 @@ class _Said:
         return hear
 
 
-def sites_for(path: Path, platform: Platform) -> tuple[Site, ...]:
-    """Where the machines of a platform are. Raises Errors."""
+def sites_for(path: Path, platform: Platform, others: Iterable[Platform]) -> tuple[Site, ...]:
+    """Where the machines of a platform are; `others` may be meant instead of one without any. Raises Errors."""
     if not platform.machines:
         message = f"`--machines` is for platforms of several machines, and `{platform.name}` is one"
         help_text = "declare them: `platform rig { machine front { cpu core[2] } ... link front back 110 MB/s 0.3 ms }`"
+        meant = [p.name for p in others if p.machines]
+        if meant:
+            help_text = f"choose one of the text: `--platform {meant[0]}`"
         raise Errors([Diagnostic("F652", message, platform.span, help=help_text)])
     require("zmq", "machines", "a program on several machines")
     return read_sites(path, platform.machines)

@@ -228,7 +228,7 @@ def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
     """Where the machines of the platform are, if somebody says so. Raises Errors."""
     if machines is None or loaded.platform is None or has_errors(loaded.diagnostics):
         return ()  # the build tells what is wrong
-    return sites_for(machines, loaded.platform)
+    return sites_for(machines, loaded.platform, loaded.system.platforms)
 
 
 def _run_parts(

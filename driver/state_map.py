@@ -97,7 +97,7 @@ def map_states_jointly(
         joints[name] = judged(
             state, profile, times[name], problems[name], outcome.states[name], seed, run_here=run_here, report=report
         )
-    clocked = at_best_clocks(valid, joints, times)
+    clocked = at_best_clocks(valid, joints, times, budget)
     joints |= {name: c.joint for name, c in clocked.items()}
     found = States(joints, Mapping(valid.platform.name, (), (), search.name), outcome, clocked)
     control_ns = None if profile is None else profile.change_ns

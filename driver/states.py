@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..model.diagnostic import Diagnostic
+from ..model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
 from ..model.mapping import ChangeBound, Mapping, Placement, StateBound
+from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.times import times_of
 from . import store
@@ -36,6 +37,7 @@ def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
     placed = Mapping(valid.platform.name, (), search="states")
     if stored is not None and stale is None:
         placed = stored.mapping
+        _require_rates(placed, valid.platform, stored.file)
     found: dict[str, Valid] = {}
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
         beside = replace(placed, placements=(*placed.placements, *_beside(state, placed, found.values())))
@@ -49,6 +51,23 @@ def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
     return PlacedStates(
         {name: found[name] for name in valid.states}, bounds, proved, (*told, *([] if stale is None else [stale]))
     )
+
+
+def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
+    """Clock rates of a file that was edited by hand are some that the platform has. Raises Errors."""
+    known = {pool.name: [round(hz) for hz in pool.frequencies_hz] for pool in platform.pools}
+    faults = []
+    for state in mapping.states:
+        for pool, hz in state.clocks_hz:
+            if pool not in known:
+                message = f"platform `{platform.name}` has no pool `{pool}`"
+                help_text = did_you_mean(pool, known) or f"it has {one_of(known)}"
+                faults.append(Diagnostic("F501", message, None, help=f"{help_text}; this is said in `{file}`"))
+            elif hz not in known[pool]:
+                message = f"`{pool}` has no clock rate of {hz / 1e6:g} MHz"
+                faults.append(Diagnostic("F105", message, None, help=f"this is said in `{file}`"))
+    if faults:
+        raise Errors(faults)
 
 
 def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator[Placement]:

@@ -172,7 +172,17 @@ def _space(left: Token, right: Token, before: Token | None) -> str:
         return ""
     if right.type == "LPAR" and left.type == "NAME":
         return ""
-    if right.type == "LSQB" and left.type not in ("RATE", "FREQUENCIES", "WCET", "EQUAL", "COLON", "COMMA"):
+    if right.type == "LSQB" and left.type not in (
+        "RATE",
+        "FREQUENCIES",
+        "IDLE",
+        "BUSY",
+        "PERIOD",
+        "WCET",
+        "EQUAL",
+        "COLON",
+        "COMMA",
+    ):
         return ""
     if left.type == "ADD" and before is not None and before.type in _BEFORE_SIGN:
         return ""

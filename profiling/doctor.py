@@ -40,6 +40,7 @@ def examine() -> tuple[Finding, ...]:
         Finding("matplotlib", version_of("matplotlib") or "", "flowc show", "pip install 'flowc[plots]'"),
         Finding("ortools", version_of("ortools") or "", "flowc map with deadlines", "pip install 'flowc[search]'"),
         Finding("deap", version_of("deap") or "", "flowc map --search ga", "pip install 'flowc[search]'"),
+        Finding("pyzmq", version_of("pyzmq") or "", "programs on several machines", "pip install 'flowc[machines]'"),
         Finding("onnxruntime", runtime, "running networks", "pip install onnxruntime"),
         Finding(
             "nvidia gpu", "present" if gpu else "", "programs for a GPU", "a machine with an NVIDIA GPU and its driver"

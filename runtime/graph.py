@@ -144,8 +144,9 @@ class Task:
         if not isinstance(self.code, Select):
             return [self]
         found = []
-        for name, share in self.code.shares.items():
-            task = Task(self.app, name, self.code, self.inputs, self.outputs)
+        for name, code in self.code.alternatives():
+            share = self.code.shares[name]
+            task = Task(self.app, name, code, self.inputs, self.outputs)
             task.firings, task.busy = share.firings, share.busy
             task.squares, task.longest = share.squares, share.longest
             found.append(task)

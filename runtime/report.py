@@ -34,7 +34,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
                 places.append(processor)
     apps = program.told or program.apps
     for app in apps:
-        for task in app.tasks:
+        for task in [part for whole in app.tasks for part in whole.apart()]:
             tasks[task.name] = {
                 "processor": ", ".join(where[task.name]),
                 "firings": task.firings,

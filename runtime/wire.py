@@ -133,8 +133,8 @@ class Mesh:
         try:
             self._connect(given)
         except Exception as error:
-            where = given["listen"].replace("*", "any address")
-            self._end("part %s cannot listen at %s: %s" % (self.name, where, error))
+            why = getattr(error, "strerror", None) or error
+            self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
             return False
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()

@@ -116,6 +116,10 @@ def left_out(
             if task.on_error != "stop":
                 message = f"`on error {task.on_error}` of `{task.definition}` means nothing in HOPES"
                 found.append(_warning(message, task.span, "its failure ends the program"))
+    if system.scenario is not None:
+        message = f"the states of `{system.scenario.name}` have no place in HOPES"
+        help_text = "all apps run all the time, with the first variants of their networks"
+        found.append(_warning(message, system.scenario.span, help_text))
     if platform.contention:
         found.append(_warning(f"`contention` of `{platform.name}` has no place in HOPES", platform.span, ""))
     return list(dict.fromkeys(found))

@@ -6,7 +6,7 @@ combination lies below one of them.
 
 That supposes that slower clocks never make a deadline easier to keep. Bounds on response times are not quite so: where
 something arrives later, less may be ahead of it in a queue. So what witnesses have ruled out is doubted afterwards: of
-the combinations that are cheaper than the answer so many are tested as well, cheapest first. Where these were all of
+the combinations that are cheaper than the answer some are tested as well, cheapest first. Where these were all of
 them, the answer stands without that supposition.
 """
 
@@ -15,25 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
+from ..budget import Budget
 from .problem import ClockProblem, Clocks, Levels
 
-#: Combinations that are tested although a witness rules them out.
-DOUBTS = 100
+#: So many combinations are tested although a witness rules them out.
+DOUBTS = Budget(evaluations=100)
 
 
-def optimal(problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: int = DOUBTS) -> Clocks:
+def optimal(problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS) -> Clocks:
     """The cheapest combination. What fails at longer periods fails at these: `failing` are witnesses from there."""
     search = _Search(problem, failing)
     found = search.cheapest()
     if found is None:
         return Clocks(None, None, len(search.known), True, tuple(search.witnesses))
-    untested = [x for x in takewhile(lambda x: x != found, problem.cheapest_first()) if x not in search.known]
-    better = next((x for x in untested[:doubts] if search.holds(x)), None)
-    best = found if better is None else better
+    better, whole = search.doubted(found, doubts)
     told = tuple(w for w in search.witnesses if better is None or not _nowhere_faster(better, w))
-    return Clocks(
-        best, problem.watts(best), len(search.known), True, told, better is not None or len(untested) <= doubts
-    )
+    best = found if better is None else better
+    return Clocks(best, problem.watts(best), len(search.known), True, told, whole)
 
 
 class _Search:
@@ -60,6 +58,18 @@ class _Search:
                     return levels
                 self.witnesses.append(self._raised(levels))
         return self._problem.highest
+
+    def doubted(self, found: Levels, budget: Budget) -> tuple[Levels | None, bool]:
+        """One that is cheaper and passes although a witness rules it out; were all that are cheaper tested?"""
+        spending = budget.begin(lambda: len(self.known))
+        for levels in takewhile(lambda x: x != found, self._problem.cheapest_first()):
+            if levels in self.known:
+                continue
+            if spending.over:
+                return None, False
+            if self.holds(levels):
+                return levels, True
+        return None, True
 
     def _ruled_out(self, levels: Levels) -> bool:
         return any(_nowhere_faster(levels, witness) for witness in self.witnesses)

@@ -83,14 +83,12 @@ def test_it_races_in_its_own_figure() -> None:
 
 def fitting() -> list[tuple[Fraction, ...]]:
     """Times of the six layers, multiples of a half up to 4, with the delays 17.5 and 12.5 of the text."""
-    halves = [Fraction(k, 2) for k in range(1, 9)]
     found = []
-    for t in product(halves, repeat=6):
-        if sum(t) * 2 - t[2] != 18 or t[0] < 1:
-            continue
-        end = t[0] + max(t[1], t[0]) + max(t[3], t[1]) + max(t[4], t[2]) + max(t[5], t[3]) + t[4] + t[5]
-        if end == 13:
-            found.append(t)
+    for a, b, c, d, e in product(range(1, 9), repeat=5):  # in halves; the last one follows from the sum
+        f, odd = divmod(36 - 2 * (a + b + d + e) - c, 2)
+        end = a + max(b, a) + max(d, b) + max(e, c) + max(f, d) + e + f
+        if not odd and 1 <= f <= 8 and a >= 2 and end == 26:
+            found.append(tuple(Fraction(x, 2) for x in (a, b, c, d, e, f)))
     return found
 
 

@@ -77,3 +77,17 @@ def test_the_machine_is_drawn(text: str, tmp_path: Path) -> None:
     assert (tmp_path / "m.svg").read_text().startswith("<?xml")
     Path(text).write_text(TEXT[: TEXT.index("scenario")])
     assert call("show", text, "--scenario", "-o", str(tmp_path / "m.svg"))[0] == 1
+
+
+def test_analyze_tells_what_apps_can_do_in_each_state(text: str) -> None:
+    status, said = call("analyze", text)
+    assert status == 0, said
+    assert [line.split()[:5] for line in said.splitlines() if line.startswith(("one ", "two "))] == [
+        ["one", "A", "20", "11", "11"],
+        ["two", "A", "40", "11", "11"],
+        ["two", "B", "40", "11", "11"],
+    ]
+    states = json.loads(call("analyze", text, "--json")[1])["states"]
+    assert states["two"]["B"]["latency_at_period"] == "40000000" and set(states["one"]) == {"A"}
+    Path(text).write_text(TEXT.replace("period 40 ms", "period 10 ms"))
+    assert "too fast" in call("analyze", text)[1] and call("analyze", text)[0] == 1

@@ -437,12 +437,14 @@ def test_what_is_left_out_is_named(write: Write) -> None:
     task Live { out out: int32   state next: int32   c "count.c:count"   live }
     app A { period 1000 ns   count: Count   show: Show   count -> show   deadline 500 ns from count to show }
     app B { live: Live   show: Show   live -> show }
+    scenario Day { initial state all { run A, B } }
     """
     made = exported(numbers(write, text))
     assert {d.code for d in made.diagnostics if "HOPES" in d.message} == {"F725"}
     found = " ".join(d.message for d in made.diagnostics)
     assert "`B.live` is no `live` source" in found
     assert "a deadline from `A.count` to `A.show`" in found
+    assert "the states of `Day` have no place in HOPES" in found
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------

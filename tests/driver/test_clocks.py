@@ -160,3 +160,15 @@ def test_every_pace_of_a_state_has_its_rates(text: Path) -> None:
     assert done.returncode == 0, done.stderr
     states = [s["state"] for s in json.loads((text.parent / "r").read_text())["stays"]]
     assert states == ["calm", "both[0]", "both[1]", "both[0]"]
+
+
+def test_rates_of_a_file_that_was_edited_are_checked(text: Path) -> None:
+    path = mapped(text).path
+    assert path is not None
+    stored = json.loads(path.read_text())
+    stored["states"][0]["clocks_hz"] = [["bigg", 500_000_000], ["small", 3]]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(Errors) as raised:
+        flowc.build(text, text.parent / "b", platform="duo", measure=False)
+    assert [d.code for d in raised.value.diagnostics] == ["F501", "F105"]
+    assert "did you mean `big`?; this is said in `app.duo.mapping.json`" in raised.value.diagnostics[0].help

@@ -45,7 +45,7 @@ def text(write: Write, tmp_path: Path) -> Path:
 
 
 def changes(text: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
-    found = flowc.map(text, platform="duo", budget=2, measure=False)
+    found = flowc.map(text, platform="duo", budget=0.3, measure=False)
     return {
         (t.source, t.target): (t.protocol, None if t.delay_ns is None else t.delay_ns / 1e6)
         for t in found.mapping.transitions
@@ -64,7 +64,7 @@ def test_the_next_frame_is_the_next_state_where_deadlines_hold(text: Path) -> No
 
 def test_two_networks_in_one_frame_may_be_too_much(text: Path) -> None:
     text.write_text(TEXT.replace("SLOW", "14"))
-    found = flowc.map(text, platform="duo", budget=2, measure=False)
+    found = flowc.map(text, platform="duo", budget=0.3, measure=False)
     assert [d.code for d in found.diagnostics if d.code == "F811"] == ["F811"]
     told = next(d for d in found.diagnostics if d.code == "F811")
     assert told.severity == "warning" and "A" in told.message
@@ -76,6 +76,6 @@ def test_two_networks_in_one_frame_may_be_too_much(text: Path) -> None:
 def test_different_places_forbid_at_once(text: Path) -> None:
     text.write_text(TEXT.replace("SLOW", "6").replace("A.see.quick -> core[1]", "A.see.quick -> core[0]"))
     with pytest.raises(Errors) as told:
-        flowc.map(text, platform="duo", budget=2, measure=False)
+        flowc.map(text, platform="duo", budget=0.3, measure=False)
     assert [d.code for d in told.value.diagnostics] == ["F811"]
     assert "different processors" in told.value.diagnostics[0].message

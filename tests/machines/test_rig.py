@@ -11,9 +11,10 @@ from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
+from flowc.runtime.report import table
 
 from builds import Write, store_profile
-from rigs import TASKS, TEXT, sites
+from rigs import MIXED, MIXED_TASKS, TASKS, TEXT, sites
 
 #: Runs the last of its words, as the far side of ssh does.
 SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
@@ -70,7 +71,8 @@ def test_parts_here_and_on_a_board_are_joined(
     file.write_text(
         f'[front]\nhere = true\n[back]\nboard = "board{tmp_path}/far"\naddress = "127.0.0.1"\npython = "{sys.executable}"\n'
     )
-    ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=6, document=True)
+    settings = ["A.camera.count=13"]  # goes to the part that has it
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, settings=settings, document=True)
     out, err = capfdbinary.readouterr()
     assert ran.status == 0, err
     assert not out and err.count(b"[back] ") == 0  # results alone, on standard error
@@ -82,12 +84,17 @@ def test_parts_here_and_on_a_board_are_joined(
     clock = document["parts"]["front"]["clocks"]["back"]  # one machine, one clock
     assert abs(clock["offset_ns"]) <= clock["round_trip_ns"]
     assert {"front->back", "back.core[1]"} <= set(document["processors"])
+    assert "front->back" in table(document)  # of the same form as that of one program
+    assert all(part["memory"].keys() == document["memory"].keys() for part in document["parts"].values())
     most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
     assert all(most.values())
 
 
-def test_all_parts_together_equal_the_sequential_reference(text: Path, tmp_path: Path) -> None:
-    tested = harness_of(text, tmp_path / "out", platform="rig", machines=sites(tmp_path, "front", "back"), quiet=True)
+def test_all_parts_together_equal_the_sequential_reference(write: Write, tmp_path: Path) -> None:
+    flow = write(MIXED, mixed_py=MIXED_TASKS)
+    store_profile(flow, platform="rig")
+    file = sites(tmp_path, "a", "b", "c")
+    tested = harness_of(flow, tmp_path / "out", platform="rig", machines=file, frames=12, quiet=True)
     assert tested.status == 0, [t for t in tested.tests if t.outcome != "passed"]
     assert {t.name for t in tested.tests} >= {"test_every_input_equals_the_sequential_reference"}
 
@@ -101,10 +108,3 @@ def test_what_is_missing_on_machines_is_told_at_once(text: Path, tmp_path: Path)
         run(text, tmp_path / "out", platform="rig", machines=file)
     assert [d.code for d in caught.value.diagnostics] == ["F651", "F651"]
     assert "`back` has no pyzmq" in caught.value.diagnostics[1].message
-
-
-def test_settings_go_to_the_parts_that_have_the_task(text: Path, tmp_path: Path) -> None:
-    file = sites(tmp_path, "front", "back")
-    ran = run(text, tmp_path / "out", platform="rig", machines=file, settings=["A.camera.count=5"], document=True)
-    assert ran.status == 0 and ran.parts is not None
-    assert ran.parts["apps"]["A"]["frames"] == 2  # each has two images

@@ -15,7 +15,7 @@ from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of
 from flowc.model.transfers import without_transfers
 from flowc.passes.transfers import with_transfers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builds import Write, build, planned, store_profile
@@ -53,6 +53,7 @@ def test_what_crosses_is_a_task_on_the_link_that_takes_its_time(write: Write) ->
     assert without_transfers(app) == flowc.check(flow).system.apps[0]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["front", "middle", "back", None]), min_size=5, max_size=5))
 def test_whatever_is_where_each_port_crosses_once_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory, places: list[str | None]

@@ -13,6 +13,7 @@ from flowc.runtime.code import Code, Network
 from flowc.runtime.control import Stay, document
 from flowc.runtime.graph import Fire
 from flowc.runtime.program import Program
+from flowc.runtime.report import report
 from flowc.runtime.select import Pick, Select
 from flowc.runtime.tokens import Port
 
@@ -226,3 +227,8 @@ def test_what_was_asked_for_stays_as_it_is() -> None:
     assert pick.follow("b", 0, False) == 2 and [pick.of(1), pick.of(2)] == ["a", "b"]
     assert pick.follow("c", 2, True) == 2 and pick.of(2) == "c"
     assert list(pick.stretches(5)) == [("a", 2), ("b", 0), ("c", 3)]
+
+
+def test_a_program_that_never_began_has_a_report() -> None:
+    program = Chosen("next", 1, 1).program
+    assert set(report(program)["tasks"]) == {"A.source", "A.net.plus", "A.net.minus", "A.add", "A.sink"}

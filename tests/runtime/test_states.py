@@ -8,6 +8,7 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from flowc.runtime.control import Stay, document
 from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire
 from flowc.runtime.harness import tour
-from flowc.runtime.outside import prepare
+from flowc.runtime.outside import Mistake, prepare
 from flowc.runtime.program import Program
 
 from changing import Sums, patrol
@@ -146,6 +147,30 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     assert not path.exists()
     assert [c.target.name for c in control.changes] == ["two"]
     assert said[0].startswith("there is no event `goo`; did you mean `go`?") and control.ignored["goo"] == 1
+
+
+def test_the_socket_of_a_program_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    def outside(name: str) -> Any:
+        options = SimpleNamespace(start=None, events=None, control=str(tmp_path / name), replay=None, clocks="model")
+        return prepare(patrol(Sums(), Sums()), options)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(str(tmp_path / "dead"))
+    first = outside("dead")
+    first.start()
+    second = outside("dead")
+    with pytest.raises(Mistake, match="Address already in use"):
+        second.start()
+    second.close()
+    assert (tmp_path / "dead").exists()
+    first.close()
+    assert not (tmp_path / "dead").exists()
+    (tmp_path / "notes").write_text("mine")
+    third = outside("notes")
+    with pytest.raises(Mistake, match="Address already in use"):
+        third.start()
+    third.close()
+    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_a_program_in_this_process_is_told_of_events() -> None:

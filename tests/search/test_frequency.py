@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from flowc.search.budget import Budget
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
 from flowc.search.frequency.problem import ClockProblem, Clocks, Domain, Levels
@@ -78,17 +79,19 @@ def test_what_witnesses_rule_out_is_doubted() -> None:
     """Bounds are not quite monotone: here, one combination keeps the deadlines although faster ones do not."""
     tested: set[Levels] = set()
     rates = {kind: own[::2] for kind, own in XAVIER.items()}
-    problem = next(p for n in range(20) if not optimal(p := drawn(random.Random(n), rates), doubts=0).whole)
+    problem = next(
+        p for n in range(20) if not optimal(p := drawn(random.Random(n), rates), doubts=Budget(evaluations=0)).whole
+    )
 
     def noted(levels: Levels) -> bool:
         tested.add(levels)
         return problem.holds(levels)
 
-    first = optimal(replace(problem, holds=noted), doubts=0)
+    first = optimal(replace(problem, holds=noted), doubts=Budget(evaluations=0))
     assert first.watts is not None and optimal(problem).whole
     odd = next(x for x in all_of(problem) if x not in tested and problem.watts(x) < first.watts)
     other = replace(problem, holds=lambda levels: levels == odd or problem.holds(levels))
-    assert optimal(other, doubts=0).levels == first.levels
+    assert optimal(other, doubts=Budget(evaluations=0)).levels == first.levels
     found = optimal(other)
     assert found.levels == odd and found.whole
 

@@ -64,6 +64,52 @@ class Odd:
     def close(self): print("odd", self.last, flush=True)
 """
 
+#: On three machines: a window, `repeat`, frames that are skipped, and types of other sizes.
+MIXED = """
+task Source { out x: float32[8]   python "mixed.py:Source" }
+task Bad { in x: float32[8]   out y: float32[8]   on error skip   python "mixed.py:Bad" }
+task Sum { in y: float32[8] rate 1 window 4   out z: float32   python "mixed.py:total" }
+task Pair { in z: float32 rate 3   in w: bool   out k: complex64[2]   python "mixed.py:pair" }
+task Flag { in x: float32[8]   out w: bool   python "mixed.py:flag" }
+task Show { in k: complex64[2]   python "mixed.py:show" }
+app B {
+    source: Source   bad: Bad   sum: Sum   pair: Pair   flag: Flag   show: Show
+    source -> bad -> sum -> repeat 3 -> pair.z
+    source -> flag -> pair.w
+    pair -> show
+}
+platform rig {
+    machine a { cpu core[2] }
+    machine b { cpu core[2] }
+    machine c { cpu core }
+    link a b 1 GB/s 20 us
+    link b c 100 MB/s 1 ms
+    link a c 100 MB/s 1 ms
+}
+mapping on rig {
+    B.source -> a.core[0]   B.bad -> a.core[1]   B.sum -> b.core[0]   B.flag -> c.core
+    B.pair -> b.core[1]   B.show -> a.core[0]
+}
+"""
+MIXED_TASKS = """
+import numpy as np
+class Source:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return np.arange(8, dtype=np.float32) * self.n
+class Bad:
+    def __init__(self): self.n = 0
+    def __call__(self, x):
+        self.n += 1
+        if self.n % 5 == 0: raise ValueError("five")
+        return x[::-1]
+def total(y): return np.float32(y.sum())
+def flag(x): return bool(x[1] > 3)
+def pair(z, w): return np.array([z.sum(), 1j if w else 0], np.complex64)
+def show(k): pass
+"""
+
 
 def port_of_nobody() -> int:
     with socket.socket() as free:
