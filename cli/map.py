@@ -68,12 +68,13 @@ def map_(
     explain: Annotated[bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")] = False,
     fps: Annotated[
         str | None,
-        typer.Option(help="What if every app had so many frames/s?", metavar="F", show_default=False),
+        typer.Option(help="What if every app had so many frames/s? Not stored.", metavar="F", show_default=False),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(help="What if a pool of CPUs had N?", min=1, metavar="N", show_default=False),
+        typer.Option(help="What if a pool of CPUs had N? Not stored.", min=1, metavar="N", show_default=False),
     ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Store what was found for `--fps` or `--cores`, too.")] = False,
     sweep: Sweep = None,
     profile: Annotated[
         Path | None, typer.Option(help="Times from this file.", metavar="P.json", show_default=False)
@@ -125,7 +126,7 @@ def map_(
         }
         if sweep:
             return _swept(file, suppositions(*swept, what_if), options, as_json)
-        mapped = find_mapping(file, what_if=what_if, **options)
+        mapped = find_mapping(file, what_if=what_if, keep=keep, **options)
     show_diagnostics(mapped.diagnostics, sources(mapped.diagnostics))
     if gantt is not None:
         _draw(mapped, gantt)

@@ -115,7 +115,7 @@ def find_mapping(
     what_if: WhatIf | None = None,
     memory: int | None = None,
     measure: bool = True,
-    keep: bool = True,
+    keep: bool = False,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
     on_event: Listener = None,
@@ -131,8 +131,8 @@ def find_mapping(
     many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
     the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at
     all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
-    run, `report` where there is none. `on_event` is told how the search goes, as data. The
-    mapping is stored if it is to be kept, and keeps the limits of the board.
+    run, `report` where there is none. `on_event` is told how the search goes, as data. One
+    that keeps the limits of the board is stored; one for what is only supposed if it is to be kept.
     """
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
     little = memory is not None or objective == "memory"
@@ -141,6 +141,7 @@ def find_mapping(
     limits = little and not all(wants_joint(part) for part in whole.parts)
     asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
     valid = supposed(whole, what_if)
+    keep = keep or what_if.supposed is None
     joint = all(wants_joint(part) for part in valid.parts)
     if joint and valid.platform.machines:
         valid = settled(valid)

@@ -74,7 +74,7 @@ def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Su
     """
     for what_if in what_ifs:
         try:
-            mapped: Mapped | None = find_mapping(path, what_if=what_if, keep=False, **options)
+            mapped: Mapped | None = find_mapping(path, what_if=what_if, **options)
             faults: tuple[Diagnostic, ...] = ()
         except Errors as errors:
             if not any(d.code in ("F509", "F503") for d in errors.diagnostics):

@@ -464,7 +464,9 @@ def test_without_a_bound_it_is_said_what_would_help() -> None:
 
 def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
     flow = write(TEXT.format(left="20 ms"))
-    status, out, _ = call("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
+    words = ("map", flow, "--platform", "two", "--fps", "10", "--cores", "1", "--json")
+    assert json.loads(call(*words)[1])["file"] is None and not list(tmp_path.glob("*.mapping.json"))
+    status, out, _ = call(*words, "--keep")
     found = json.loads(out)
     (stored,) = tmp_path.glob("*.mapping.json")
     assert status == 0 and list(found["utilization"]) == ["core[0]"] and found["file"] == str(stored)
@@ -477,8 +479,8 @@ def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: P
     ]
     assert checked.mapping is not None and not checked.mapping.groups
     assert {p for placed in checked.mapping.placements for p in placed.processors} == {"core[0]"}
-    for words in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
-        assert call("map", flow, "--platform", "two", *words)[0] == 2
+    for wrong in (["--fps", "fast"], ["--fps", "0"], ["--search", "magic"]):
+        assert call("map", flow, "--platform", "two", *wrong)[0] == 2
 
 
 def test_times_that_are_missing_are_all_listed(write: Write) -> None:

@@ -42,7 +42,7 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
     command: Any = importlib.import_module("runtime.command")
     # Nor may it go on in a child: libraries with threads are loaded.
-    command.keep = lambda program, watchdog, on_failure: None
+    command.keep = lambda program, watchdog, *others: None
     sys.argv = [str(build / script), *arguments]
     status: Any = 0
     try:
