@@ -44,7 +44,8 @@ RESTARTS = 3
 class Crew:
     """`size` workers of executors that `make` starts; without it everything is done here, one after the other.
 
-    `alive` tells whether there is still somebody to wait for. What somebody should know is in `told`.
+    `alive` tells whether there is still somebody to wait for, and `gone` is what the executors raise where there is
+    not. What somebody should know is in `told`.
     """
 
     def __init__(
@@ -53,11 +54,12 @@ class Crew:
         make: Callable[[], Executor] | None = None,
         alive: Callable[[], bool] = lambda: True,
         *,
+        gone: type[Exception] = BrokenProcessPool,
         restarts: int = RESTARTS,
     ) -> None:
         self.size = size
         self.told: list[Diagnostic] = []
-        self._make, self._alive, self._restarts = make, alive, restarts
+        self._make, self._alive, self._gone, self._restarts = make, alive, gone, restarts
         self._executor: Executor | None = None
         self._shared: list[tuple[object, str, bytes]] = []
 
@@ -70,7 +72,7 @@ class Crew:
         while self._make is not None and len(found) < len(inputs):
             try:
                 self._round(function, digest, blob, inputs, found)
-            except (BrokenProcessPool, CancelledError, OSError) as fault:
+            except (self._gone, CancelledError, OSError) as fault:
                 self._executor = None
                 self._restarts -= 1
                 if self._restarts < 0:
@@ -165,7 +167,7 @@ def _deaf() -> None:
 def cluster(address: str) -> Iterator[Crew]:
     """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler."""
     require("distributed", "cluster", "`--cluster`")
-    from distributed import Client
+    from distributed import Client, KilledWorker
 
     try:
         near = _reached(address)
@@ -184,6 +186,7 @@ def cluster(address: str) -> Iterator[Crew]:
             sum(threads.values()),
             lambda: cast(Executor, client.get_executor(pure=False)),
             lambda: _answers(client),
+            gone=KilledWorker,
             restarts=0,
         )
         if not near:

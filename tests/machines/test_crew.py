@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ def test_where_workers_keep_dying_the_rest_is_done_here() -> None:
     with processes(2) as crew:
         assert crew.run(crew_jobs.always_dying, os.getpid(), range(3)) == [0, 1, 2]
         assert [d.code for d in crew.told] == ["F646"] and crew.size == 1
+
+
+def test_what_killed_too_many_workers_is_done_here() -> None:
+    """As Dask says it: a task is not given to workers again and again that die of it."""
+
+    class Killed(Exception):
+        pass
+
+    class Killing(Executor):
+        def submit(self, *work: object, **others: object) -> Future[int]:  # type: ignore[override]
+            future: Future[int] = Future()
+            future.set_exception(Killed("of this task"))
+            return future
+
+    crew = Crew(2, Killing, gone=Killed, restarts=0)
+    assert crew.run(crew_jobs.added, 1, [1, 2]) == [2, 3]
+    assert [d.code for d in crew.told] == ["F646"] and "of this task" in crew.told[0].message
 
 
 def test_nobody_is_left_behind_whatever_they_were_at() -> None:
