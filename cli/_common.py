@@ -74,6 +74,15 @@ OnPlatform = Annotated[
         help="`host`, a platform of the text, a board that flowc knows (`xavier`, `orin`, ...), or a .flow file.",
     ),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
+        metavar="APP.TASK.NAME=VALUE",
+        show_default=False,
+    ),
+]
 Twin = Annotated[bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")]
 Output = Annotated[
     Path | None,

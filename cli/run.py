@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._boards import BoardAddress, BoardPython, Machines, host_of
-from ._common import Force, Json, NoMeasure, OnPlatform, Output, Text, Twin, measuring, progress, say, show_built
+from ._common import (
+    Force,
+    Json,
+    NoMeasure,
+    OnPlatform,
+    Output,
+    Settings,
+    Text,
+    Twin,
+    measuring,
+    progress,
+    say,
+    show_built,
+)
 
 if TYPE_CHECKING:
     from ..driver.run import Ran
@@ -50,15 +63,7 @@ def run(
     report: Annotated[
         Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
-            metavar="APP.TASK.NAME=VALUE",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Settings = None,
     fail_on_miss: Annotated[
         bool, typer.Option("--fail-on-miss", help="Exit with status 1 if a deadline was missed.")
     ] = False,

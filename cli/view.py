@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ._common import OnPlatform, Text, measuring, progress, say, seconds, show_diagnostics
+from ._common import OnPlatform, Settings, Text, measuring, progress, say, seconds, show_diagnostics
 
 
 def view(
@@ -23,15 +23,7 @@ def view(
         int | None, typer.Option(help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False)
     ] = None,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Start with another value of a parameter: `App.task.name=3`. May be repeated.",
-            metavar="APP.TASK.NAME=VALUE",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Settings = None,
     platform: OnPlatform = "host",
 ) -> int:
     """Show the report in a browser while the program runs.

@@ -21,7 +21,7 @@ from ..search.events import Event, thinned
 from .build import OnMeasure
 from .check import Report
 from .map import Mapped, find_mapping
-from .reporting import Reported, report, run_for
+from .reporting import Reported, Run, report, run_for
 
 #: Seconds between two pictures of a search.
 BETWEEN = 0.2
@@ -35,8 +35,7 @@ class Viewer:
     def __init__(self, path: str | Path, *, platform: str = "host", port: int = 0) -> None:
         """Collect what is known, and serve it. Raises Errors."""
         self._path, self._platform = path, platform
-        self.reported: Reported = report(path, platform=platform)
-        self._page = live_page(self.reported.document).encode()
+        self._collect()
         try:
             self._server = PageServer(lambda: self._page, port)
         except (OSError, OverflowError) as error:
@@ -70,8 +69,7 @@ class Viewer:
             report=progress,
             on_event=shown,
         )
-        self.reported = report(self._path, platform=self._platform)
-        self._page = live_page(self.reported.document).encode()
+        self._collect()
         self._server.tell("state", "searched")
         return mapped
 
@@ -110,10 +108,14 @@ class Viewer:
                 os.close(writing)
             listener.join()
         if run.status not in STOPPED:
-            self.reported = report(self._path, platform=self._platform, run=run)
-            self._page = live_page(self.reported.document).encode()
+            self._collect(run)
         self._server.tell("state", "ended")
         return run.status
+
+    def _collect(self, run: Run | None = None) -> None:
+        """The page of what is known now. Raises Errors."""
+        self.reported: Reported = report(self._path, platform=self._platform, run=run)
+        self._page = live_page(self.reported.document).encode()
 
     def _follow(self, reading: int) -> None:
         """Hand on what the program says, until nobody can say anything any more."""
