@@ -134,7 +134,7 @@ class Rehearsal:
         self.session, self.block, self._feeds, self._outputs = session, block, feeds, outputs
 
     def run(self, give_back: bool) -> None:
-        """What goes wrong here is left to the first firing to tell."""
+        """Once, with ones."""
         import onnxruntime
 
         options = onnxruntime.RunOptions()
@@ -143,7 +143,7 @@ class Rehearsal:
         try:
             arrays = [np.ones(shape, dtype) for shape, dtype in self._feeds.values()]
             self._outputs.of(self.session, list(self._feeds), arrays, options)
-        except Exception:
+        except Exception:  # whatever is wrong with it, its first firing says so, and names the task
             pass
         self._outputs.forget()  # nobody will want them, and whoever holds the rehearsal would hold them
 
