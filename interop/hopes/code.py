@@ -19,9 +19,9 @@ from pathlib import Path
 from ...model.files import read_bytes
 from ...model.hopes import HELD
 from ..names import listed, shown
+from .design import Graph, Task, Way
 from .files import Collector, Project
 from .libraries import Library
-from .tasks import Graph, Task, Way
 
 #: Headers of C and POSIX.
 _STANDARD = """

@@ -19,8 +19,8 @@ from ...model.hopes import CANNOT
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
+from .design import Task
 from .files import Collector, Project, read_text, read_xml, start_of
-from .tasks import Task
 
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\s{}:"'\#]+)|(?P<sign>[{}:])|(?P<bad>.)"""

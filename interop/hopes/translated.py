@@ -254,7 +254,7 @@ class _Algorithm:
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _channel(self, node: Element) -> None:
-        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize"}
+        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
         said = _values(node.attributes, names)
         for source in node.all("src"):
             for destination in node.all("dst"):
