@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
 from math import gcd, lcm
 from typing import Literal
-
-import networkx as nx
 
 from ...model.span import Span
 from ..names import listed, shown
@@ -320,21 +319,33 @@ class _Flattening:
 
     def _closing(self) -> set[int]:
         """Arrows that close a cycle without initial tokens: those that lead back in the order of the file."""
-        found: set[int] = set()
-        order = {way: n for n, way in enumerate(self.tasks)}
-        graph = nx.DiGraph()
+        between: dict[tuple[Way, Way], list[_Link]] = defaultdict(list)
         for link in self.links:
             if not link.channel.initial:
-                ends = (link.up[-1][0], link.down[-1][0])
-                graph.add_edge(*ends)
-                graph.edges[ends].setdefault("links", []).append(link)
+                between[link.up[-1][0], link.down[-1][0]].append(link)
+        before: dict[Way, list[Way]] = defaultdict(list)
+        for source, destination in between:
+            before[destination].append(source)
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError:
+            return self._back(between)
+        return set()
+
+    def _back(self, between: Mapping[tuple[Way, Way], list[_Link]]) -> set[int]:
+        """The arrows that lead back in cycles; `between` has those from one task to another."""
+        import networkx as nx  # takes long, and most projects have no such cycle
+
+        found: set[int] = set()
+        order = {way: n for n, way in enumerate(self.tasks)}
+        graph = nx.DiGraph(between.keys())
         while True:
             try:
                 cycle = nx.find_cycle(graph)
             except nx.NetworkXNoCycle:
                 return found
             back = max(cycle, key=lambda edge: order[edge[0]] - order[edge[1]])
-            for link in graph.edges[back]["links"]:
+            for link in between[back]:
                 name = f"{link.up[-1][0][-1]}.{link.up[-1][2]}"
                 what = "it closes a cycle without initial tokens: zeros for one turn are put there"
                 help_text = "in HOPES the reader does without it at first; look whether zeros will do"

@@ -139,8 +139,10 @@ PARAMETERS = frozenset(_TOOLS.split())
 def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translator"] = "tool") -> None:
     """Name attributes that flowc does not know."""
     read, drawn = _FORMS[form]
+    known: dict[str, set[str]] = {}
     for node in (root, *root.below()):
-        known = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
-        for name in node.attributes.keys() - known:
+        if node.tag not in known:
+            known[node.tag] = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
+        for name in node.attributes.keys() - known[node.tag]:
             if name != "schemaLocation":
                 say.warn_together(f"{node.tag} {name}", "flowc does not know this attribute: it is left out", node.span)
