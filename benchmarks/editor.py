@@ -31,7 +31,7 @@ async def measured(flow: Path, edits: int) -> tuple[float, list[float]]:
     """Seconds from the start to the first diagnostics, and ms of each edit."""
     client, news = LanguageClient("benchmark", "1"), asyncio.Event()
 
-    @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)  # type: ignore[untyped-decorator]
     def publish(_: lsp.PublishDiagnosticsParams) -> None:
         news.set()
 
@@ -63,7 +63,7 @@ async def measured(flow: Path, edits: int) -> tuple[float, list[float]]:
         taken.append(1e3 * (time.perf_counter() - begin))
     await client.shutdown_async(None)
     client.exit(None)
-    await client.stop()
+    await client.stop()  # type: ignore[no-untyped-call]
     return start, taken
 
 

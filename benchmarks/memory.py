@@ -128,7 +128,7 @@ def measure(way: str, paths: list[str], folder: str, seconds: float) -> dict[str
         for run, _ in made:
             run()
             least = max(least, heap() - sum(kept(code) for _, codes in made for code in codes))
-    spent = []
+    spent: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(spent) < 3:
         begin = time.process_time()
