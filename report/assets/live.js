@@ -104,6 +104,9 @@ events.addEventListener("state", (event) => {
   else if (now === "searched") { if (searched) location.reload(); } // the page has the mapping now
   else if (now === "running") { ran = true; board.replaceChildren(); state.textContent = "The program starts."; }
   else if (D.status === null && ran) location.reload(); // the page has what was measured now
-  else { state.textContent = "The program has ended: what it measured is below."; events.close(); }
+  else {
+    state.textContent = "The program has ended: what it measured is below.";
+    if (CHOICE === null) events.close(); // else another mapping may be chosen, and the program runs again
+  }
 });
 events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED || !ran) return; state.textContent = "flowc does not answer any more."; });

@@ -27,6 +27,10 @@ app Right { period 50 ms  a: A b: B  a -> b }
 platform two { cpu core[2] scheduler fixed_priority }
 """
 
+CODE = """
+def a(): return 1
+def b(x): pass
+"""
 FREE = """
 task A { out x wcet 2 ms }
 task B { in x wcet 4 ms }
@@ -127,8 +131,10 @@ def said(address: str) -> dict[str, Any]:
 
 @pytest.mark.browser
 def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
-    """The page says what is proved of it, and offers it no more."""
-    flow = write(TEXT)
+    """The page says what is proved of it, and offers it no more; a program has run before, and runs again."""
+    from playwright.sync_api import expect
+
+    flow = write(TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace("in x ", 'in x: int64 python "t.py:b" '), t_py=CODE)
     points = find_mapping(flow, platform="two", evaluations=20).mapping.effort.front
     viewer = Viewer(flow, platform="two", edit=True)
     context = browser.new_context()
@@ -138,6 +144,8 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
     shown.on("pageerror", lambda error: said.append(str(error)))
     try:
         shown.goto(viewer.address)
+        assert viewer.run(frames=3) == 0
+        shown.get_by_text("The program has ended").wait_for()
         other = next(k for k, p in enumerate(points) if p.pins != used(viewer))
         with shown.expect_event("load"):
             choose_point(shown, other)
@@ -146,6 +154,9 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
         choose_point(shown, other)
         assert shown.get_by_role("button", name="Copy").count() == 1
         assert shown.get_by_role("button", name="Use this mapping").count() == 0
+        viewer.wait()
+        assert viewer.run(frames=3) == 0
+        expect(shown.locator("#live [role=status]")).to_contain_text("has ended")
         assert said == []
     finally:
         viewer.close()
