@@ -302,7 +302,8 @@ class StateBound:
 
     `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
     power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
-    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines.
+    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines. `choices` are
+    the variants of its networks where the best ones were wanted.
     """
 
     state: str
@@ -312,6 +313,7 @@ class StateBound:
     energy_mw: _Real | None = None
     highest_mw: _Real | None = None
     greedy_mw: _Real | None = None
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
