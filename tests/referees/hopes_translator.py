@@ -204,11 +204,11 @@ def _content(sources: Path, rooms: tuple[str, ...] = _ROOMS) -> Iterator[tuple[s
     if listing.returncode:
         raise Missing(f"{where[0]} has no commit {COMMIT}")
     for line in filter(None, listing.stdout.split("\0")):
-        about, path = line.split("\t", 1)
-        if path.startswith(rooms):
+        about, name = line.split("\t", 1)
+        if name.startswith(rooms):
             blob = subprocess.run([*git, "cat-file", "blob", about.split()[2]], capture_output=True, check=False)
             if blob.returncode == 0:
-                yield path, blob.stdout
+                yield name, blob.stdout
 
 
 def _mended(path: str, content: bytes) -> bytes:
