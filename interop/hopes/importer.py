@@ -130,7 +130,7 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
         whole = choice.state is None and choice.device is None
         sources = sources_of(project, graph, tasks, say if whole else Collector())
         if board is not None:
-            check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
+            networks = _timed(networks, board, say)
             own = _own_times(project, tasks, board, say)
             # Code in C keeps its state in static variables, whatever HOPES says of it.
             kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
@@ -268,6 +268,18 @@ def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> It
             network = known[files]
             if network is not None:
                 yield way, network
+
+
+def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -> dict[Way, HopesNetwork]:
+    """The networks, without times that are those of processors which the board does not have."""
+    known: dict[int, HopesNetwork] = {}
+    for network in networks.values():  # several tasks share one
+        if id(network) not in known:
+            part = Collector()
+            check_types([*network.times.values()], board, part)
+            good = say.forgive(part, f"the profile of network {shown(network.name)}")
+            known[id(network)] = network if good else replace(network, times={})
+    return {way: known[id(network)] for way, network in networks.items()}
 
 
 def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector) -> dict[str, Costs]:
