@@ -14,7 +14,10 @@ typedef int SDL_TimerID, SDL_RendererFlip;
 typedef struct { Uint8 r, g, b, a; } SDL_Color;
 typedef struct { int x, y; } SDL_Point;
 typedef struct { int x, y, w, h; } SDL_Rect;
-typedef struct { Uint8 BitsPerPixel, BytesPerPixel; Uint32 Rmask, Gmask, Bmask, Amask; } SDL_PixelFormat;
+typedef struct {
+    Uint8 BitsPerPixel, BytesPerPixel, Rshift, Gshift, Bshift, Ashift;
+    Uint32 Rmask, Gmask, Bmask, Amask;
+} SDL_PixelFormat;
 typedef struct { int w, h, pitch; void *pixels; SDL_PixelFormat *format; } SDL_Surface;
 typedef struct { int w, h; } SDL_Texture, SDL_Window, SDL_Renderer, TTF_Font;
 typedef struct {
@@ -104,7 +107,7 @@ NO_DISPLAY int SDL_UpdateYUVTexture(SDL_Texture *what, const SDL_Rect *at, const
 NO_DISPLAY void SDL_DestroyTexture(SDL_Texture *what) { free(what); }
 NO_DISPLAY SDL_Surface *SDL_CreateRGBSurface(Uint32 flags, int w, int h, int depth, Uint32 r, Uint32 g, Uint32 b, Uint32 a)
 {
-    static SDL_PixelFormat format = { 32, 4, 0xff, 0xff00, 0xff0000, 0xff000000 };
+    static SDL_PixelFormat format = { 32, 4, 0, 8, 16, 24, 0xff, 0xff00, 0xff0000, 0xff000000 };
     SDL_Surface *made = (SDL_Surface *)malloc(sizeof *made);
     (void)flags, (void)depth, (void)r, (void)g, (void)b, (void)a;
     if (!made)
