@@ -16,9 +16,10 @@ from fractions import Fraction
 from functools import cache
 from math import ceil
 
-from ..analysis.timing.response_time import worst_cases
+from ..analysis.timing.least import Least
+from ..analysis.timing.response_time import worst_cases, worst_cases_in_time
 from ..analysis.timing.slower import slower
-from ..analysis.timing.system import Refused, TimedSystem, utilization
+from ..analysis.timing.system import Refused, TimedSystem, utilization, with_its_workers
 from ..model.diagnostic import Diagnostic, listed
 from ..model.mapping import StateBound
 from ..model.platform import Platform, Pool
@@ -107,25 +108,33 @@ def _clocked(
     wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
     busy = dict(_busy(joint, joint.system, platform, times))
     domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
-    system = joint.system
+    system = with_its_workers(joint.system)  # a program has one order, whatever its clocks
 
     def at(levels: Levels) -> TimedSystem:
         return slower(system, dict(_factors(platform, domains, levels)))
 
+    least = Least(system, {p: n for n, pool in enumerate(platform.pools) for p in pool.processors})
+
+    def surely_late(levels: Levels) -> bool:
+        return least.missed(_slowness(platform, domains, levels))
+
     def holds(levels: Levels) -> bool:
+        if surely_late(levels):
+            return False
         try:
-            worst = worst_cases(at(levels), patience=Fraction(1))
+            worst = worst_cases_in_time(at(levels))
         except Refused:
             return False
         assert joint.verdict is not None
-        return not with_bounds(joint.problem, joint.verdict, worst).late
+        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
 
-    problem = ClockProblem(domains, platform.power_w, cache(holds))
+    problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
     best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
     if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
         best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
-    judged = _judged(joint, at(levels))
+    chosen = at(levels)
+    judged = joint if chosen is system else _judged(joint, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
     energy, fastest, of_greedy = map(_mw, watts)
@@ -143,8 +152,6 @@ def _mw(watts: Fraction | None) -> float | None:
 
 def _judged(joint: Joint, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
-    if system == joint.system:
-        return joint
     assert joint.verdict is not None
     used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
     told = replace(with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used)
@@ -154,10 +161,14 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
 
 def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> Iterator[tuple[str, Fraction]]:
     """How many times as long each processor takes."""
-    for pool, domain, level in zip(platform.pools, domains, levels, strict=True):
-        if domain.hz[level]:
-            factor = max(pool.frequencies_hz) / domain.hz[level]
-            yield from ((processor, factor) for processor in pool.processors)
+    for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
+        yield from ((processor, factor) for processor in pool.processors)
+
+
+def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> list[Fraction]:
+    """How many times as long work takes on each pool; once where nobody knows its rates."""
+    pools = zip(platform.pools, domains, levels, strict=True)
+    return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
 
 
 # -- power -------------------------------------------------------------------------------------------------------------
