@@ -32,7 +32,7 @@ from ..search.frequency.greedy import greedy
 from ..search.frequency.optimal import optimal
 from ..search.frequency.problem import ClockProblem, Domain, Levels
 from .check import Valid
-from .deadlines import Joint
+from .deadlines import Joint, missed
 
 #: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
 DOUBTS = 0.25
@@ -43,7 +43,8 @@ class Clocked:
     """A state at the clock rates that were chosen for it; `bound` says what it takes.
 
     `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
-    `parts` has the power of the board and of each pool, in watts.
+    `domains` are the clocks with the rates that could be chosen, and `levels` those that were; `fastest` is the program
+    at the highest rates. `parts` has the power of the board and of each pool, in watts.
     """
 
     joint: Joint
@@ -52,6 +53,9 @@ class Clocked:
     combinations: int
     tests: int
     whole: bool
+    domains: tuple[Domain, ...]
+    levels: Levels
+    fastest: TimedSystem
     parts: tuple[tuple[str, Fraction], ...]
 
 
@@ -141,9 +145,50 @@ def _clocked(
     groups, used = judged.mapping.groups, judged.mapping.utilization
     bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
-    return Clocked(
-        judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)
-    ), best.witnesses
+    found = Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, domains, levels, system, tuple(parts)
+    )
+    return found, best.witnesses
+
+
+def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
+    """For each clock, what the next slower rate would miss, or what it would take; and how all the others are known."""
+    for n, (domain, k) in enumerate(zip(clocked.domains, clocked.levels, strict=True)):
+        here = f"`{domain.name}` has {_mhz(domain.hz[k])}"
+        if len(domain.hz) < 2:
+            if domain.hz[k]:
+                yield f"{here}: no other rate may be chosen"
+            continue
+        if not k:
+            yield f"{here}, its slowest rate"
+            continue
+        slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
+        late = _missed_at(clocked, platform, slow)
+        watts = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
+        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (late or f"all is in time, and the state takes {_watts(watts)}")
+    if clocked.bound.energy_mw is not None:
+        yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
+            "and all that take less miss a deadline"
+            if clocked.whole
+            else "and what takes less is nowhere faster than one of those that miss a deadline"
+        )
+
+
+def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
+    """Which deadlines are missed at these rates, by how much; empty where none is."""
+    joint = clocked.joint
+    assert joint.verdict is not None
+    system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
+    try:
+        worst = worst_cases(system)
+    except Refused as refused:
+        return "; ".join(refused.faults)
+    told = replace(with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system))
+    return ", ".join(missed(joint.problem, told))
+
+
+def _mhz(hz: Fraction) -> str:
+    return f"{float(hz) / 1e6:g} MHz"
 
 
 def _mw(watts: Fraction | None) -> float | None:
