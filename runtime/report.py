@@ -10,11 +10,11 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from .bands import Bands
-from .control import document, table_rows
 from .graph import App, Failure, Path, Task
 from .link import Dropping
 from .memory import taken
 from .program import Program
+from .states import document, table_rows
 
 #: Where a build says what it is.
 MANIFEST = ".flowc-manifest.json"
