@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .clocks import Clocks, Refused, Wanted
+from .device import OnDevice
 from .graph import FOREVER, App, Failure, describe
 from .power import Power
 from .select import Select
@@ -212,7 +213,7 @@ class Control(threading.Thread):
     # -- the thread --------------------------------------------------------------------------------------------------
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
-            self.power = Power(self.sysfs)
+            self.power = Power(self.sysfs, any(isinstance(t.code, OnDevice) for t in self._program.tasks))
             self.power.start()
         try:
             self._go_on()
