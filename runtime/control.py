@@ -14,9 +14,9 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from .clocks import Clocks, Refused, Wanted
+from .clocks import Clocks, Played, Refused, Wanted
 from .device import OnDevice
 from .graph import FOREVER, App, Failure, describe
 from .power import Power
@@ -124,7 +124,7 @@ class Control(threading.Thread):
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
         #: Who sets clock rates, where somebody wants that, and who counts joules, where anything is known of these.
-        self.clocks: Optional[Clocks] = None
+        self.clocks: Optional[Union[Clocks, Played]] = None
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
         self.sysfs = "/sys"
@@ -205,10 +205,18 @@ class Control(threading.Thread):
 
     def set_clocks(self) -> None:
         """States are to have their clock rates. Raises Refused where the machine cannot, or nobody has chosen any."""
+        self.clocks = Clocks(self._chosen(), self.sysfs)
+
+    def play_clocks(self) -> None:
+        """Work is to take as long as at the clock rates of states. Raises Refused where nobody has chosen any."""
+        self._chosen()
+        self.clocks = self._program.played = Played()
+
+    def _chosen(self) -> List[Wanted]:
         wanted = [s.clocks for s in self.states.values() if s.clocks]
         if not wanted:
             raise Refused("no stored mapping has chosen any (see `flowc map`)")
-        self.clocks = Clocks(wanted, self.sysfs)
+        return wanted
 
     # -- the thread --------------------------------------------------------------------------------------------------
     def run(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
-from .clocks import Wanted
+from .clocks import Played, Wanted
 from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
@@ -70,6 +70,8 @@ class Program:
         #: Who changes states, where there are any, and what all of them did together, once it is over.
         self.control: Optional[Control] = None
         self.told: List[App] = []
+        #: Where slower clocks are played: how long workers wait after each firing.
+        self.played: Optional[Played] = None
         self._making: Optional[State] = None
         self._of_state: List[Optional[State]] = []
         self.begin = 0

@@ -46,10 +46,10 @@ def document(control: Control) -> Dict[str, Any]:
 
 
 def _clocks(control: Control) -> Optional[str]:
-    """Whether clock rates were set, or only the model knows them; None where no state wants any."""
+    """Whether clock rates were set or played, or only the model knows them; None where no state wants any."""
     if not any(s.clocks for s in control.states.values()):
         return None
-    return "model" if control.clocks is None else "set"
+    return "model" if control.clocks is None else control.clocks.name
 
 
 def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flowc.runtime import power
+from flowc.runtime import power, worker
 from flowc.runtime.clocks import Clocks, Refused, Wanted
 from flowc.runtime.power import Power
 from flowc.runtime.report import report, table
@@ -150,6 +151,32 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     assert program.run() and a.right
     assert said == ["clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"]
     assert report(program)["clocks"] == "model" and limits(board) == (1_000_000, 2_400_000)
+
+
+def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At half the rate, work takes as long again; frames under way when clocks fall go on at the old rate."""
+    waited: list[float] = []
+    a, b = Sums(20), Sums()
+    program = patrol(a, b)
+    control = program.control
+    assert control is not None
+    for name, hz in (("one", 1200), ("two", 2400), ("three", 800)):
+        control.states[name].clocks = {"c0": ("cpu", hz * MHZ, 2400 * MHZ)}
+    control.play_clocks()
+    assert program.played is not None
+    played = program.played
+    played.lower(control.states["one"].clocks)
+    assert played.factors == {"c0": 2}
+    played.reach(control.states["three"].clocks)
+    assert played.factors == {"c0": 2}
+    played.reach(control.states["two"].clocks)
+    assert played.factors == {"c0": 1}
+    ticks = itertools.count(0, 1000)
+    fake = SimpleNamespace(perf_counter_ns=lambda: next(ticks), sleep=waited.append, thread_time_ns=lambda: 0)
+    monkeypatch.setattr(worker, "time", fake)
+    assert program.run() and a.right and len(a.seen) == 20
+    assert len(waited) == 3 * 20 and all(seconds >= 1e-6 for seconds in waited)
+    assert report(program)["clocks"] == "emulate"
 
 
 # -- meters ------------------------------------------------------------------------------------------------------------
