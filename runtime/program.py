@@ -78,6 +78,8 @@ class Program:
         self.seconds = 0.0
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
         self.planned: Optional[Dict[str, int]] = None
+        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
+        self.shared: Optional[Dict[str, int]] = None
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self._crossings: List[Tuple[Any, ...]] = []
