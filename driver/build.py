@@ -133,12 +133,12 @@ def deployment(
     from .states import placed_states
 
     scenario, placed = valid.system.scenario, placed_states(valid, profile)
-    states = with_shared_parts(placed.states)
+    states, weights = with_shared_parts(placed.states)
     found = {name: _part(state, profile, measure) for name, state in states.items()}
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
     deployments = {n: d for n, (_, d, _) in found.items()}
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
-    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
+    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights)
     return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
 
 

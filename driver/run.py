@@ -54,20 +54,20 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and whether
-    clock rates are set."""
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and what
+    becomes of clock rates: `set`, `model` (they stay as they are) or `emulate` (work takes as long as at these)."""
 
     start: str | None = None
     events: Path | None = None
     control: Path | None = None
     replay: Path | None = None
-    set_clocks: bool = False
+    clocks: str = "model"
 
     def words(self) -> list[str]:
         """The options of a program."""
         files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
         found = [] if self.start is None else ["--start", self.start]
-        found += ["--clocks", "set"] if self.set_clocks else []
+        found += ["--clocks", self.clocks] if self.clocks != "model" else []
         return found + [
             word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
         ]

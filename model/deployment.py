@@ -175,13 +175,27 @@ class DeployedTransition:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedWeights:
+    """Bytes of weights of variants that have some in common: of each network by itself, of what differs in content, and
+    as the program has them."""
+
+    separate: int
+    distinct: int
+    built: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedScenario:
-    """States, the first of them, the events that there are, and what leads where."""
+    """States, the first of them, the events that there are, and what leads where.
+
+    `weights` are there where variants share some.
+    """
 
     initial: str
     events: tuple[str, ...]
     states: tuple[DeployedState, ...]
     transitions: tuple[DeployedTransition, ...]
+    weights: SharedWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +288,8 @@ class Deployment:
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
         if self.scenario is None:
             del document["scenario"]
+        elif self.scenario.weights is None:
+            del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
         return json.dumps(document, indent=1) + "\n"

@@ -17,7 +17,7 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
-from .clocks import Wanted
+from .clocks import Played, Wanted
 from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
@@ -70,12 +70,16 @@ class Program:
         #: Who changes states, where there are any, and what all of them did together, once it is over.
         self.control: Optional[Control] = None
         self.told: List[App] = []
+        #: Where slower clocks are played: how long workers wait after each firing.
+        self.played: Optional[Played] = None
         self._making: Optional[State] = None
         self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
         self.planned: Optional[Dict[str, int]] = None
+        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
+        self.shared: Optional[Dict[str, int]] = None
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self._crossings: List[Tuple[Any, ...]] = []
