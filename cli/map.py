@@ -210,6 +210,7 @@ def _size(text: str | None) -> int | None:
 
 def _planned(memory: PlannedMemory) -> str:
     parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
+    parts |= {"in arenas of devices": memory.arenas} if memory.arenas else {}
     return f"networks take {memory.total / 1e6:.2f} MB: " + ", ".join(
         f"{n / 1e6:.2f} {what}" for what, n in parts.items()
     )
@@ -310,7 +311,7 @@ def _document(mapped: Mapped) -> dict[str, Any]:
         "tasks": tasks,
         "networks": networks,
         "why": list(mapping.why),
-        **({} if memory is None else {"memory": asdict(memory) | {"total": memory.total}}),
+        **({} if memory is None else {"memory": memory.figures | {"total": memory.total}}),
         "file": None if mapped.path is None else str(mapped.path),
         "search": {
             "name": mapping.search,

@@ -23,7 +23,7 @@ from ..model.platform import Platform
 from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .layouts import apart
-from .memory import planned
+from .memory import engines_of, planned, shared_arenas
 
 
 def together(
@@ -115,4 +115,7 @@ def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:
     if whole is None:
         return None
     most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
-    return PlannedMemory(whole.weights, most.buffers, most.tokens)
+    engines = engines_of(t for s in states for t in s.tasks)
+    return PlannedMemory(
+        whole.weights, most.buffers, most.tokens, shared_arenas(engines, [s.processors for s in states])
+    )

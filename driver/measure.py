@@ -69,6 +69,7 @@ def profile(
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
     told that tasks are going to run, `report` where there is none.
     """
+    from .band_costs import with_band_costs
     from .devices import measure_devices
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
@@ -81,6 +82,7 @@ def profile(
     stored, _ = store.read_profile(valid)  # with the layers that are known
     if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
+        measured, _ = with_band_costs(valid, measured, report)
     tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)

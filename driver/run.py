@@ -117,6 +117,7 @@ def run(
     strict: bool = False,
     trace: str | Path | None = None,
     trace_frames: str | None = None,
+    trace_bands: bool = False,
     report_to: str | Path | None = None,
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
@@ -140,11 +141,11 @@ def run(
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
-    `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
-    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
-    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
-    then).
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say; with
+    `trace_bands` what networks in bands of rows fire as well), `report_to` one for the report as JSON. `settings` are
+    values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
+    seconds, `states` for a scenario. With `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are
+    compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
@@ -183,6 +184,7 @@ def run(
     words = _options(frames, full_speed, strict, fail_on_miss, watchdog)
     words += ["--twin"] if twin else []
     words += ["--trace-frames", trace_frames] if trace_frames is not None else []
+    words += ["--trace-bands"] if trace_bands else []
     words += [word for text in settings for word in ("--set", text)]
     words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []

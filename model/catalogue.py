@@ -76,9 +76,11 @@ CODES: dict[str, tuple[str, str]] = {
     # -- building ------------------------------------------------------------------------------------------------------
     "F511": ("a network needs more memory than its pin gives", "Its weights, and what lies between its layers, are more than `memory` behind the pin; bands of rows need less."),
     "F512": ("memory of that is not known", "`memory` behind a pin is for networks on CPUs with sizes that are fixed."),
+    "F513": ("networks do not fit into the memory of a device", "What TensorRT needs there, weights of its engines and the arenas that contexts share between layers, is more than `memory` of the GPU's pool says. Each of `streams` has an arena of its own; tokens are not counted."),
     "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),
     "F522": ("there is no such tensor", "`until` and `keep` of bands name tensors that layers of the network make; `flowc analyze NET.onnx --memory` lists good ones."),
     "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),
+    "F524": ("two limits of memory", "`--memory` allows more than `memory` of the platform leaves beside Python and libraries (50 MB): the smaller one holds."),
     "F525": ("a layer cannot go by rows", "It needs all rows of its data for the first row of its result, or knows the height itself. Bands have to end before it."),
     "F526": ("bands have more rows than there are", "Rows are those of the tensor with which the bands end."),
     "F527": ("this cannot go in bands", "Bands are for networks on CPUs with one image of fixed size per firing, whose cuts do not move."),

@@ -200,19 +200,27 @@ class DeployedScenario:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMemory:
-    """Bytes for networks on CPUs: their weights, the buffers between layers, and the tokens of all channels.
+    """Bytes for networks: their weights, the buffers between layers, and the tokens of all channels.
 
-    Networks of one worker share buffers, since they take turns; workers add.
+    Networks of one worker share buffers, since they take turns; workers add. `arenas` are the same on GPUs and DLAs,
+    for networks that TensorRT runs.
     """
 
     weights: int
     buffers: int
     tokens: int
+    arenas: int = 0
 
     @property
     def total(self) -> int:
         """All together; Python and the libraries are not in it."""
-        return self.weights + self.buffers + self.tokens
+        return sum(self.figures.values())
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """By name, as files and reports have them: arenas only where there are any."""
+        found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
+        return found | ({"arenas": self.arenas} if self.arenas else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +259,7 @@ class DeployedPart:
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
-    `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
+    `planned` is None where there is no network, or where nobody knows what one takes. With a `scenario`, apps and
     processors are those of its states. With a `part` it is what one machine of several has.
     """
 
@@ -292,4 +300,6 @@ class Deployment:
             del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
+        if self.planned is not None:
+            document["planned"] = self.planned.figures
         return json.dumps(document, indent=1) + "\n"

@@ -87,7 +87,9 @@ def _memory(program: Program) -> Dict[str, Any]:
     bands = {t.name: t.code.layout for t in program.tasks if isinstance(t.code, Bands)}
     known = found or dict.fromkeys(("process", "resident", "proportional", "before_networks"))
     shared = {} if program.shared is None else {"shared": program.shared}
-    return {"planned": planned, **known, **shared, "bands": bands}
+    used = [a for a in {id(a): a for a in program.arenas}.values() if a.nbytes]
+    arenas = {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)} if used else None
+    return {"planned": planned, **known, **shared, "arenas": arenas, "bands": bands}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -209,8 +211,13 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     if "shared" in found:
         values = [found["shared"][k] for k in ("separate", "distinct", "built")] + [found["proportional"]]
         weights.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    arenas: List[List[Any]] = [["arenas of devices MB", "planned", "shared", "each its own"]]
+    if found["arenas"] is not None:
+        wanted = None if found["planned"] is None else found["planned"].get("arenas", 0)
+        sizes = [wanted, found["arenas"]["shared"], found["arenas"]["apart"]]
+        arenas.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in sizes])
     bands = [["bands", "layout"], *([name, layout] for name, layout in found["bands"].items())]
-    return [rows for rows in (paths, lost, dropped, memory, weights, bands) if len(rows) > 1]
+    return [rows for rows in (paths, lost, dropped, memory, weights, arenas, bands) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .cuda import CudaError
-from .device import OnDevice, begin_lane, leave, on_host, settle
+from .device import Arena, OnDevice, begin_lane, leave, on_host, settle
 from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
 from .rounds import Rounds, rounds_of
 from .tokens import Hole, TaskError, freeze, split_outputs
@@ -35,10 +35,11 @@ class Worker(threading.Thread, Waiter):
         order: Sequence[Fire],
         line: memoryview,
         fixed_priority: Optional[Tuple[int, int]] = None,
+        arena: Optional[Arena] = None,
     ) -> None:
         threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
-        self._fixed_priority = fixed_priority
+        self._fixed_priority, self._arena = fixed_priority, arena
         self.program, self.processor, self.order = program, processor, list(order)
         self.busy = 0
         self.round = 0
@@ -69,7 +70,7 @@ class Worker(threading.Thread, Waiter):
     def run(self) -> None:
         if self._fixed_priority is not None:
             self._ask_for_priority(*self._fixed_priority)
-        begin_lane(self.processor, [e.task.code for e in self.order])
+        begin_lane(self.processor, [e.task.code for e in self.order], self._arena)
         try:
             rounds = self._prepare()
             control = self.program.control
