@@ -1,6 +1,7 @@
 """The connections between the parts of a program that runs on several machines.
 
-In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts). Out: tokens in
+In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts; or it listens where
+there is room, says so, and reads where the others are). Out: tokens in
 order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
 and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place,
 and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a connection that
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import struct
 import sys
 import threading
@@ -28,14 +30,19 @@ if TYPE_CHECKING:
 
 #: Where a part finds out about its peers: a JSON document.
 VARIABLE = "FLOWC_MACHINES"
+#: What a part says on standard error that listens at a port of its own choice, before the number.
+LISTENS = "flowc: listens at port "
+#: From where on, and below which number that is.
+PORTS = 20000, 32000
 #: What a peer of another version would not understand.
 VERSION = 1
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
 LOOK, LINGER = 50, 1000
-#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection.
-PATIENCE, FAREWELL = 60.0, 0.5
+#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection, if nothing
+#: else does; and looks, as a busy machine takes longer to bring what was sent.
+PATIENCE, FAREWELL, LOOKS = 60.0, 0.5, 5
 #: Pings after the start, in each later row, and seconds between rows.
 PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
 #: Nanoseconds between the word that all begin and the beginning.
@@ -47,14 +54,18 @@ _HEAD = struct.Struct("<BxHIIqQ")
 
 
 class Peer:
-    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most."""
+    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most.
+
+    `quiet` are the looks since it was heard.
+    """
 
     def __init__(self, name: str, address: str, socket: Any, monitor: Any) -> None:
         self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
         self.lock = threading.Lock()
         self.sent = self.heard = 0
-        self.joined = self.said_hello = self.ready = self.left = False
+        self.reached = self.joined = self.said_hello = self.ready = self.left = False
         self.ended: Optional[float] = None
+        self.quiet = 0
         self.offset = self.round_trip = 0
         self._pings = 0
         self._best: Optional[Tuple[int, int]] = None
@@ -131,32 +142,70 @@ class Mesh:
         """Listen, and look for the peers. False where that is not possible."""
         given = json.loads(os.environ[VARIABLE])
         try:
-            self._connect(given)
+            self._listen(given)
         except Exception as error:
             why = getattr(error, "strerror", None) or error
             self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
+            return False
+        peers = self._told_where() if given.get("fed") else {}
+        if peers is None:
+            return False
+        try:
+            self._connect(given, {name: {**peer, **peers.get(name, {})} for name, peer in given["peers"].items()})
+        except Exception as error:
+            self._end("part %s cannot look for the others: %s" % (self.name, error))
             return False
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()
         return True
 
-    def _connect(self, given: Dict[str, Any]) -> None:
+    def _listen(self, given: Dict[str, Any]) -> None:
         import zmq
 
         self._context = zmq.Context()
-        self._token = given["token"]
         self._ears = self._context.socket(zmq.PULL)
-        public, secret = given["public"].encode(), given["secret"].encode()
         self._ears.setsockopt(zmq.CURVE_SERVER, 1)
-        self._ears.setsockopt(zmq.CURVE_SECRETKEY, secret)
+        self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
         self._ears.setsockopt(zmq.RCVHWM, 0)
         self._ears.setsockopt(zmq.LINGER, 0)
         self._ears.setsockopt(zmq.IPV6, 1)
-        self._ears.bind(given["listen"])
+        if not given.get("fed"):
+            self._ears.bind(given["listen"])
+            return
+        where, _, port = given["listen"].rpartition(":")
+        if port == "*":
+            port = self._ears.bind_to_random_port(where, *PORTS)
+        else:
+            self._ears.bind(given["listen"])
+        os.write(2, ("%s%s\n" % (LISTENS, port)).encode())
+
+    def _told_where(self) -> Optional[Dict[str, Any]]:
+        """Where the others are, from whoever starts all parts; None: that will not be."""
+        told, interrupts = b"", self.program.interrupts
+        while self.program.interrupts == interrupts:
+            self.program.board.beat()
+            if not select.select([0], [], [], LOOK / 1e3)[0]:
+                continue
+            piece = os.read(0, 1 << 16)
+            told += piece
+            if not piece or piece.endswith(b"\n"):
+                found = json.loads(told or b"{}")
+                if "peers" in found:
+                    peers: Dict[str, Any] = found["peers"]
+                    return peers
+                self._end(found.get("gone", "whoever started part %s has left" % self.name))
+                return None
+        return None
+
+    def _connect(self, given: Dict[str, Any], peers: Dict[str, Any]) -> None:
+        import zmq
+
+        self._token = given["token"]
+        public, secret = given["public"].encode(), given["secret"].encode()
         for name in self.names:
             if name == self.name:
                 continue
-            peer = given["peers"][name]
+            peer = peers[name]
             socket = self._context.socket(zmq.PUSH)
             for option, value in (
                 (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1), (zmq.CURVE_SERVERKEY, peer["public"].encode()),
@@ -275,6 +324,10 @@ class Mesh:
             self._thread.join()
         self._thread = None
         if self._context is not None:
+            if self.program.failure is None:  # else who is not there yet may still want to know
+                for peer in self.peers.values():
+                    if not peer.joined:
+                        peer.socket.close(0)
             self._context.destroy(LINGER)
         self._context = None
 
@@ -320,6 +373,9 @@ class Mesh:
         self, peer: Peer, kind: int, where: int, count: int, number: int, order: int, body: Sequence[Any]
     ) -> None:
         peer.heard += 1
+        peer.quiet = 0
+        if peer.ended is not None:
+            peer.ended = time.monotonic()
         if order != peer.heard:
             raise ValueError("message %d of part %s came as number %d" % (order, peer.name, peer.heard))
         if not peer.said_hello and kind != HELLO:
@@ -383,13 +439,19 @@ class Mesh:
                 event = parse_monitor_message(peer.monitor.recv_multipart(zmq.NOBLOCK))["event"]
             except zmq.Again:
                 return
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            if event == zmq.EVENT_CONNECTED:
+                peer.reached = True
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
+            elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
+                self._end("whoever answers at %s is not part %s of this run, or is gone" % (peer.address, peer.name))
 
     def _look_after(self, peer: Peer) -> None:
-        if peer.ended is not None and not peer.left and time.monotonic() - peer.ended > FAREWELL:
+        peer.quiet += 1
+        silent = peer.ended is not None and peer.quiet > LOOKS and time.monotonic() - peer.ended > FAREWELL
+        if silent and not peer.left:
             waits = self.program.who_waits()
             self._end("part %s at %s is gone; here %s" % (peer.name, peer.address, waits))
         if peer.begins_row():
