@@ -259,6 +259,9 @@ def trials(built: Path, seeds: range, still: float) -> None:
     """A line of JSON for each."""
     for module in ("numpy.random", "zmq", "unittest.main", "logging", "platform"):
         importlib.import_module(module)
+    sys.path.insert(0, str(built / "parts" / PARTS[0]))  # all parts have the same one
+    importlib.import_module("runtime.command")
+    del sys.path[0]
     for seed in seeds:
         print(json.dumps({"seed": seed, **asdict(trial(built, seed, still))}), flush=True)
 
