@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ LISTENS = "flowc: listens at port "
 #: From where on, and below which number that is.
 PORTS = 20000, 32000
 #: What a peer of another version would not understand.
-VERSION = 1
+VERSION = 2
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
@@ -66,6 +66,9 @@ class Peer:
         self.reached = self.joined = self.said_hello = self.ready = self.left = False
         self.ended: Optional[float] = None
         self.quiet = 0
+        #: The apps that it has a share of, and who it is joined with, once it has said so.
+        self.apps: Optional[Set[str]] = None
+        self.near: Set[str] = set()
         self.offset = self.round_trip = 0
         self._pings = 0
         self._best: Optional[Tuple[int, int]] = None
@@ -96,15 +99,18 @@ class Peer:
 class Mesh:
     """What a part knows of the others, and the thread that hears them.
 
-    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere.
+    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere. Without a `hub` all parts
+    are joined with each other; else all with the hub, which hands on what is about apps, and where there are channels.
     """
 
     def __init__(
-        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str], passed: Sequence[str]
-    ) -> None:
+        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str],
+        passed: Sequence[str], hub: Optional[str] = None,
+    ) -> None:  # fmt: skip
         self.program, self.name, self.whole = program, name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
-        self.names = sorted([name, *peers])
+        self.names, self.hub = sorted([name, *peers]), hub
+        self._cause: Optional[Dict[str, Any]] = None
         self.peers: Dict[str, Peer] = {}
         self.outgoing: Dict[int, Outgoing] = {}
         self.incoming: Dict[int, List[Incoming]] = {}
@@ -202,7 +208,10 @@ class Mesh:
 
         self._token = given["token"]
         public, secret = given["public"].encode(), given["secret"].encode()
-        for name in self.names:
+        near = self.names
+        if self.hub is not None and self.hub != self.name:
+            near = sorted({self.hub, *self._of.values()})
+        for name in near:
             if name == self.name:
                 continue
             peer = peers[name]
@@ -227,6 +236,8 @@ class Mesh:
             "token": self._token,
             "order": sys.byteorder,
             "name": self.name,
+            "apps": [a.name for a in self.program.apps],
+            "near": sorted(self.peers),
         }
 
     def _say(
@@ -244,6 +255,13 @@ class Mesh:
         for peer in self.peers.values():
             self._say(peer, kind, where, 0, number, body)
 
+    def _of_app(self, app: str, kind: int, number: int, body: bytes, origin: Optional[Peer] = None) -> None:
+        """Tell all that have a share of an app; what comes from `origin`, those that it is not joined with."""
+        for peer in self.peers.values():
+            if peer.apps is None or app in peer.apps:
+                if origin is None or (peer is not origin and peer.name not in origin.near):
+                    self._say(peer, kind, 0, 0, number, body)
+
     # -- what channels and apps say --------------------------------------------------------------------------------
     def _tokens(self, number: int, block: Any, count: int) -> None:
         peer = self.peers[self._of[number]]
@@ -259,12 +277,12 @@ class Mesh:
         """An app ends after so many iterations: nobody begins others."""
         if iterations < self._limits.get(app.name, FOREVER):
             self._limits[app.name] = iterations
-            self._all(LIMIT, 0, iterations, app.name.encode())
+            self._of_app(app.name, LIMIT, iterations, app.name.encode())
 
     def started(self, app: App, iteration: int, time_ns: int) -> None:
         """A frame has begun here, at that time of ours."""
         body = struct.pack("<q", time_ns) + app.name.encode()
-        self._all(STARTED, 0, iteration, body)
+        self._of_app(app.name, STARTED, iteration, body)
 
     def drain(self) -> None:
         """Somebody wants the program to end in order."""
@@ -275,13 +293,13 @@ class Mesh:
         if not self._told:
             self._told = True
             document = {"app": failure.app, "task": failure.task, "firing": failure.firing, "reason": failure.reason}
-            self._all(FAILED, body=json.dumps(document).encode())
+            self._all(FAILED, body=json.dumps(self._cause or {"part": self.name, **document}).encode())
 
     # -- beginning and end -----------------------------------------------------------------------------------------
     def meet(self) -> Optional[int]:
         """Wait until all parts are ready; the moment at which all begin, in ns. None: something is in the way."""
         self._all(READY)
-        lead = self.names[0]
+        lead = self.hub or self.names[0]
         if lead == self.name:
             if not self._wait(lambda p: p.ready):
                 return None
@@ -293,9 +311,11 @@ class Mesh:
         return self._begin
 
     def farewell(self) -> None:
-        """Wait until all others have done what they had to do, and let them go."""
-        self._all(BYE)
-        self._wait(lambda p: p.left, to_end=True)
+        """Wait until all others have done what they had to do, and let them go; a hub is the last one."""
+        if self.hub != self.name:
+            self._all(BYE)
+        if self._wait(lambda p: p.left, to_end=True) and self.hub == self.name:
+            self._all(BYE)
 
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
@@ -394,16 +414,24 @@ class Mesh:
             if peer.ping_back(number, struct.unpack("<q", body[0].buffer)[0], time.perf_counter_ns()):
                 self._say(peer, PING, number=time.perf_counter_ns())
         elif kind == STARTED:
-            app = self._app(bytes(body[0].buffer[8:]))
-            if app is not None:
-                app.started_elsewhere(number, struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset)
+            began = struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset
+            self._hear_of_app(peer, kind, number, bytes(body[0].buffer[8:]), began)
         elif kind == LIMIT:
-            app = self._app(bytes(body[0].buffer))
-            if app is not None and number < self._limits.get(app.name, FOREVER):
-                self._limits[app.name] = number
-                app.end_at(number)
+            self._hear_of_app(peer, kind, number, bytes(body[0].buffer))
         else:
             self._hear_of(peer, kind, number, body)
+
+    def _hear_of_app(self, peer: Peer, kind: int, number: int, name: bytes, began: int = 0) -> None:
+        """A frame has begun, or an app ends after so many."""
+        app = self._app(name)
+        if kind == STARTED and app is not None:
+            app.started_elsewhere(number, began)
+        elif kind == LIMIT and app is not None and number < self._limits.get(app.name, FOREVER):
+            self._limits[app.name] = number
+            app.end_at(number)
+        if self.hub == self.name:
+            body = struct.pack("<q", began) + name if kind == STARTED else name
+            self._of_app(name.decode(), kind, number, body, peer)
 
     def _hear_of(self, peer: Peer, kind: int, number: int, body: Sequence[Any]) -> None:
         """What is about a part as a whole."""
@@ -413,6 +441,7 @@ class Mesh:
             words = {"order": "has another byte order", "token": "belongs to another run"}
             if wrong:
                 self._end("part %s at %s %s" % (peer.name, peer.address, words.get(wrong[0], "is of another build")))
+            peer.apps, peer.near = set(said.get("apps", ())), set(said.get("near", ()))
             peer.said_hello = True
         elif kind == READY:
             peer.ready = True
@@ -423,7 +452,8 @@ class Mesh:
         elif kind == FAILED:
             told = json.loads(bytes(body[0].buffer))
             cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
-            self._end("part %s failed: %s; here %s" % (peer.name, cause, self.program.who_waits()))
+            self._cause = self._cause or told
+            self._end("part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits()))
         elif kind == BYE:
             peer.left = True
 
