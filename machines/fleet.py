@@ -170,7 +170,7 @@ def fleet(texts: Sequence[str], *, python: str = "python3", report: Report | Non
     twice = [text for k, text in enumerate(texts) if address(text) in map(address, texts[:k])]
     if twice:
         message = f"`{twice[0]}` is named twice"
-        raise Errors([Diagnostic("F648", message, None, help="name each board once")])
+        raise Errors([Diagnostic("F655", message, None, help="name each board once")])
     with ExitStack() as stack:
         boards: list[Board] = []
         faults: list[Diagnostic] = []
@@ -203,4 +203,4 @@ def _unlike(boards: Sequence[Board]) -> Iterator[Diagnostic]:
             said = "; ".join(f"{k} {board.kind[k]}, and there {first.kind[k]}" for k in differs)
             message = f"`{board.address}` is another kind of board than `{first.address}`: {said}"
             help_text = "boards share runs only where each could do all of them: name those of one kind"
-            yield Diagnostic("F648", message, None, help=help_text)
+            yield Diagnostic("F655", message, None, help=help_text)

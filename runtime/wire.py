@@ -121,7 +121,7 @@ class Mesh:
         self._context: Any = None
         self._ears: Any = None
         self._thread: Optional[threading.Thread] = None
-        self._closing = self._told = False
+        self._closing = self._told = self._fed = False
 
     # -- construction ----------------------------------------------------------------------------------------------
     def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
@@ -153,7 +153,8 @@ class Mesh:
             why = getattr(error, "strerror", None) or error
             self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
             return False
-        peers = self._told_where() if given.get("fed") else {}
+        self._fed = bool(given.get("fed"))
+        peers = self._told_where() if self._fed else {}
         if peers is None:
             return False
         try:
@@ -473,6 +474,8 @@ class Mesh:
                 peer.reached = True
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
+            elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:  # it has listened before we were told
+                self._end("part %s at %s is gone, or something is in the way" % (peer.name, peer.address))
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
             elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:

@@ -140,12 +140,12 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
     with pytest.raises(Errors) as caught:
         reach("a", "other")
     (fault,) = caught.value.diagnostics
-    assert fault.code == "F648"
+    assert fault.code == "F655"
     assert "`other` is another kind of board than `a`: numpy 1.13.3, and there" in fault.message
     assert "Python" not in fault.message
     with pytest.raises(Errors) as caught:
         reach("a", "b", "a")
-    assert [d.code for d in caught.value.diagnostics] == ["F648"]
+    assert [d.code for d in caught.value.diagnostics] == ["F655"]
     with pytest.raises(Errors) as caught, fleet([f"{n}{tmp_path}/{n}" for n in "ab"], python="no-python"):
         pass
     assert [d.code for d in caught.value.diagnostics] == ["F641"] * 2  # all of them at once
