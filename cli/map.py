@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, Cluster, Workers, crew_of, host_of
+from ._boards import BoardPython, Boards, Cluster, Workers, crew_of, hosts_of
 from ._common import (
     Json,
     NoMeasure,
@@ -84,7 +84,7 @@ def map_(
     ] = None,
     no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
-    board: BoardAddress = None,
+    board: Boards = None,
     board_python: BoardPython = "python3",
     as_json: Json = False,
 ) -> int:
@@ -109,7 +109,7 @@ def map_(
         require("matplotlib", "plots", "`--gantt`")
     what_if = WhatIf(_rate(fps), cores, profile)
     swept = parsed(sweep or ())
-    with host_of(board, board_python) as host, crew_of(workers, cluster) as crew:
+    with hosts_of(board, board_python) as host, crew_of(workers, cluster) as crew:
         options: dict[str, Any] = {
             "platform": platform,
             "host": host,

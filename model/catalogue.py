@@ -125,9 +125,13 @@ CODES: dict[str, tuple[str, str]] = {
     "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. A scheduler without TLS runs the code of whoever reaches it."),
     "F647": ("workers do not help here", "Searches without deadlines decide by running programs, one at a time, on the machine that is meant. Workers help where all apps have periods."),
     "F648": ("a mapping cannot be chosen", "The page of `flowc view --edit` offers the configurations that the stored mapping keeps of its search. Another `map`, or a change of the text since, makes them things of the past."),
+    "F649": ("two boards are one machine", "They were reached under two names. Runs at the same time would be in each other's way."),
     "F650": ("the file of machines is faulty", "`--machines` takes a TOML file with a table for each machine of the platform: `here = true` or `board = \"user@host\"`, and if need be `address`, `port` and `python`."),
     "F651": ("a machine lacks what parts need", "Python 3.8 or later with numpy and pyzmq, and what tasks there need. `python` in the file of machines names another Python."),
     "F652": ("the platform is one machine", "Parts are made for platforms that declare several."),
+    "F653": ("a port is taken", "The file of machines names the port at which a part listens, and somebody else listens there. Without a name the part takes a free one."),
+    "F654": ("a machine does not find another one", "Names are looked up on the machine that has to connect. Where `--board` has a name of your ssh configuration, the other machines need an `address` that they know."),
+    "F655": ("boards that cannot share", "What several boards measure is compared: they have to be of one kind (CPU, GPU, Python, numpy, ONNX Runtime, TensorRT), and each is named once."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- variants and scenarios ----------------------------------------------------------------------------------------
     "F801": ("a scenario has no initial state, or several", "The program begins in the one state that is `initial`."),

@@ -244,7 +244,8 @@ class DeployedCrossing:
 class DeployedPart:
     """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
 
-    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only.
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only. Where not every
+    part has channels to every other one, all are joined with the `hub`, and else only where there are channels.
     """
 
     machine: str
@@ -253,6 +254,7 @@ class DeployedPart:
     led: tuple[str, ...]
     passed: tuple[str, ...]
     crossings: tuple[DeployedCrossing, ...]
+    hub: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,10 +195,11 @@ class Program:
         self._wiring.append((source, output, destination, input, capacity, delay, values, key))
 
     def part(
-        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = ()
-    ) -> None:
+        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = (),
+        hub: Optional[str] = None,
+    ) -> None:  # fmt: skip
         """What follows is what the machine of that name has of a program whose digest is `whole`; see `Mesh`."""
-        self.mesh = Mesh(self, name, peers, whole, led, passed)
+        self.mesh = Mesh(self, name, peers, whole, led, passed, hub)
 
     def outgoing(
         self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
