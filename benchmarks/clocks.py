@@ -82,7 +82,7 @@ def state(board: Board, cameras: tuple[int, ...], fps: Fraction | int) -> tuple[
     whole, given = board.problem, board.assignment
     teams = tuple(replace(t, period_ns=boards.period(fps)) for t in whole.teams if t.name in names)
     items = [(i, place) for i, place in zip(whole.items, given.items, strict=True) if i.group in names]
-    nets = [(n, *rest) for n, *rest in zip(whole.nets, given.choice, given.steps, strict=True) if n.group in names]
+    nets = [x for x in zip(whole.nets, given.choice, given.steps, strict=True) if x[0].group in names]
     problem = replace(whole, teams=teams, items=tuple(i for i, _ in items), nets=tuple(n for n, _, _ in nets))
     places = Assignment(tuple(c for _, c, _ in nets), tuple(s for _, _, s in nets), tuple(p for _, p in items))
     return problem, places
@@ -108,7 +108,7 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
         domains.append(Domain(pool.name, pool.kind, hz, tuple(watts)))
 
     def holds(levels: Levels) -> bool:
-        factors = {}
+        factors: dict[str, Fraction] = {}
         for pool, domain, level in zip(problem.platform.pools, domains, levels, strict=True):
             factors |= dict.fromkeys(pool.processors, domain.hz[-1] / domain.hz[level])
         worst = worst_cases(slower(system, factors), patience=Fraction(1))

@@ -168,7 +168,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
 # -- scenarios ---------------------------------------------------------------------------------------------------------
 def states_table(states: States) -> str:
     """The tables of every state, then the worst of them."""
-    tables = [f"state {name}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
+    tables = [f"state {name}{_variants(states, name)}\n\n{joint_table(joint)}" for name, joint in states.joints.items()]
     if states.mapping.transitions:
         from ..runtime.report import columns
 
@@ -193,6 +193,49 @@ def states_table(states: States) -> str:
             said += f"; {at_highest}by the times of the profile, none needs less than {float(bound):.4%}"
         tables.append(said)
     return "\n\n".join(tables)
+
+
+def _variants(states: States, name: str) -> str:
+    """The variants that were found to be the best."""
+    scenario = states.valid.system.scenario
+    assert scenario is not None
+    said = scenario.state(name).best_in_words()
+    return f": {said}" if said else ""
+
+
+def why_no_better(states: States, name: str) -> list[str]:
+    """Why a state has no more accurate variants."""
+    scenario = states.valid.system.scenario
+    assert scenario is not None
+    state, lines = scenario.state(name), []
+    for r in (r for r in states.refused if r.state == name):
+        where = "" if r.proved else " in what was found"
+        lines.append(f"{state.best_in_words(r.option)} does not keep its deadlines and limits{where}: {r.why}")
+    if state.best:
+        lines.append(
+            f"{state.best_in_words()}: {'no option is more accurate' if not lines else 'the most accurate that does'}"
+        )
+    return lines
+
+
+def _best_as_data(states: States, name: str) -> dict[str, Any]:
+    scenario = states.valid.system.scenario
+    assert scenario is not None
+    state = scenario.state(name)
+    if not state.best:
+        return {}
+    refused = [r for r in states.refused if r.state == name]
+    return {
+        "best": {n: v for n, v in state.choices if n in state.best},
+        "refused": [
+            {
+                "choices": {n: v for n, v in state.options[r.option].choices if n in state.best},
+                "why": r.why,
+                "proved": r.proved,
+            }
+            for r in refused
+        ],
+    }
 
 
 def _clocks(states: States) -> str:
@@ -255,7 +298,8 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
     return {
         "max_utilization": None if most is None else most[1],
         "states": {
-            name: document(joint, None) | _clocks_as_data(states, name) for name, joint in states.joints.items()
+            name: document(joint, None) | _best_as_data(states, name) | _clocks_as_data(states, name)
+            for name, joint in states.joints.items()
         },
         "transitions": [asdict(t) for t in states.mapping.transitions],
         "file": None if path is None else str(path),

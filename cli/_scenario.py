@@ -24,7 +24,10 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
             f"{' (too late)' if a.name in late[state.name] else ''}"
             for a in state.apps
         ]
-        choices = ", ".join(f"{instance} = {variant}" for instance, variant in state.choices)
+        choices = ", ".join(
+            f"{instance} = {variant}{' (best)' if instance in state.best else ''}"
+            for instance, variant in state.choices
+        )
         rows.append([name, ", ".join(runs), choices or "-", f"{float(state.weight):.0%}"])
     tables = [columns(rows, left=3)]
     if scenario.transitions:
@@ -70,6 +73,7 @@ def scenario_as_data(scenario: Scenario, apps: Mapping[str, Any]) -> dict[str, A
             s.name: {
                 "periods_ns": {a.name: None if a.period_ns is None else str(a.period_ns) for a in s.apps},
                 "choices": dict(s.choices),
+                "best": list(s.best),
                 "weight": str(s.weight),
                 "apps": apps[s.name],
             }

@@ -6,7 +6,7 @@ or, by `require`, `Valid`: what all later stages take, and never have to ask abo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.mapping import Mapping
 from ..model.platform import Platform
+from ..model.scenario import State
 from ..model.system import System
 from ..model.times import times_of
 from ..model.verdict import AppVerdicts
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 #: Texts that are not in their files yet, by the real paths of these.
 TextsByPath = MappingABC[str, str]
+#: Networks with variants, and the variant of each.
+Choices = tuple[tuple[str, str], ...]
 #: Diagnostics after which rates say nothing: arrows or ports are missing.
 NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
 #: Diagnostics that are verdicts of an analysis about a whole graph.
@@ -72,6 +75,18 @@ class Valid:
 
     others: tuple[Valid, ...] = ()
     states: dict[str, Valid] = field(default_factory=dict)
+    #: Of states that want the best variants: each of `State.options`, or the first of its errors.
+    options: dict[str, tuple[Valid | str, ...]] = field(default_factory=dict)
+
+    def taking(self, option: MappingABC[str, int]) -> Valid:
+        """The same with these options of states."""
+        scenario = self.system.scenario
+        assert scenario is not None
+        chosen = {name: self.options[name][k] for name, k in option.items()}
+        states = {name: own for name, own in chosen.items() if isinstance(own, Valid)}
+        apps = {name: scenario.state(name).options[option[name]].apps for name in states}
+        system = replace(self.system, scenario=scenario.taking(apps))
+        return replace(self, system=system, states=self.states | states)
 
     @property
     def parts(self) -> tuple[Valid, ...]:
@@ -121,7 +136,8 @@ class Checked:
     """A text with everything that could be found out without running anything.
 
     `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
-    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario.
+    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario. `options`
+    are what states that want the best variants may be, in the order of `State.options`; one of them is the state.
     """
 
     loaded: Loaded
@@ -131,6 +147,7 @@ class Checked:
     host: Host = HERE
     others: tuple[Checked, ...] = ()
     states: dict[str, Checked] = field(default_factory=dict)
+    options: dict[str, tuple[Checked, ...]] = field(default_factory=dict)
 
     @property
     def impossible(self) -> bool:
@@ -141,6 +158,11 @@ class Checked:
     def ok(self) -> bool:
         """True when there is no error (warnings are fine)."""
         return not has_errors(self.diagnostics)
+
+    @property
+    def first_error(self) -> str:
+        """The message of the first error; empty where there is none."""
+        return next((d.message for d in self.diagnostics if d.severity == "error"), "")
 
     @property
     def system(self) -> System:
@@ -174,6 +196,10 @@ class Checked:
             host=self.host,
             others=tuple(o.require(despite) for o in self.others),
             states={name: c.require(despite) for name, c in self.states.items()},
+            options={
+                name: tuple(c.require(despite) if c.ok else c.first_error for c in own)
+                for name, own in self.options.items()
+            },
         )
 
     def _repr_html_(self) -> str:
@@ -217,8 +243,11 @@ def prepare(
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
     checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
+    options = (c for own in checked.options.values() for c in own)
     parts = [
-        c for c in (checked, *checked.others, *checked.states.values()) if c.staged is not None and c.staged.unquantized
+        c
+        for c in (checked, *checked.others, *checked.states.values(), *options)
+        if c.staged is not None and c.staged.unquantized
     ]
     if not checked.ok or not parts:
         return checked
@@ -243,9 +272,42 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host)
 
     others = tuple(part(apps) for apps in loaded.system.others)
-    states = {} if scenario is None else {state.name: part(state.apps) for state in scenario.states}
+    options: dict[str, tuple[Checked, ...]] = {}
+    states: dict[str, Checked] = {}
+    taken: dict[str, tuple[Application, ...]] = {}
+    stored = _stored_choices(loaded) if mapped else {}
+    for state in () if scenario is None else scenario.states:
+        if not state.options:
+            states[state.name] = part(state.apps)
+            continue
+        own = options[state.name] = tuple(part(option.apps) for option in state.options)
+        k = _taken(state, own, stored.get(state.name))
+        states[state.name], taken[state.name] = own[k], state.options[k].apps
+    if scenario is not None and taken and found.staged is not None:
+        system = replace(found.staged.system, scenario=scenario.taking(taken))
+        found = replace(found, staged=replace(found.staged, system=system))
     told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
-    return replace(found, diagnostics=in_order(told), others=others, states=states)
+    return replace(found, diagnostics=in_order(told), others=others, states=states, options=options)
+
+
+def _taken(state: State, own: Sequence[Checked], stored: Choices | None) -> int:
+    """The number of the option that counts: the stored one, else the most accurate one that may keep its deadlines."""
+    by_choice = {option.choices: k for k, option in enumerate(state.options)}
+    if stored in by_choice:
+        return by_choice[stored]
+    fine = (k for k, c in enumerate(own) if c.ok and not c.impossible)
+    return next(fine, len(own) - 1)
+
+
+def _stored_choices(loaded: Loaded) -> dict[str, Choices]:
+    """The variants that a stored mapping has found to be the best, if it speaks for this text."""
+    system, platform = loaded.system, loaded.platform
+    if platform is None or system.scenario is None or not any(s.options for s in system.scenario.states):
+        return {}
+    stored, _ = store.read_mapping(system, platform)
+    if stored is None or stored.stale(system, platform) is not None:
+        return {}
+    return {s.state: s.choices for s in stored.mapping.states if s.choices}
 
 
 def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:

@@ -19,7 +19,7 @@ from math import ceil
 from ..analysis.timing.response_time import worst_cases
 from ..analysis.timing.slower import slower
 from ..analysis.timing.system import Refused, TimedSystem, utilization
-from ..model.diagnostic import Diagnostic, Errors, listed
+from ..model.diagnostic import Diagnostic, listed
 from ..model.mapping import StateBound
 from ..model.platform import Platform, Pool
 from ..model.scenario import Scenario, State
@@ -57,7 +57,7 @@ class Clocked:
 def at_best_clocks(
     valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
 ) -> dict[str, Clocked]:
-    """The states at their rates, where the platform says what it takes. Raises Errors for limits that are too low.
+    """The states at their rates, where the platform says what it takes.
 
     A part of the `budget` is for doubts.
     """
@@ -75,11 +75,14 @@ def at_best_clocks(
             but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
             alike = repr((but_periods, joint.system.workers))
             found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()), doubts)
-    found = {name: found[name] for name in joints if name in found}
-    too_low = [d for name, clocked in found.items() for d in _beyond(scenario.state(name), clocked)]
-    if too_low:
-        raise Errors(too_low)
-    return found
+    return {name: found[name] for name in joints if name in found}
+
+
+def beyond_limits(valid: Valid, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
+    """An error for each state whose limit no clock rates keep with this mapping."""
+    scenario = valid.system.scenario
+    assert scenario is not None
+    return {name: d for name, found in clocked.items() for d in _beyond(scenario.state(name), found)}
 
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
@@ -125,7 +128,9 @@ def _clocked(
     judged = _judged(joint, at(levels))
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
-    bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates, *map(_mw, watts))
+    energy, fastest, of_greedy = map(_mw, watts)
+    groups, used = judged.mapping.groups, judged.mapping.utilization
+    bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
     return Clocked(
         judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)

@@ -303,6 +303,20 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
+def missed(problem: JointProblem, told: Verdict) -> Iterator[str]:
+    """What has more to do than it has time, what is late by how much, and limits of the board that are not kept."""
+    for name, share in told.utilization.items():
+        if share > 1:
+            yield f"`{name}` needs {float(share):.0%} of its time"
+    for team in problem.teams:
+        for what in held(team, told.worst):
+            if what.bound is None:
+                yield f"{_called(team, what)} has no bound"
+            elif not what.met:
+                yield f"{_called(team, what)} takes up to {_ms(what.bound)}, and has {_ms(what.due)}"
+    yield from (f"`{pool}` would hold more engines than it can" for pool in told.engines)
+
+
 def _ms(ns: Fraction | None) -> str:
     return f"{float(ns or 0) / 1e6:.2f} ms"
 

@@ -40,6 +40,7 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
+from .best import map_states_jointly
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
 from .clocks import unknown_power
@@ -49,7 +50,7 @@ from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
 from .memory import fronts
-from .state_map import States, map_states_apart, map_states_jointly
+from .state_map import States, map_states_apart
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -308,6 +309,7 @@ def _of_states(
             report=wanted.report,
             listener=wanted.on_event,
         )
+        valid = states.valid
         mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
         told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics, *wanted.crew.told]
     else:
@@ -348,7 +350,11 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
         pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
         platform = replace(platform, pools=pools)
     states = {name: supposed(state, what_if) for name, state in valid.states.items()}
-    return replace(valid, system=system, platform=platform, states=states)
+    options = {
+        name: tuple(o if isinstance(o, str) else supposed(o, what_if) for o in own)
+        for name, own in valid.options.items()
+    }
+    return replace(valid, system=system, platform=platform, states=states, options=options)
 
 
 def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:

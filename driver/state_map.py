@@ -13,20 +13,21 @@ from ..analysis.timing.switching import Halves, halves
 from ..analysis.timing.system import Refused
 from ..codegen.deploy import missing
 from ..codegen.states import deployed_states
-from ..machines.crew import ALONE, Crew
+from ..machines.crew import Crew
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
-from ..model.times import times_of
+from ..model.times import Times, times_of
 from ..search.budget import Budget
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
 from ..search.events import Listener, heard
 from ..search.registry import Search
+from ..search.variants import Refusal
 from .build import place, plan, union
 from .check import Report, Valid
-from .clocks import Clocked, at_best_clocks
+from .clocks import Clocked, at_best_clocks, beyond_limits
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged
 from .protocols import Timing, with_protocols
@@ -37,15 +38,20 @@ from .states import places_of_variants
 class States:
     """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
 
-    `clocked` are the states with clock rates, where the platform says something of these; `diagnostics` say what
-    changes that are wanted at once cost.
+    `valid` has the variants of networks that were found to be the best, where a state wants these, and `refused` says
+    why it has no more accurate ones. `clocked` are the states with clock rates, where the platform says something of
+    these, `excessive` those that take more power than they may; `diagnostics` say what changes that are wanted at once
+    cost.
     """
 
+    valid: Valid
     joints: dict[str, Joint]
     mapping: Mapping
     outcome: StatesOutcome
     clocked: dict[str, Clocked] = field(default_factory=dict)
+    excessive: dict[str, Diagnostic] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    refused: tuple[Refusal, ...] = ()
 
     @property
     def late(self) -> bool:
@@ -53,59 +59,82 @@ class States:
         groups = (g for j in self.joints.values() for g in j.mapping.groups)
         return not self.mapping.placements or not all(g.schedulable for g in groups)
 
+    def finished(self, profile: Profile | None, seed: int) -> States:
+        """With all of it as one mapping, and bounds on changes. Raises Errors for what cannot be made at once."""
+        control_ns = None if profile is None else profile.change_ns
+        mapping = _together(self.valid, self, seed, control_ns)
+        if not mapping.placements:
+            return replace(self, mapping=mapping)
+        changes, told = _with_protocols(self.valid, profile, self.joints, mapping)
+        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=told)
+
     @property
     def fits(self) -> bool:
         """Are the limits of the board kept in all states?"""
         return all(j.verdict is not None and not j.verdict.engines for j in self.joints.values())
 
 
-def map_states_jointly(
-    valid: Valid,
-    profile: Profile | None,
-    search: Search,
-    *,
-    budget: Budget,
-    seed: int,
-    crew: Crew = ALONE,
-    run_here: bool,
-    report: Report | None = None,
-    listener: Listener = None,
-) -> States:
-    """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A text whose states were searched: the problem of each, and what was found."""
 
-    The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
-    """
-    times = {name: times_of(state.system, state.platform, profile) for name, state in valid.states.items()}
-    problems = {name: joint_problem(state, times[name], crew) for name, state in valid.states.items()}
-    for problem in problems.values():
-        require_possible(problem)
+    valid: Valid
+    budget: Budget
+    times: dict[str, Times]
+    problems: dict[str, JointProblem]
+    outcome: StatesOutcome
 
-    def run(problem: JointProblem, part: Budget) -> Outcome:
-        found: Outcome = search.run(problem, seed=seed, budget=part, progress=heard(report, listener), crew=crew)
-        return found
 
-    try:
-        outcome = search_states(problems, run, budget=budget, alternatives=_alternatives(valid))
-    except Refused as refused:
-        raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
-    joints = {}
-    for name, state in valid.states.items():
-        if name not in outcome.states:
-            continue
-        if report is not None:
-            report(f"state {name}")
-        joints[name] = judged(
-            state, profile, times[name], problems[name], outcome.states[name], seed, run_here=run_here, report=report
-        )
-    clocked = at_best_clocks(valid, joints, times, budget)
-    joints |= {name: c.joint for name, c in clocked.items()}
-    found = States(joints, Mapping(valid.platform.name, (), (), search.name), outcome, clocked)
-    control_ns = None if profile is None else profile.change_ns
-    mapping = _together(valid, found, seed, control_ns)
-    if not mapping.placements:
-        return replace(found, mapping=mapping)
-    changes, told = _with_protocols(valid, profile, joints, mapping)
-    return replace(found, mapping=replace(mapping, transitions=changes), diagnostics=told)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a search for states, whatever variants they have."""
+
+    profile: Profile | None
+    search: Search
+    seed: int
+    crew: Crew
+    run_here: bool
+    report: Report | None
+    listener: Listener
+
+    def problem(self, state: Valid) -> JointProblem:
+        """The problem of a state. Raises Errors."""
+        return joint_problem(state, times_of(state.system, state.platform, self.profile), self.crew)
+
+    def searched(self, valid: Valid, budget: Budget) -> Searched:
+        """One placement for all states. Raises Errors."""
+        problems = {name: self.problem(state) for name, state in valid.states.items()}
+        for problem in problems.values():
+            require_possible(problem)
+        told = heard(self.report, self.listener)
+
+        def run(problem: JointProblem, part: Budget) -> Outcome:
+            found: Outcome = self.search.run(problem, seed=self.seed, budget=part, progress=told, crew=self.crew)
+            return found
+
+        try:
+            outcome = search_states(problems, run, budget=budget, alternatives=_alternatives(valid))
+        except Refused as refused:
+            raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
+        times = {name: times_of(state.system, state.platform, self.profile) for name, state in valid.states.items()}
+        return Searched(valid, budget, times, problems, outcome)
+
+    def mapped(self, searched: Searched) -> States:
+        """What is true of the program of each state, at its clock rates. Raises Errors."""
+        valid, outcome, joints = searched.valid, searched.outcome, {}
+        for name, state in valid.states.items():
+            if name not in outcome.states:
+                continue
+            if self.report is not None:
+                self.report(f"state {name}")
+            joints[name] = judged(
+                state, self.profile, searched.times[name], searched.problems[name], outcome.states[name], self.seed,
+                run_here=self.run_here, report=self.report,
+            )  # fmt: skip
+        clocked = at_best_clocks(valid, joints, searched.times, searched.budget)
+        joints |= {name: c.joint for name, c in clocked.items()}
+        empty = Mapping(valid.platform.name, (), (), self.search.name)
+        return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked))
 
 
 def _alternatives(valid: Valid) -> list[list[str]]:
@@ -120,7 +149,12 @@ def _together(valid: Valid, found: States, seed: int, control_ns: int | None) ->
     joints, outcome, empty = found.joints, found.outcome, found.mapping
     if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
         return empty
+    assert valid.system.scenario is not None
     whole = union(j.mapping for j in joints.values())
+    bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
+    bounds |= {n: c.bound for n, c in found.clocked.items()}
+    for name in valid.options:
+        bounds[name] = replace(bounds[name], choices=valid.system.scenario.state(name).choices)
     looked = sum(o.evaluations for o in outcome.states.values())
     return replace(
         whole,
@@ -130,10 +164,7 @@ def _together(valid: Valid, found: States, seed: int, control_ns: int | None) ->
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
         effort=Effort("utilization", seed, looked, 0, outcome.seconds, None, outcome.proved),
-        states=tuple(
-            found.clocked[n].bound if n in found.clocked else StateBound(n, j.mapping.groups, j.mapping.utilization)
-            for n, j in joints.items()
-        ),
+        states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),
     )
 

@@ -5,10 +5,20 @@ In: two states. Out: a reason and what to do, or nothing. Where the networks run
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from ..model.scenario import State
 
 #: A reason, and what to do.
 Hindrance = tuple[str, str]
+
+
+def every_option(state: State) -> Iterator[State]:
+    """The state with each of the variants that it may have."""
+    yield from (replace(state, apps=option.apps) for option in state.options)
+    if not state.options:
+        yield state
 
 
 def hindrance(source: State, target: State) -> Hindrance | None:
@@ -24,7 +34,7 @@ def hindrance(source: State, target: State) -> Hindrance | None:
             return f"`{name}` has another period or deadline in `{target.name}`", idle
     theirs = dict(target.choices)
     changed = [(name, old, theirs[name]) for name, old in source.choices if theirs[name] != old]
-    if not changed:
+    if not changed and not source.best and not target.best:
         return f"`{source.name}` and `{target.name}` have the same networks", idle
     tasks = {t.name: t for s in (source, target) for a in s.apps for t in a.tasks}
     for instance, *variants in changed:

@@ -13,10 +13,11 @@ from itertools import pairwise, permutations
 
 from ..model.application import Application, Task
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
-from ..model.scenario import Scenario, State, Transition
+from ..model.scenario import Option, Scenario, State, Transition
 from ..model.span import Span
 from . import syntax as s
-from .at_once import hindrance
+from .at_once import every_option, hindrance
+from .best import BEST, Choices, Ranking, wanted
 from .context import Context
 from .evaluate import Evaluator
 from .versions import Versions
@@ -42,6 +43,9 @@ def scenario_of(
 
 #: The event that chooses among the levels of a state: it comes with a rate.
 PACE = "pace"
+
+#: Periods and deadlines that a state gives apps, None where it leaves theirs.
+Limits = Mapping[str, tuple[Fraction | None, Fraction | None]]
 
 
 class _Builder:
@@ -72,6 +76,8 @@ class _Builder:
         choices = {name: dict(self._choices(mode)) for name, mode in self._modes.items()}
         outside = self._outside()
         levels = {name: self._levels(mode, outside) for name, mode in self._modes.items()}
+        ranking, networks = Ranking(self._context, self._evaluate), self._versions.networks
+        variants = {name: ranking.options(mode, choices[name], networks) for name, mode in self._modes.items()}
         limits = {(name, k): dict(self._limits(mode, k)) for name, mode in self._modes.items() for k in levels[name]}
         transitions = [t for item in declaration.items if isinstance(item, s.TransitionDecl) for t in self._all(item)]
         self._alone(transitions)
@@ -85,14 +91,11 @@ class _Builder:
         self._cannot_change()
         if initial is None or has_errors(self._context.faults):
             return None
-        states = tuple(
-            State(
-                _level(name, k), self._with(name, choices[name], limits[name, k]), weights[name] / len(levels[name]),
-                mode.name.span, powers[name], k,
-            )
-            for name, mode in self._modes.items()
-            for k in levels[name]
-        )  # fmt: skip
+        states: list[State] = []
+        for name in self._modes:
+            state = State(name, (), weights[name] / len(levels[name]), self._modes[name].name.span, powers[name])
+            best = wanted(choices[name])
+            states += self._levels_of(state, best, variants[name], {k: limits[name, k] for k in levels[name]})
         transitions = list(self._between_levels(transitions, levels))
         initial = _level(initial, levels[initial][0])
         by_name = {s.name: s for s in states}
@@ -103,15 +106,30 @@ class _Builder:
             return None
         names = tuple(outside)
         return Scenario(
-            declaration.name.text, names, initial, states, tuple(transitions), declaration.name.span, least_energy
+            declaration.name.text,
+            names,
+            initial,
+            tuple(states),
+            tuple(transitions),
+            declaration.name.span,
+            least_energy,
         )
 
-    def _with(
-        self, state: str, choices: Mapping[str, str], limits: Mapping[str, tuple[Fraction | None, Fraction | None]]
-    ) -> tuple[Application, ...]:
+    def _levels_of(
+        self, state: State, best: tuple[str, ...], variants: Sequence[Choices], limits: Mapping[int | None, Limits]
+    ) -> Iterator[State]:
+        """The levels of a state, each with its apps; or the one that it is."""
+        versions = [(self._versions.apps(choices), accuracy) for choices, accuracy in variants]
+        for level, own in limits.items():
+            options = tuple(Option(self._with(state.name, apps, own), accuracy) for apps, accuracy in versions)
+            name = _level(state.name, level)
+            made = replace(state, name=name, apps=options[0].apps, level=level)
+            yield replace(made, best=best, options=options) if best else made
+
+    def _with(self, state: str, apps: Sequence[Application], limits: Limits) -> tuple[Application, ...]:
         """The apps of a state, as it has them."""
         found = []
-        for app in self._versions.apps(choices):
+        for app in apps:
             if app.name in self._runs[state]:
                 period, deadline = limits[app.name]
                 found.append(replace(app, period_ns=period or app.period_ns, deadline_ns=deadline or app.deadline_ns))
@@ -224,7 +242,7 @@ class _Builder:
         return value
 
     def _choices(self, mode: s.ModeDecl) -> Iterator[tuple[str, str]]:
-        """The variants that a state asks for."""
+        """The variants that a state asks for, or `best`."""
         networks, seen = self._versions.networks, dict[str, Span]()
         for item in mode.items:
             if not isinstance(item, s.ChoiceDecl):
@@ -245,7 +263,9 @@ class _Builder:
             elif app not in self._runs[mode.name.text]:
                 message = f"`{app}` does not run in `{mode.name.text}`"
                 self._context.fault("F804", message, span, help=f"add `run {app}`, or leave the choice out")
-            elif item.variant.text not in (known := [v.name.text for v in networks[name].variants]):
+            elif item.variant.text != BEST and item.variant.text not in (
+                known := [v.name.text for v in networks[name].variants]
+            ):
                 notes = [Note("its network", networks[name].name.span)]
                 help_text = did_you_mean(item.variant.text, known) or f"there is {one_of(known)}"
                 message = f"`{item.variant.text}` is no variant of `{name}`"
@@ -413,8 +433,9 @@ class _Builder:
                     self._context.fault("F811", message, task.span, help="read the newest token: `-> latest ->`")
 
     def _require_possible(self, transition: Transition, states: Mapping[str, State]) -> None:
-        """Can it be made at once?"""
-        found = hindrance(states[transition.source], states[transition.target])
+        """Can it be made at once, whatever variants are the best ones?"""
+        source, target = states[transition.source], states[transition.target]
+        found = next((h for a in every_option(source) for b in every_option(target) if (h := hindrance(a, b))), None)
         if found is not None:
             self._context.fault("F811", f"it cannot be made at once: {found[0]}", transition.span, help=found[1])
 

@@ -124,6 +124,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F645": ("no scheduler, or one without workers", "`--cluster` takes the address of a Dask scheduler with workers: `dask scheduler`, then `dask worker tcp://HOST:8786 --nthreads 1` for each core that may help."),
     "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. A scheduler without TLS runs the code of whoever reaches it."),
     "F647": ("workers do not help here", "Searches without deadlines decide by running programs, one at a time, on the machine that is meant. Workers help where all apps have periods."),
+    "F648": ("a mapping cannot be chosen", "The page of `flowc view --edit` offers the configurations that the stored mapping keeps of its search. Another `map`, or a change of the text since, makes them things of the past."),
     "F650": ("the file of machines is faulty", "`--machines` takes a TOML file with a table for each machine of the platform: `here = true` or `board = \"user@host\"`, and if need be `address`, `port` and `python`."),
     "F651": ("a machine lacks what parts need", "Python 3.8 or later with numpy and pyzmq, and what tasks there need. `python` in the file of machines names another Python."),
     "F652": ("the platform is one machine", "Parts are made for platforms that declare several."),
@@ -140,6 +141,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F809": ("what a platform says of power does not fit, or is missing", "Clock rates rise, and `idle` and `busy` have a value for each of them. Without both nothing is known of energy: clock rates stay as they are. That somebody asks for energy nevertheless is a warning."),
     "F810": ("a state takes more power than it may", "By the model of the platform, the clock rates that keep every deadline with the least power take more than the `power` of the state."),
     "F811": ("this cannot change while the program runs", "When a state is left, frames that have begun end. That cannot be promised of apps with open ends, of apps that wait for the tokens of others, and of a cut that moves by itself. `at once` breaks an inference off: it is for states that differ in networks alone, which ONNX Runtime runs on CPUs in one piece."),
+    "F812": ("nobody says how good a variant is", "`= best` takes the most accurate variants that keep deadlines, so that all variants of the network need an `accuracy`."),
+    "F813": ("a state has too many combinations of variants", "With `= best`, each combination of variants may have to be mapped. Networks whose variant is chosen do not count."),
     # -- other formats -------------------------------------------------------------------------------------------------
     "F701": ("this is no SDF3 graph", "An SDF3 file is XML: `sdf3` holds one `applicationGraph` with an `sdf` or a `csdf` graph. Scenario-aware graphs (`sadf`, `fsmsadf`) are not supported, and a file with a document type is refused, so that no entity is ever expanded or fetched."),
     "F702": ("an SDF3 graph is faulty", "Channels lead from an output to an input of actors that exist, rates and times are numbers, and all lists of an actor have one length. All faults of a file are reported at once."),

@@ -151,6 +151,18 @@ def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
 
 
+def as_plan(pin: Pin) -> NetworkPlan:
+    """Inverse of `as_pin`, but for times."""
+    stages = tuple(StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages)
+    return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
+
+
+def as_placement(pin: Pin) -> Placement:
+    """The place of a task that a pin does not cut."""
+    (s,) = pin.stages
+    return Placement(pin.task, s.processors, s.streams, s.threads, s.process, pin.buffers, s.graph, s.fallback, s.bands)
+
+
 def bands_in_words(bands: Bands) -> str:
     """Bands as the text of a pin says them."""
     words = [f"bands {bands.rows}"]
@@ -290,7 +302,8 @@ class StateBound:
 
     `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
     power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
-    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines.
+    `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines. `choices` are
+    the variants of its networks where the best ones were wanted.
     """
 
     state: str
@@ -300,6 +313,7 @@ class StateBound:
     energy_mw: _Real | None = None
     highest_mw: _Real | None = None
     greedy_mw: _Real | None = None
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -15,12 +16,26 @@ ChangeProtocol = Literal["idle", "next", "at once"]
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """The apps of a state with some variants of the networks that are to have the best one; their accuracy together."""
+
+    apps: tuple[Application, ...]
+    accuracy: Fraction
+
+    @property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """Instances of networks with variants, and the variant of each."""
+        return tuple(choice for app in self.apps for choice in app.variants)
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """`apps` are those that run, with their periods and the variants of their networks in this state.
 
     `weight` is the share of time that a state counts for, against the others; `power_w` the limit on its mean power,
     None = none. A state of a text whose periods are lists is one here for each `level`, fastest first: `of` is what the
-    text calls it.
+    text calls it. The networks of `best` may have any variant: `options` are all of these, the most accurate first, and
+    `apps` are those of one of them; without such networks there are none.
     """
 
     name: str
@@ -29,6 +44,8 @@ class State:
     span: Span
     power_w: Fraction | None = None
     level: int | None = None
+    best: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
 
     @property
     def of(self) -> str:
@@ -39,6 +56,11 @@ class State:
     def choices(self) -> tuple[tuple[str, str], ...]:
         """Instances of networks with variants, and the variant of each."""
         return tuple(choice for app in self.apps for choice in app.variants)
+
+    def best_in_words(self, option: int | None = None) -> str:
+        """The variants of the networks that are to have the best one, in an option, or as they are."""
+        choices = self.choices if option is None else self.options[option].choices
+        return ", ".join(f"{name} = {variant}" for name, variant in choices if name in self.best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,11 @@ class Scenario:
     def asks_for_power(self) -> bool:
         """Does it matter how much power something takes?"""
         return self.least_energy or any(s.power_w is not None for s in self.states)
+
+    def taking(self, apps: Mapping[str, tuple[Application, ...]]) -> Scenario:
+        """The same with other options for some states."""
+        states = tuple(replace(s, apps=apps.get(s.name, s.apps)) for s in self.states)
+        return replace(self, states=states)
 
     def state(self, name: str) -> State:
         """The state of that name. Raises KeyError."""

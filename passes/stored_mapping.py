@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..model.diagnostic import Diagnostic, has_errors
 from ..model.mapping import Mapping, Pin, PinStage, Supposed, as_pin
 from ..model.platform import Platform
-from ..model.scenario import Scenario
+from ..model.scenario import Scenario, State
 from ..model.system import System
 from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
@@ -39,7 +39,7 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     about: tuple[object, ...] = (pins, shape, platform.processors)
     if system.scenario is not None:
         others = [replace(system, apps=apps) for apps in system.others]
-        about += tuple((s.name, [(a.name, a.period_ns, a.variants) for a in s.apps]) for s in system.scenario.states)
+        about += tuple(_apps(s) for s in system.scenario.states)
         about += _power(system, system.scenario, platform)
     digest = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
     return {PINS: digest, **{n: d for part in (*others, system) for n, d in task_hashes(part).items()}}
@@ -121,6 +121,14 @@ def not_used(message: str) -> Diagnostic:
     """The warning that a stored mapping does not count."""
     help_text = "`flowc map` finds a new one; without it, tasks are placed by a quick rule"
     return Diagnostic("F609", message, None, help=help_text, severity="warning")
+
+
+def _apps(state: State) -> tuple[object, ...]:
+    """What runs in a state; where it may have several variants, which these are, not which one it has."""
+    if not state.options:
+        return (state.name, [(a.name, a.period_ns, a.variants) for a in state.apps])
+    periods = [(a.name, a.period_ns) for a in state.apps]
+    return (state.name, periods, [(o.choices, o.accuracy) for o in state.options])
 
 
 def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:

@@ -51,7 +51,7 @@ def test_what_never_runs_at_once_may_share_a_core(text: Path) -> None:
     core = {p.task[0]: p.processors for p in found.mapping.placements}
     assert len(found.mapping.placements) == 6 and core["A"] == core["C"] != core["B"]
     text.write_text(APPS)
-    assert flowc.map(text, platform="duo", budget=3, measure=False).late
+    assert flowc.map(text, platform="duo", budget=1, measure=False).late
 
 
 def test_builds_use_it_until_a_state_changes(text: Path) -> None:
@@ -72,7 +72,7 @@ def test_builds_use_it_until_a_state_changes(text: Path) -> None:
 
 def test_a_state_that_is_too_much_is_late(text: Path) -> None:
     text.write_text(APPS + SCENARIO.replace("run B, C", "run A, B, C"))
-    found = flowc.map(text, platform="duo", budget=5, measure=False)
+    found = flowc.map(text, platform="duo", budget=1, measure=False)
     assert found.late and found.states is not None
     late = {s.state for s in found.mapping.states if not all(g.schedulable for g in s.groups)}
     assert late == {"two"}

@@ -126,3 +126,29 @@ def test_a_state_with_a_list_of_periods_is_one_for_each(text: Path) -> None:
 def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str) -> None:
     text.write_text(LEVELS.replace(old, new))
     assert any(said in d.message for d in flowc.check(text).diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        ("after 1.5 s", "after 1.5 s   run -> event after 2 s", "F808", "twice after some time"),
+        ("after 1.5 s", "after 0 s", "F105", "a time of 0"),
+        ("weight 0.7", "weight -0.7", "F105", "weight"),
+        ("period 10 ms", "period 0 ms", "F105", "a period of 0"),
+        ("period 10 ms", "period [] ms", "F001", ""),
+        ("run -> cruise", "run, cruise -> cruise", "F808", "`cruise` leads to itself"),
+        ("A.see = quick", "A.see = quick   A.see = best", "F115", "chosen twice"),
+        ("A.see = quick", "A.see = best", "F812", "nobody says how good `careful` of `See` is"),
+        ("A.see = quick", "B.see = best", "F804", "`B` does not run in `cruise`"),
+        ("variant quick from", "variant best from", "F102", "no variant can be called `best`"),
+    ],
+)
+def test_faults_have_reasons(text: Path, old: str, new: str, code: str, said: str) -> None:
+    text.write_text(TEXT.replace(old, new))
+    assert any(d.code == code and said in d.message for d in flowc.check(text).diagnostics)
+
+
+def test_all_weights_cannot_be_nothing(text: Path) -> None:
+    given = TEXT.replace("weight 0.7", "weight 0").replace("deadline 30 ms", "deadline 30 ms   weight 0")
+    text.write_text(given.replace("state run { run B }", "state run { run B   weight 0 }"))
+    assert [(d.code, d.message) for d in flowc.check(text).diagnostics] == [("F105", "all weights are 0")]

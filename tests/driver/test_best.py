@@ -1,0 +1,156 @@
+"""`= best`: the most accurate variants with which a state keeps its deadlines, from the text to the program."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import flowc
+import pytest
+from flowc.cli import app
+from flowc.driver.map import Mapped
+from flowc.dsl.format import format_text
+from typer.testing import CliRunner
+
+from builds import Write, run
+from models import N, save, weights
+
+TEXT = """
+type X = float32[1, 8]
+task Camera { out x: X   wcet 1 ms   python "code.py:camera" }
+task Watch { in y: float32[1, 4]   wcet 1 ms   python "code.py:watch" }
+network See {
+    in x: X   out y
+    variant tiny from "net.onnx" accuracy 0.5
+    variant careful from "net.onnx" accuracy 0.9
+    variant quick from "net.onnx" accuracy 0.75
+}
+app A { period 20 ms   camera: Camera   see: See   watch: Watch   camera -> see -> watch }
+app B { period 20 ms   camera: Camera   see: See   watch: Watch   camera -> see -> watch }
+scenario Pairs {
+    event turn
+    initial state one { run A   A.see = best }
+    state two { run A, B   A.see = best   B.see = best }
+    one -> two on turn   two -> one on turn
+}
+platform duo { cpu core[2] }
+mapping on duo {
+    A.camera -> core[0]   A.watch -> core[0]   B.camera -> core[0]   B.watch -> core[0]
+    A.see.careful -> core[0] wcet 12 ms   A.see.quick -> core[0] wcet 6 ms   A.see.tiny -> core[0] wcet 3 ms
+    B.see.careful -> core[0] wcet 12 ms   B.see.quick -> core[0] wcet 6 ms   B.see.tiny -> core[0] wcet 3 ms
+}
+"""
+CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\ndef watch(y): pass\n"
+
+
+@pytest.fixture
+def text(write: Write, tmp_path: Path) -> Path:
+    save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    return write(TEXT, code_py=CODE)
+
+
+def mapped(text: Path) -> Mapped:
+    return flowc.map(text, platform="duo", budget=2, measure=False)
+
+
+def choices(found: Mapped) -> dict[str, dict[str, str]]:
+    return {s.state: dict(s.choices) for s in found.mapping.states}
+
+
+def test_options_come_by_what_they_are_worth(text: Path) -> None:
+    scenario = flowc.check(text).system.scenario
+    assert scenario is not None
+    one, two = scenario.states
+    assert [dict(o.choices)["A.see"] for o in one.options] == ["careful", "quick", "tiny"]
+    assert one.best == ("A.see",) and dict(one.choices) == {"A.see": "careful"}
+    assert [float(o.accuracy) for o in two.options] == sorted((float(o.accuracy) for o in two.options), reverse=True)
+    assert len(two.options) == 9
+    assert format_text("t.flow", TEXT.replace("A.see = best", "A . see=best")) == format_text("t.flow", TEXT)
+
+
+@pytest.mark.parametrize("times", [(12, 6, 3), (9, 8, 7), (15, 11, 1), (17, 17, 8)])
+def test_a_state_has_the_most_accurate_variants_that_are_in_time(text: Path, times: tuple[int, int, int]) -> None:
+    known = dict(zip(("careful", "quick", "tiny"), times, strict=True))
+    accuracy = {"careful": 0.9, "quick": 0.75, "tiny": 0.5}
+    for was, name in ((12, "careful"), (6, "quick"), (3, "tiny")):
+        text.write_text(
+            text.read_text().replace(
+                f"see.{name} -> core[0] wcet {was} ms", f"see.{name} -> core[0] wcet {known[name]} ms"
+            )
+        )
+    found = mapped(text)
+    # One processor and one period: what is to be done in it has to fit.
+    pairs = [(a, b) for a, b in itertools.product(known, known) if 4 + known[a] + known[b] <= 20]
+    best = max((accuracy[a] + accuracy[b] for a, b in pairs), default=None)
+    assert choices(found)["one"] == {"A.see": next(n for n in known if 2 + known[n] <= 20)}
+    two = choices(found)["two"]
+    assert found.late == (best is None)
+    if best is not None:
+        assert accuracy[two["A.see"]] + accuracy[two["B.see"]] == best
+
+
+def test_everybody_goes_by_what_was_found(text: Path) -> None:
+    found = mapped(text)
+    assert choices(found) == {"one": {"A.see": "careful"}, "two": {"A.see": "quick", "B.see": "quick"}}
+    said = CliRunner().invoke(app, ["check", str(text), "--platform", "duo"]).stdout
+    assert "A.see = quick (best), B.see = quick (best)" in said
+    flowc.build(text, text.parent / "b", platform="duo", measure=False)
+    (text.parent / "events").write_text("4 A turn\n")
+    report = text.parent / "r.json"
+    done = run(text.parent / "b", "--events", str(text.parent / "events"), "--frames", "9", "--report", str(report))
+    assert done.returncode == 0, done.stderr
+    fired = {name: t["firings"] for name, t in json.loads(report.read_text())["tasks"].items() if ".see" in name}
+    assert fired["B.see.quick"] == 9 and fired["A.see.careful"] >= 4 and "A.see.tiny" not in fired
+    text.write_text(TEXT.replace("accuracy 0.75", "accuracy 0.76"))
+    assert [d.code for d in flowc.build(text, text.parent / "b", platform="duo", measure=False).diagnostics] == ["F609"]
+
+
+def test_without_a_mapping_the_best_one_that_may_be_in_time_counts(text: Path) -> None:
+    text.write_text(TEXT.replace("careful -> core[0] wcet 12 ms", "careful -> core[0] wcet 21 ms"))
+    checked = flowc.check(text, platform="duo")
+    scenario = checked.system.scenario
+    assert scenario is not None and checked.ok
+    assert [dict(s.choices)["A.see"] for s in scenario.states] == ["quick", "quick"]
+    flowc.build(text, text.parent / "b", platform="duo", measure=False)
+    assert "A.see.careful" not in (text.parent / "b/main.py").read_text()
+
+
+def test_reasons_are_told(text: Path) -> None:
+    words = ["map", str(text), "--platform", "duo", "--no-measure", "--budget", "2s"]
+    said = CliRunner().invoke(app, [*words, "--explain"]).stdout
+    assert "state two: A.see = quick, B.see = quick" in said
+    assert "A.see = careful: no option is more accurate" in said
+    assert "A.see = careful, B.see = careful does not keep its deadlines and limits in what was found" in said
+    assert "A.see = careful, B.see = quick does not keep its deadlines and limits in what was found: `core[0]`" in said
+    assert "needs 110% of its time" in said
+    document: dict[str, Any] = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    two = document["states"]["two"]
+    assert two["best"] == {"A.see": "quick", "B.see": "quick"}
+    assert [(r["choices"]["A.see"], r["choices"]["B.see"]) for r in two["refused"]] == [
+        ("careful", "careful"), ("careful", "quick"), ("quick", "careful"),
+    ]  # fmt: skip
+
+
+def test_a_limit_of_power_counts_as_well(text: Path) -> None:
+    powers = "platform duo { cpu core[2] frequencies [1000] MHz idle [0.1] W busy [4] W   power 1 W }"
+    limited = TEXT.replace("platform duo { cpu core[2] }", powers).replace(
+        "{ run A   A.see", "{ run A   power 3 W   A.see"
+    )
+    text.write_text(limited)
+    found = mapped(text)
+    # 1 W, 0.2 W, and 4 W for 14, 8 or 5 ms of 20.
+    assert choices(found)["one"] == {"A.see": "quick"}
+    assert found.states is not None
+    assert next(r.why for r in found.states.refused if r.state == "one").startswith("`one` takes 4 W at least")
+
+
+def test_each_pace_has_its_own(text: Path) -> None:
+    text.write_text(
+        TEXT.replace("event turn", "event turn, pace").replace("run A   A.see", "run A period [6, 9, 20] ms   A.see")
+    )
+    found = choices(mapped(text))
+    assert {s: c["A.see"] for s, c in found.items() if s != "two"} == {
+        "one[0]": "tiny", "one[1]": "quick", "one[2]": "careful",
+    }  # fmt: skip
