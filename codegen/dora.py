@@ -1,9 +1,8 @@
 """A program as a module of dora: a node for each of its parts, edges where it has open ends.
 
-In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora takes as a node (and
-`machines.yml`, the same for a dora on several machines), and `dataflow.yml` where nothing has to come in. Tokens
-between parts go their own way (see `runtime/wire.py`): the only edges between parts are those by which they find each
-other.
+In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora takes as a node, and
+`dataflow.yml` where nothing has to come in. Tokens between parts go their own way (see `runtime/wire.py`): the only
+edges between parts are those by which they find each other.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         plan[f"{folder}requirements.txt"] = requirements + f"dora-rs>={LEAST_DORA}\n".encode()
         nodes.append(_node(part, folder, own))
     own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes}
-    plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, deployed=False, **own_words)
-    if deployed.parts:
-        plan["machines.yml"] = rendered("module.yml", deployment=whole, name=name, deployed=True, **own_words)
+    plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, **own_words)
     if not incoming:
         plan["dataflow.yml"] = rendered("dataflow.yml", deployment=whole, name=name)
     return dict(sorted(plan.items()))
@@ -60,13 +57,7 @@ def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
     for peer in part.deployment.part.peers:
         inputs.append({"name": f"{MEET}.{peer}", "source": f"{_id(peer)}/{MEET}", "room": 1})
     machine = part.deployment.part.machine
-    return {
-        "machine": machine,
-        "id": _id(machine),
-        "path": f"{folder}node.py",
-        "inputs": inputs,
-        "outputs": [*outputs, MEET],
-    }
+    return {"id": _id(machine), "path": f"{folder}node.py", "inputs": inputs, "outputs": [*outputs, MEET]}
 
 
 def _id(machine: str) -> str:

@@ -27,6 +27,8 @@ from forks import PROGRAM, forks
 from rigs import TASKS, TEXT
 
 BIN = Path(sys.prefix) / "bin"
+#: What nodes import.
+NODE = (*PROGRAM, "zmq")
 with_dora = pytest.mark.skipif(not (BIN / "dora").exists(), reason="dora is not installed: the extra `dora` has it")
 
 
@@ -127,17 +129,20 @@ def module(page: Path) -> Path:
     return built(page / "eye.flow", page / "eye", DORA)
 
 
-def hears(folder: Path, module: Path, events: Sequence[object]) -> subprocess.CompletedProcess[str]:
-    """A node that hears this, to its end."""
-    (folder / "events.json").write_text(json.dumps(events))
-    environment = {**os.environ, "DORA_NODE_CONFIG": "", "FLOWC_STAND_IN_EVENTS": str(folder / "events.json")}
+def hear(folder: Path, module: Path, *cases: Sequence[object]) -> list[subprocess.CompletedProcess[str]]:
+    """Nodes that hear one of these each, side by side to their ends."""
+    environments = []
+    for number, events in enumerate(cases):
+        (folder / f"{number}.json").write_text(json.dumps(events))
+        file = {"DORA_NODE_CONFIG": "", "FLOWC_STAND_IN_EVENTS": str(folder / f"{number}.json")}
+        environments.append({**os.environ, **file})
     command = [ROOT / "tests" / "support" / "standins" / "robots" / "run.py", module, "node", "--quiet"]
-    return forks(*PROGRAM).run(command, cwd=folder, timeout=HANGS, env=environment)
+    return forks(*NODE).at_once([command] * len(cases), cwd=folder, timeout=HANGS, env=environments)
 
 
 def test_a_stream_ends_behind_its_last_token(module: Path, tmp_path: Path) -> None:
     closed = {"type": "INPUT_CLOSED", "id": "image"}
-    ended = hears(
+    (ended,) = hear(
         tmp_path, module, [*numbered(0, 1), closed, *numbered(2), {"type": "STOP", "id": "ALL_INPUTS_CLOSED"}]
     )
     assert ended.returncode == 0, ended.stderr
@@ -145,46 +150,41 @@ def test_a_stream_ends_behind_its_last_token(module: Path, tmp_path: Path) -> No
     assert ended.stdout.splitlines() == lines
 
 
-@pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        (numbered(4, 5, 7), "task Eye.image failed: token 7 came at `image` where 6 was next"),
-        (
-            [{**IMAGE, "dtype": "float32", "metadata": {}}],
-            "task Eye.image failed: `image` takes uint8[48, 64], and was given float32[3072]",
-        ),
-        (
-            [{**IMAGE, "metadata": {"shape": [64, 48]}}],
-            "task Eye.image failed: `image` takes uint8[48, 64], and was given uint8[64, 48]",
-        ),
-        (
-            [{"type": "NODE_FAILED", "id": "camera", "value": {"error": "exited with code 3"}}],
-            "node camera has failed: exited with code 3",
-        ),
-        ([{"type": "ERROR", "error": "no memory"}], "dora says: no memory"),
-        ([None], "dora is gone"),
+#: What ends a program, and what it says then.
+FAULTS: dict[str, list[object]] = {
+    "task Eye.image failed: token 7 came at `image` where 6 was next": [*numbered(4, 5, 7)],
+    "task Eye.image failed: `image` takes uint8[48, 64], and was given float32[3072]": [
+        {**IMAGE, "dtype": "float32", "metadata": {}}
     ],
-)
-def test_what_cannot_be_taken_ends_the_program(
-    module: Path, tmp_path: Path, events: Sequence[object], said: str
-) -> None:
-    ended = hears(tmp_path, module, events)
-    assert ended.returncode == 1 and said in ended.stderr, ended.stderr
+    "task Eye.image failed: `image` takes uint8[48, 64], and was given uint8[64, 48]": [
+        {**IMAGE, "metadata": {"shape": [64, 48]}}
+    ],
+    "node camera has failed: exited with code 3": [
+        {"type": "NODE_FAILED", "id": "camera", "value": {"error": "exited with code 3"}}
+    ],
+    "dora says: no memory": [{"type": "ERROR", "error": "no memory"}],
+    "dora is gone": [None],
+}
+
+
+def test_what_cannot_be_taken_ends_the_program(module: Path, tmp_path: Path) -> None:
+    for said, ended in zip(FAULTS, hear(tmp_path, module, *FAULTS.values()), strict=True):
+        assert ended.returncode == 1 and said in ended.stderr, ended.stderr
 
 
 def test_a_stop_finishes_what_has_begun(module: Path, tmp_path: Path) -> None:
-    ended = hears(tmp_path, module, [*numbered(0), STOP])
+    (ended,) = hear(tmp_path, module, [*numbered(0), STOP])
     assert ended.returncode == 0 and len(ended.stdout.splitlines()) <= 1, ended.stderr
 
 
 def test_a_program_that_is_too_slow_says_so(module: Path, tmp_path: Path) -> None:
-    ended = hears(tmp_path, module.parent / "slow", [{**IMAGE, "metadata": {}, "times": 1100}])
+    (ended,) = hear(tmp_path, module.parent / "slow", [{**IMAGE, "metadata": {}, "times": 1100}])
     assert ended.returncode == 1
     assert "tokens wait at `image`: they come faster than the program takes them" in ended.stderr
 
 
 def test_a_node_does_not_run_by_itself(module: Path) -> None:
-    alone = forks(*PROGRAM).run([module / "node.py"], cwd="/", timeout=HANGS)
+    alone = forks(*NODE).run([module / "node.py"], cwd="/", timeout=HANGS)
     assert alone.returncode == 2
     assert "dora-rs is missing" in alone.stderr or "start its dataflow, with `dora run dataflow.yml`" in alone.stderr
 
@@ -374,7 +374,7 @@ def in_forks(folder: Path, commands: Sequence[Sequence[str | Path]]) -> list[sub
     script = ROOT / "tests" / "support" / "standins" / "robots" / "run.py"
     environment = {**os.environ, "FLOWC_STAND_IN_BUS": str(folder / "bus")}
     words = [[script, *command] for command in commands]
-    return forks(*PROGRAM, "zmq").at_once(words, cwd=folder, timeout=HANGS, env=environment)
+    return forks(*NODE).at_once(words, cwd=folder, timeout=HANGS, env=environment)
 
 
 RENAMED = ["--ros-args", "-r", "image:=camera/image"]
