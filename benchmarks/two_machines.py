@@ -84,7 +84,7 @@ class Sides:
             self.printed.add(tuple(sorted(done.stdout.splitlines())))
             if len(self.printed) > 1:
                 raise SystemExit(f"the sides do not agree on what was recognized: {sorted(self.printed)}")
-            return max(app["seconds"] for app in json.loads(report.read_text())["apps"].values())
+            return float(max(app["seconds"] for app in json.loads(report.read_text())["apps"].values()))
 
         return seconds
 

@@ -49,6 +49,8 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     reason, outside = refusal(program), None
     if program.mesh is not None:
         reason = unready(program.mesh)
+    if program.face is not None:
+        reason = program.face.unready()
     if reason:
         mistakes = [*mistakes, reason]
     try:

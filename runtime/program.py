@@ -10,7 +10,7 @@ import threading
 import time
 from fractions import Fraction
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from .watch import GRACE, Watch
 from .window import Window
 from .wire import Mesh
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from .face import Face
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
 DRAIN = 5.0
@@ -86,6 +89,8 @@ class Program:
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self._crossings: List[Tuple[Any, ...]] = []
+        #: What joins open ends to the dataflow of a robot, where the program is a node of one.
+        self.face: Optional[Face] = None
         self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
@@ -361,15 +366,20 @@ class Program:
             if self.control is not None:
                 self.control.frames, app.limit = frames, 0  # until its state is entered
         try:
-            if self.mesh is not None and not self.mesh.start():
+            if self.mesh is not None and not (self._joined() and self.mesh.start()):
                 return False
             return self._open() and self._run(watchdog, drain, progress)
         finally:
             if self.mesh is not None:
                 self.mesh.close()
+            if self.face is not None:
+                self.face.close()
 
     def _run(self, watchdog: float, drain: float, progress: Optional[Callable[["Program"], None]]) -> bool:
         """From the first firing to the last close."""
+        if self.mesh is None and not self._joined():
+            self._end()
+            return False
         lanes: Dict[str, int] = {}
         self.arenas = arenas_of(
             (name, state, [e.task.code for e in order]) for (name, order), state in zip(self.orders, self._of_state)
@@ -404,6 +414,19 @@ class Program:
         if self.control is not None:
             self.told = self.control.told()
         return self.failure is None
+
+    def _joined(self) -> bool:
+        """Become a node of the dataflow that the program is meant for; parts do so first, to find each other.
+
+        The others may take as long as they like, and nothing of Python runs here until all of them are there.
+        """
+        if self.face is None:
+            return True
+        phase = self.board.phase
+        self.board.enter(IDLE)
+        joined = self.face.start()
+        self.board.enter(phase)
+        return joined
 
     def _open(self) -> bool:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""

@@ -122,6 +122,8 @@ class Mesh:
         self._ears: Any = None
         self._thread: Optional[threading.Thread] = None
         self._closing = self._told = self._fed = False
+        #: Where this part listens and where the others are, if they have found each other; else VARIABLE says it.
+        self.given: Optional[Dict[str, Any]] = None
 
     # -- construction ----------------------------------------------------------------------------------------------
     def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
@@ -146,7 +148,7 @@ class Mesh:
     # -- the connections -------------------------------------------------------------------------------------------
     def start(self) -> bool:
         """Listen, and look for the peers. False where that is not possible."""
-        given = json.loads(os.environ[VARIABLE])
+        given = self.given or json.loads(os.environ[VARIABLE])
         try:
             self._listen(given)
         except Exception as error:
@@ -503,6 +505,11 @@ def unready(mesh: Mesh) -> str:
         return "this is part %s of %s: start all parts together, with `flowc run --machines`" % (
             mesh.name, " and ".join(mesh.names),
         )  # fmt: skip
+    return lacking()
+
+
+def lacking() -> str:
+    """What is missing for connections between parts; empty if nothing is."""
     try:
         import zmq
     except ImportError:
