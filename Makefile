@@ -12,6 +12,7 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy benchmarks/*.py
 	$(BIN)/lint-imports
 	$(BIN)/flowc fmt --check examples/*/*.flow platforms/*.flow
 

@@ -388,8 +388,7 @@ def periods_of(tasks: int) -> dict[str, Any]:
             begin = time.perf_counter()
             period = least_period(limited, seconds=SECONDS)
             spent = time.perf_counter() - begin
-            known_both = period.upper is not None and period.lower > 0
-            gap = float(period.upper / period.lower) - 1 if known_both else inf
+            gap = float(period.upper / period.lower) - 1 if period.upper is not None and period.lower > 0 else inf
             found[way].append((spent, gap, sum(limited.firings)))
     return {"seconds": {}, "facts": found}
 
@@ -422,7 +421,7 @@ class Side:
 
     def __call__(self) -> float:
         self._records.append(json.loads(execute(*self._command)))
-        return sum(self._records[-1]["seconds"].values())
+        return float(sum(self._records[-1]["seconds"].values()))
 
     def seconds(self, key: str) -> list[float]:
         """Round by round."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from flowc.analysis.timing.system import TimedChannel
-from flowc.model.diagnostic import Span
 from flowc.model.platform import Platform, Pool
+from flowc.model.span import Span
 from flowc.model.times import MARGIN
 from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team

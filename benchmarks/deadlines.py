@@ -97,8 +97,8 @@ def simulated(answers: list[Answer], runs: int) -> tuple[int, list[float]]:
         for n in range(runs):
             choices = Choices(execution="worst" if n % 2 else "extreme", shuffle=n > 1)
             told = simulate(system, 5 * max(g.period for g in system.groups), choices, rng)
-            for name, worst in told.groups.items():
-                seen[name] = max(seen.get(name, 0.0), float(worst))
+            for name, response in told.groups.items():
+                seen[name] = max(seen.get(name, 0.0), float(response))
         for name, worst in seen.items():
             bound = a.verdict.worst.groups[name]
             assert bound is not None

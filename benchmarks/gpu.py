@@ -165,7 +165,7 @@ def measure(folder: Path) -> None:
     """Alternate the sides and print."""
     gpu = execute("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip()
     print(f"{gpu}; {ROUNDS} rounds, medians [quartiles] least..most\n")
-    loop = [sys.executable, folder / "gpu.py", "--peer", folder / "texts", str(FRAMES["detector"])]
+    loop: list[str | Path] = [sys.executable, folder / "gpu.py", "--peer", folder / "texts", str(FRAMES["detector"])]
 
     def build(name: str) -> Callable[[], float]:
         return lambda: program(folder / name, FRAMES.get(name, FRAMES["detector"]))

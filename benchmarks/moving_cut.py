@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import flowc
@@ -125,7 +126,7 @@ def main() -> None:
         def rate(way: str) -> float:
             return float(execute(sys.executable, "-c", DRIVER, build, way))
 
-        found = alternate({way: lambda way=way: rate(way) for way in ("fixed", "moving")}, count)
+        found = alternate({way: partial(rate, way) for way in ("fixed", "moving")}, count)
     gain = ratio(found["moving"], found["fixed"])
     rows = [["cut", "frames per second"], *([way, Spread.of(values).text(0)] for way, values in found.items())]
     print(machine() + "; " + others.text(), f"{count} rounds: median [quartiles] least..most", "", sep="\n")

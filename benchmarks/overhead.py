@@ -153,7 +153,7 @@ def program(main: Path, graph: Graph) -> Callable[[], float]:
         report = main.parent.parent / "report.json"
         execute(sys.executable, main, "--frames", str(graph.iterations), "--quiet", "--report", report)
         (app,) = json.loads(report.read_text())["apps"].values()
-        return 1e6 * app["seconds"] / (graph.iterations * graph.units)
+        return 1e6 * float(app["seconds"]) / (graph.iterations * graph.units)
 
     return run
 

@@ -109,7 +109,7 @@ def program(folder: Path, name: str, graph: Graph) -> Callable[[], float]:
         main = folder / stem / "main.py"
         execute(sys.executable, main, "--frames", str(graph.frames), "--quiet", "--report", report)
         (app,) = json.loads(report.read_text())["apps"].values()
-        return 1e6 * app["seconds"] / graph.frames
+        return 1e6 * float(app["seconds"]) / graph.frames
 
     return run
 

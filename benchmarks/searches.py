@@ -38,7 +38,7 @@ def main() -> None:
     given = parser.parse_args()
     others = Others()
     found = {}
-    sides = {}
+    sides: dict[str, Callable[[], float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         network = structures.write(Path(scratch), [given.network])[given.network]
         for name in ("auto", *(given.against or SEARCHES[1:])):

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import one_network
 import onnx
 import steady
@@ -64,7 +65,7 @@ def hourglass(g: structures.Graph, x: str, channels: int, depth: int) -> str:
     """Down to half the size and up again, with a short way around."""
     for _ in range(depth):
         small = g.relu(g.conv(g.pool(x), channels, channels, 3))
-        scales = g.constant(f"scales{len(g.nodes)}", structures.np.array([1, 1, 2, 2]))
+        scales = g.constant(f"scales{len(g.nodes)}", np.array([1, 1, 2, 2]))
         x = g.relu(g.conv(g.add("Add", x, g.add("Resize", small, "", scales)), channels, channels))
     return x
 

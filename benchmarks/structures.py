@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -31,7 +33,7 @@ class Graph:
         self.weights: list[onnx.TensorProto] = []
         self.outputs: dict[str, tuple[int, ...]] = {}
 
-    def add(self, kind: str, *inputs: str, out: str | None = None, **attributes: object) -> str:
+    def add(self, kind: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
         name = f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [out or name], name=name, **attributes))
         return out or name
@@ -273,7 +275,7 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "yolov3_tiny": yolov3_tiny,
     "inception_v1": inception_v1,
     **{
-        f"light_{name}": lambda name=name: light(name)
+        f"light_{name}": partial(light, name)
         for name in (
             "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet",
             "vgg19", "zfnet512",

@@ -55,9 +55,9 @@ class Sides:
     def generated(self) -> float:
         """Seconds of the generated program."""
         report = self.folder / "report.json"
-        arguments = ["--frames", str(FRAMES), "--quiet", "--report", report]
-        self._check(execute(sys.executable, self.folder / "build" / "main.py", *arguments).splitlines())
-        return max(app["seconds"] for app in json.loads(report.read_text())["apps"].values())
+        words: tuple[str | Path, ...] = ("--frames", str(FRAMES), "--quiet", "--report", report)
+        self._check(execute(sys.executable, self.folder / "build" / "main.py", *words).splitlines())
+        return max(float(app["seconds"]) for app in json.loads(report.read_text())["apps"].values())
 
     def peer(self, way: str) -> Callable[[], float]:
         """Seconds of one of the scripts."""

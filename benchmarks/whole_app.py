@@ -18,6 +18,8 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import flowc
@@ -77,6 +79,11 @@ def peer(way: str, folder: Path, frames: int = 0) -> str:
     return execute(sys.executable, Path(__file__).resolve(), "--peer", arguments)
 
 
+def timed(way: str, folder: Path) -> float:
+    """What a peer says of its speed."""
+    return float(peer(way, folder))
+
+
 def main() -> None:
     """Map, check, alternate, print."""
     count = rounds(__doc__, 11)
@@ -91,8 +98,8 @@ def main() -> None:
         seen |= {peer(way, folder, CHECKED) for way in WAYS}
         if len(seen) > 1:
             raise SystemExit(f"the sides do not agree on what was found: {sorted(seen)}")
-        calls = {"flowc": lambda: steady.program(folder / "build", SECONDS)}
-        calls |= {way: (lambda way=way: float(peer(way, folder))) for way in WAYS}
+        calls: dict[str, Callable[[], float]] = {"flowc": lambda: steady.program(folder / "build", SECONDS)}
+        calls |= {way: partial(timed, way, folder) for way in WAYS}
         samples = alternate({side: quiet.side(call) for side, call in calls.items()}, count)
 
     print(f"{machine()}; {others.text()}\n{quiet.text()}\n{count} rounds; checksums agree")

@@ -22,6 +22,12 @@ def view(
     frames: Annotated[
         int | None, typer.Option(help="Stop after N iterations of each app.", min=1, metavar="N", show_default=False)
     ] = None,
+    edit: Annotated[
+        bool,
+        typer.Option(
+            "--edit", help="Let the page choose another mapping that a search saw; the program runs again then."
+        ),
+    ] = False,
     full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
     settings: Settings = None,
     platform: OnPlatform = "host",
@@ -31,11 +37,9 @@ def view(
     Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
     measured, until Ctrl-C.
     """
-    from threading import Event
-
     from ..driver.viewing import STOPPED, Viewer
 
-    viewer = Viewer(file, platform=platform, port=port)
+    viewer = Viewer(file, platform=platform, port=port, edit=edit)
     try:
         show_diagnostics(viewer.reported.diagnostics, {})
         print(viewer.address, flush=True)
@@ -44,17 +48,18 @@ def view(
         if search:
             mapped = viewer.search(budget=seconds(budget), on_measure=measuring, progress=progress)
             show_diagnostics(mapped.diagnostics, {})
-        status = viewer.run(
-            frames=frames,
-            full_speed=full_speed,
-            settings=settings or (),
-            on_measure=measuring,
-            progress=progress,
-        )
-        if status not in STOPPED:
+        while True:
+            status = viewer.run(
+                frames=frames,
+                full_speed=full_speed,
+                settings=settings or (),
+                on_measure=measuring,
+                progress=progress,
+            )
+            if status in STOPPED:
+                return status
             say("flowc: the program has ended; Ctrl-C ends the page")
-            Event().wait()
-        return status
+            viewer.wait()
     finally:
         viewer.close()
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..report.page import live_page
-from ..report.serve import PageServer
+from ..report.serve import PageServer, Refusal
 from ..search.events import Event, thinned
 from .build import OnMeasure
 from .check import Report
+from .choosing import choose
 from .map import Mapped, find_mapping
 from .reporting import Reported, Run, report, run_for
 
@@ -32,12 +33,17 @@ STOPPED = (130, 143)
 class Viewer:
     """A text with its page. `address` is what to open; `run` runs the program, and `close` ends it all."""
 
-    def __init__(self, path: str | Path, *, platform: str = "host", port: int = 0) -> None:
-        """Collect what is known, and serve it. Raises Errors."""
+    def __init__(self, path: str | Path, *, platform: str = "host", port: int = 0, edit: bool = False) -> None:
+        """Collect what is known, and serve it; with `edit` whoever looks at it may choose another mapping.
+
+        Raises Errors.
+        """
         self._path, self._platform = path, platform
+        self._choices = 0 if edit else None
+        self._idle, self._chosen = threading.Lock(), threading.Event()
         self._collect()
         try:
-            self._server = PageServer(lambda: self._page, port)
+            self._server = PageServer(lambda: self._page, port, self._use if edit else None)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             message = f"cannot listen at port {port}: {reason}"
@@ -60,16 +66,17 @@ class Viewer:
         """Look for a mapping, and show how that goes; afterwards the page has what was found. Raises Errors."""
         shown = _Shown(self._server)
         self._server.tell("state", "searching")
-        mapped = find_mapping(
-            self._path,
-            platform=self._platform,
-            budget=budget,
-            evaluations=evaluations,
-            on_measure=on_measure,
-            report=progress,
-            on_event=shown,
-        )
-        self._collect()
+        with self._idle:
+            mapped = find_mapping(
+                self._path,
+                platform=self._platform,
+                budget=budget,
+                evaluations=evaluations,
+                on_measure=on_measure,
+                report=progress,
+                on_event=shown,
+            )
+            self._collect()
         self._server.tell("state", "searched")
         return mapped
 
@@ -91,31 +98,52 @@ class Viewer:
         listener = threading.Thread(target=self._follow, args=(reading,), daemon=True)
         listener.start()
         self._server.tell("state", "running")
-        try:
-            run = run_for(
-                self._path,
-                platform=self._platform,
-                frames=frames,
-                trace=False,
-                live=writing,
-                full_speed=full_speed,
-                settings=settings,
-                on_measure=on_measure,
-                progress=progress,
-            )
-        finally:
-            with suppress(OSError):
-                os.close(writing)
-            listener.join()
-        if run.status not in STOPPED:
-            self._collect(run)
+        with self._idle:
+            try:
+                run = run_for(
+                    self._path,
+                    platform=self._platform,
+                    frames=frames,
+                    trace=False,
+                    live=writing,
+                    full_speed=full_speed,
+                    settings=settings,
+                    on_measure=on_measure,
+                    progress=progress,
+                )
+            finally:
+                with suppress(OSError):
+                    os.close(writing)
+                listener.join()
+            if run.status not in STOPPED:
+                self._collect(run)
         self._server.tell("state", "ended")
         return run.status
+
+    def wait(self) -> None:
+        """Until somebody has chosen another mapping; for ever where nobody may."""
+        self._chosen.wait()
+        self._chosen.clear()
+
+    def _use(self, pins: str) -> None:
+        """Store what somebody has chosen. Raises Refusal."""
+        if not self._idle.acquire(blocking=False):
+            raise Refusal("The program runs, or a search: choose once it has ended (`--frames N` ends a program).")
+        try:
+            choose(self._path, pins, platform=self._platform)
+            self._choices = (self._choices or 0) + 1
+            self._collect()
+        except Errors as errors:
+            raise Refusal("; ".join(d.message for d in errors.diagnostics)) from errors
+        finally:
+            self._idle.release()
+        self._server.tell("chosen", self._choices)
+        self._chosen.set()
 
     def _collect(self, run: Run | None = None) -> None:
         """The page of what is known now. Raises Errors."""
         self.reported: Reported = report(self._path, platform=self._platform, run=run)
-        self._page = live_page(self.reported.document).encode()
+        self._page = live_page(self.reported.document, self._choices).encode()
 
     def _follow(self, reading: int) -> None:
         """Hand on what the program says, until nobody can say anything any more."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Note, did_you_mean, has_errors, listed, one_of
+from ..model.diagnostic import Diagnostic, Errors, Note, did_you_mean, has_errors, listed, one_of
 from ..model.files import read_bytes
 from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
@@ -115,6 +115,19 @@ def load(
     found, unknown = _chosen(system, platform) if platform is not None else (None, None)
     faults = tuple(sorted(context.faults, key=_place))
     return Loaded(system, found, faults, unknown, tuple(reader.specifications))
+
+
+def read_pins(text: str, loaded: Loaded) -> tuple[Pin, ...]:
+    """What pins mean that flowc has written for a text (`model.mapping.as_text`). Raises Errors."""
+    specification, faults = Parser().parse("pins", text)
+    context = Context(faults=[*faults])
+    every = [*loaded.system.apps, *(a for other in loaded.system.others for a in other)]
+    platforms = {p.name: p for p in loaded.system.platforms}
+    mappings = [d for d in specification.declarations if isinstance(d, s.MappingDecl)]
+    found = [pin for m in mappings for pin in pins(m, every, platforms, context, Evaluator(context), {})]
+    if context.faults:
+        raise Errors(context.faults)
+    return tuple(found)
 
 
 def _place(fault: Diagnostic) -> tuple[str, int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -174,6 +174,11 @@ def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
     return chunk, frozenset(_accepted(parser))
 
 
+#: What was parsed lately, oldest first, and how many declarations that may be.
+_KEPT: dict[Hashable, Declaration | Diagnostic] = {}
+MOST_KEPT = 2000
+
+
 class Parser:
     """One may read many files."""
 
@@ -190,13 +195,26 @@ class Parser:
             faults: list[Diagnostic] = []
             poisoned: set[str] = set()
             for chunk in _declarations([t for t in tokens if t.type not in _COMMENTS]):
-                result = self._parse_one(chunk)
+                result = self._parsed(path, chunk)
                 if isinstance(result, Diagnostic):
                     faults.append(result)
                     poisoned.update(_names_declared(chunk))
                 else:
                     declarations.append(result)
         return Specification(path, tuple(declarations), frozenset(poisoned)), faults
+
+    def _parsed(self, path: str, chunk: list[Token]) -> Declaration | Diagnostic:
+        """As `_parse_one`, or what that said of the same words in the same place: who types changes one declaration."""
+        known, first = self._builder.docs, chunk[0].line or 0
+        while first in known:  # what stands above it
+            first -= 1
+        docs = tuple((n, known[n]) for n in range(first, (chunk[-1].line or 0) + 1) if n in known)
+        key = path, docs, tuple((t.type, t.value, t.line, t.column) for t in chunk)
+        result = _KEPT.pop(key, None) or self._parse_one(chunk)
+        _KEPT[key] = result
+        if len(_KEPT) > MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
+        return result
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
         parser = _grammar().parse_interactive()

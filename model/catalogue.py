@@ -122,6 +122,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F645": ("no scheduler, or one without workers", "`--cluster` takes the address of a Dask scheduler with workers: `dask scheduler`, then `dask worker tcp://HOST:8786 --nthreads 1` for each core that may help."),
     "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. A scheduler without TLS runs the code of whoever reaches it."),
     "F647": ("workers do not help here", "Searches without deadlines decide by running programs, one at a time, on the machine that is meant. Workers help where all apps have periods."),
+    "F648": ("a mapping cannot be chosen", "The page of `flowc view --edit` offers the configurations that the stored mapping keeps of its search. Another `map`, or a change of the text since, makes them things of the past."),
     "F650": ("the file of machines is faulty", "`--machines` takes a TOML file with a table for each machine of the platform: `here = true` or `board = \"user@host\"`, and if need be `address`, `port` and `python`."),
     "F651": ("a machine lacks what parts need", "Python 3.8 or later with numpy and pyzmq, and what tasks there need. `python` in the file of machines names another Python."),
     "F652": ("the platform is one machine", "Parts are made for platforms that declare several."),

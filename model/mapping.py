@@ -151,6 +151,18 @@ def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     return Pin(platform, plan.task, stages, None, plan.buffers, span, plan.pre, plan.post, plan.adapt)
 
 
+def as_plan(pin: Pin) -> NetworkPlan:
+    """Inverse of `as_pin`, but for times."""
+    stages = tuple(StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages)
+    return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
+
+
+def as_placement(pin: Pin) -> Placement:
+    """The place of a task that a pin does not cut."""
+    (s,) = pin.stages
+    return Placement(pin.task, s.processors, s.streams, s.threads, s.process, pin.buffers, s.graph, s.fallback, s.bands)
+
+
 def bands_in_words(bands: Bands) -> str:
     """Bands as the text of a pin says them."""
     words = [f"bands {bands.rows}"]

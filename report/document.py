@@ -233,12 +233,13 @@ class SearchRow:
 
     `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two got better. `front` are,
     with deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) that nothing was better
-    than in both.
+    than in both. `used` are the pins of the mapping in use.
     """
 
     name: str
     objective: str
     unit: str
+    used: str
     seed: int
     evaluations: int
     measured_runs: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from functools import cache
 from html import escape
@@ -25,9 +26,12 @@ def page(document: Document) -> str:
     return render(document.to_json(), document.name)
 
 
-def live_page(document: Document) -> str:
-    """The page for a server (`serve`), which tells it how the program is doing."""
-    return render(document.to_json(), document.name, _asset("live.js"))
+def live_page(document: Document, choice: int | None = None) -> str:
+    """The page for a server (`serve`), which tells it how the program is doing.
+
+    Where the server grants its wishes, `choice` is how often somebody has chosen another mapping so far.
+    """
+    return render(document.to_json(), document.name, f"const CHOICE = {json.dumps(choice)};\n{_asset('live.js')}")
 
 
 def render(data: str, name: str, live: str = "") -> str:

@@ -2,7 +2,8 @@
 
 In: the bytes of a page, and events. Out: a server on the loopback interface, whose address holds a random token. Who
 does not know the token gets nothing, nor does a page of somebody else that has its own name point here (`Host` is
-checked). Nothing can be changed through it, and who reads slowly misses events and holds up nobody.
+checked). Nothing can be changed through it but what its owner gives it to `use`, and who reads slowly misses events and
+holds up nobody.
 """
 
 from __future__ import annotations
@@ -21,11 +22,22 @@ WAITING = 16
 ALIVE = 15.0
 
 
-class PageServer:
-    """Serves `page` until it is closed. Raises OSError where the port is taken."""
+#: Longest wish of a page, in bytes.
+LONGEST = 1 << 20
 
-    def __init__(self, page: Callable[[], bytes], port: int = 0) -> None:
-        self._page = page
+
+class Refusal(Exception):
+    """Why a wish of a page is not granted."""
+
+
+class PageServer:
+    """Serves `page` until it is closed. Raises OSError where the port is taken.
+
+    `use` gets what the page asks to be used, and raises `Refusal`; without it nobody can ask for anything.
+    """
+
+    def __init__(self, page: Callable[[], bytes], port: int = 0, use: Callable[[str], None] | None = None) -> None:
+        self._page, self._use, self._using = page, use, threading.Lock()
         self._token = secrets.token_urlsafe(18)
         self._listeners: list[queue.Queue[str | None]] = []
         self._lock = threading.Lock()
@@ -64,15 +76,36 @@ class PageServer:
 
     def answer(self, path: str, host: str) -> tuple[int, bytes]:
         """The status and the page for a path; status 0 for who wants to listen."""
+        what, refused = self._asked(path, host)
+        if refused:
+            return 403, refused
+        if what == "events":
+            return 0, b""
+        return (200, self._page()) if what == "" else (404, b"There is only one page.")
+
+    def grant(self, path: str, host: str, origin: str | None, wish: bytes) -> tuple[int, bytes]:
+        """The status and the answer for a wish of the page: one at a time."""
+        what, refused = self._asked(path, host)
+        if refused or (origin is not None and origin != f"http://{host}"):
+            return 403, refused or b"This page is not from here."
+        if what != "use" or self._use is None:
+            return 404, b"Nothing can be changed here."
+        try:
+            with self._using:
+                self._use(wish.decode())
+        except (Refusal, UnicodeDecodeError) as error:
+            return 409, str(error).encode()
+        return 200, b""
+
+    def _asked(self, path: str, host: str) -> tuple[str, bytes]:
+        """What a path names, and why it is not given out."""
         name, _, port = host.rpartition(":")
         if name not in ("127.0.0.1", "localhost") or port != str(self.port):
-            return 403, b"This is not the name of this server."
-        _, token, *rest = [*path.partition("?")[0].split("/"), ""]
+            return "", b"This is not the name of this server."
+        _, token, what, *_ = [*path.partition("?")[0].split("/"), "", ""]
         if not secrets.compare_digest(token.encode(), self._token.encode()):
-            return 403, b"Take the whole address that flowc has printed."
-        if rest[:1] == ["events"]:
-            return 0, b""
-        return (200, self._page()) if rest[:1] == [""] else (404, b"There is only one page.")
+            return "", b"Take the whole address that flowc has printed."
+        return what, b""
 
     def listen(self) -> queue.Queue[str | None]:
         """What one browser is told from now on, None at the end."""
@@ -120,8 +153,20 @@ def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             status, content = server.answer(self.path, self.headers.get("Host", ""))
+            self._send(status, content)
+
+        def do_POST(self) -> None:
+            size = self.headers.get("Content-Length", "")
+            if not size.isdecimal() or int(size) > LONGEST:
+                self.close_connection = True
+                self._send(413, b"This is too much, or nobody knows how much.")
+                return
+            wish = self.rfile.read(int(size))
+            self._send(*server.grant(self.path, self.headers.get("Host", ""), self.headers.get("Origin"), wish))
+
+        def _send(self, status: int, content: bytes) -> None:
             self.send_response(status or 200)
-            kind = "text/html" if status == 200 else "text/plain" if status else "text/event-stream"
+            kind = "text/plain" if status not in (0, 200) else "text/html" if status else "text/event-stream"
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Referrer-Policy", "no-referrer")

@@ -77,9 +77,25 @@ function inPerfetto() {
 }
 for (const saved of document.querySelectorAll("#trace button")) saved.after(" ", button("Open in Perfetto", inPerfetto));
 
+/** Makes a mapping the stored one, where the server was told to grant that. */
+async function use(text, from) {
+  from.disabled = true;
+  from.textContent = "Working out what is proved of it\u2026";
+  let said;
+  try {
+    const answer = await fetch("use", { method: "POST", body: text });
+    said = answer.ok ? "It is the stored mapping now." : await answer.text();
+  } catch (error) {
+    said = "flowc does not answer any more.";
+  }
+  from.replaceWith(h("p", { role: "status" }, said));
+}
+if (CHOICE !== null) window.flowc.use = use;
+
 const events = new EventSource("events");
 let ran = false;
 let searched = false;
+events.addEventListener("chosen", (event) => { if (JSON.parse(event.data) !== CHOICE) location.reload(); }); // it has what is proved of it
 events.addEventListener("search", (event) => { if (!ran) looking(JSON.parse(event.data)); });
 events.addEventListener("live", (event) => { ran = true; show(JSON.parse(event.data)); });
 events.addEventListener("state", (event) => {
@@ -88,6 +104,9 @@ events.addEventListener("state", (event) => {
   else if (now === "searched") { if (searched) location.reload(); } // the page has the mapping now
   else if (now === "running") { ran = true; board.replaceChildren(); state.textContent = "The program starts."; }
   else if (D.status === null && ran) location.reload(); // the page has what was measured now
-  else { state.textContent = "The program has ended: what it measured is below."; events.close(); }
+  else {
+    state.textContent = "The program has ended: what it measured is below.";
+    if (CHOICE === null) events.close(); // else another mapping may be chosen, and the program runs again
+  }
 });
 events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED || !ran) return; state.textContent = "flowc does not answer any more."; });

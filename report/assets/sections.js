@@ -206,9 +206,11 @@ function frontsSection() {
   return made;
 }
 
-/** What to write into a text, to be copied. */
+/** What to write into a text, to be copied; a page whose server may change the stored mapping can use it right away. */
 function pins(text) {
-  return text ? [h("pre", {}, text), button("Copy", (event) => copy(text, event.target))] : [];
+  if (!text) return [];
+  const use = window.flowc.use && text !== D.search.used && !D.states.length;
+  return [h("pre", {}, text), button("Copy", (event) => copy(text, event.target)), use ? " " : "", use ? button("Use this mapping", (event) => window.flowc.use(text, event.target)) : ""];
 }
 
 /** What a search for deadlines saw: load of the busiest processor against how tight the tightest deadline is. */
@@ -248,8 +250,8 @@ function contestants() {
   const value = (v) => (isTime ? time(v) : `${+(v / 1e6).toPrecision(4)} mJ`);
   const run = all.filter((c) => c.measured !== null && c.predicted !== null);
   const detail = h("div", { class: "detail", role: "status" }, run.length ? "Choose a point, or a row." : "Choose a row.");
+  const better = all.find((c) => c.pins === D.search.used) || all[0];
   const chosen = (c) => {
-    const better = all[0];
     const rows = [c.predicted === null ? null : `predicted ${value(c.predicted)}`, c.measured === null ? "not run" : `measured ${value(c.measured)}`,
       c === better ? "the one in use" : c.measured !== null && better.measured ? `${signed(c.measured / better.measured - 1)} against the one in use` : null].filter(Boolean);
     detail.replaceChildren(h("p", {}, h("b", {}, name(c.name)), ": ", rows.join(", ")), h("p", { class: "soft" }, name(c.configuration)), ...pins(c.pins));

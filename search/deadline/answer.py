@@ -5,6 +5,7 @@ In: a problem, the outcome of a search, the verdict that holds. Out: a `Mapping`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -17,6 +18,7 @@ from ...model.mapping import (
     Mapping,
     NetworkPlan,
     PathBound,
+    Pin,
     Placement,
     StagePlan,
     as_text,
@@ -48,6 +50,25 @@ def mapping_of(
         groups=groups,
         bound=None if outcome.bound is None else float(outcome.bound),
     )
+
+
+def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
+    """The assignment that pins mean which `mapping_of` has put in words.
+
+    Raises KeyError with a task that they do not place, or cut where no candidate does.
+    """
+    stages = {p.task: p.stages for p in pins}
+    choice, steps = [], []
+    for net in problem.nets:
+        places = tuple(s.processors[0] for s in stages[net.name])
+        cut = [(problem.kind[s.processors[0]], s.until) for s in stages[net.name]]
+        shapes = [[(s.kind, s.last_layer) for s in c.steps] for c in net.candidates]
+        if cut not in shapes:
+            raise KeyError(net.name)
+        choice.append(shapes.index(cut))
+        steps.append(places)
+    items = (problem.pins.get(i.name) or stages[i.name][0].processors[0] for i in problem.items)
+    return Assignment(tuple(choice), tuple(steps), tuple(items))
 
 
 def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:

@@ -11,6 +11,8 @@ to HOPES' own code, without which programs with static orders may never end (`_M
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import json
 import os
@@ -99,6 +101,30 @@ _MENDED = {
 }
 
 
+#: Translates one project after another: a line with the translator's arguments is answered by what it prints, and a
+#: last line that ends in 0 unless it raised something. The translator keeps nothing between two projects (it has no
+#: static variables but constants); the files that it leaves open are closed with its garbage.
+_MANY = r"""
+    public static void main(String[] none) throws Exception {
+        java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in, "UTF-8"));
+        System.setErr(System.out);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            int status = 0;
+            try {
+                Translators.CodeGenerator.main(line.split("\t"));
+            } catch (Throwable why) {
+                why.printStackTrace();
+                status = 1;
+            }
+            System.gc();
+            System.out.println();
+            System.out.println("\u0004" + status);
+            System.out.flush();
+        }
+    }
+"""
+
+
 class Missing(Exception):
     """There is no referee here; the message says why."""
 
@@ -178,11 +204,11 @@ def _content(sources: Path, rooms: tuple[str, ...] = _ROOMS) -> Iterator[tuple[s
     if listing.returncode:
         raise Missing(f"{where[0]} has no commit {COMMIT}")
     for line in filter(None, listing.stdout.split("\0")):
-        about, path = line.split("\t", 1)
-        if path.startswith(rooms):
+        about, name = line.split("\t", 1)
+        if name.startswith(rooms):
             blob = subprocess.run([*git, "cat-file", "blob", about.split()[2]], capture_output=True, check=False)
             if blob.returncode == 0:
-                yield path, blob.stdout
+                yield name, blob.stdout
 
 
 def _mended(path: str, content: bytes) -> bytes:
@@ -250,13 +276,63 @@ def translate(project: Path, name: str, iterations: int) -> Path:
     configuration = project / f"{name}_configuration.xml"
     text = re.sub(r'metric="count" value="\d+"', f'metric="count" value="{iterations}"', configuration.read_text())
     configuration.write_text(text)
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", *_OPEN, "-cp", _class_path(place)]
-    words = ["Translators.CodeGenerator", str(place / "UEMTranslator"), str(project / name), str(project)]
-    said = _run([*command, *words], project)
-    log = said.stdout + said.stderr
+    words = [str(place / "UEMTranslator"), str(project.resolve() / name), str(project.resolve())]
+    good, log = _translator().run(words)
     made = [p.parent for p in sorted(project.glob("*/Makefile.am"))]
-    assert said.returncode == 0 and "Exception" not in log and made, log[-4000:]
+    assert good and "Exception" not in log and made, log[-4000:]
     return made[0]
+
+
+class _Translator:
+    """A process of Java that translates one project after another."""
+
+    def __init__(self, place: Path) -> None:
+        self._command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_OPEN]
+        self._command += ["-cp", f"{place / 'many'}:{_class_path(place)}", "Many"]
+        self._process: subprocess.Popen[str] | None = None
+        atexit.register(self.close)
+
+    def run(self, words: list[str]) -> tuple[bool, str]:
+        """Did it translate the project, and what it printed. It ends where the translator ends it: so the next one is new."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace",
+            )  # fmt: skip
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        print("\t".join(words), file=process.stdin, flush=True)
+        said: list[str] = []
+        for line in process.stdout:
+            if line.startswith("\x04"):
+                return line == "\x040\n", "".join(said)
+            said.append(line)
+        self.close()
+        return False, "".join(said)
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+@functools.cache
+def _translator() -> _Translator:
+    """The one of this process. Raises Missing."""
+    place = referee()
+    if not (place / "many/Many.class").exists():
+        if shutil.which("javac") is None:
+            raise Missing("there is no JDK: `apt install openjdk-17-jdk-headless`")
+        with tempfile.TemporaryDirectory(dir=place) as folder:
+            source = Path(folder) / "Many.java"
+            source.write_text(f"public class Many {{ {_MANY} }}\n")
+            said = _run(["javac", "-cp", _class_path(place), "-d", folder, str(source)])
+            assert said.returncode == 0, said.stderr
+            (place / "many").mkdir(exist_ok=True)
+            os.replace(source.with_suffix(".class"), place / "many/Many.class")
+    return _Translator(place)
 
 
 def counts(program: Path) -> dict[str, int]:

@@ -183,7 +183,7 @@ def balanced(actors: list[str], fifos: list[tuple[str, int, str, int]]) -> dict[
                 part.add(n)
                 made[n] = ratio
         parts.append(part)
-    counts = {}
+    counts: dict[str, int] = {}
     for part in parts:
         common = math.lcm(*(made[n].denominator for n in part))
         whole = {n: int(made[n] * common) for n in part}

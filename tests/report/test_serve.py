@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from flowc.report.serve import WAITING, PageServer
+from flowc.report.serve import WAITING, PageServer, Refusal
 
 PAGE = b"<!doctype html><title>page</title>"
 
@@ -47,7 +47,38 @@ def test_only_the_whole_address_opens_the_page(server: PageServer) -> None:
     ):
         status, said = ask(server, wrong)
         assert status == 403 and PAGE not in said
-    assert ask(server, path, method="POST")[0] == 501
+    assert ask(server, path, method="POST")[0] == 404
+
+
+def wish(server: PageServer, what: bytes, path: str = "use", **headers: str) -> int:
+    """The status of what a page asks for."""
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+        connection.request("POST", f"/{token(server)}/{path}", what, headers)
+        return connection.getresponse().status
+
+
+def test_wishes_are_granted_to_the_page_alone_and_only_where_somebody_does() -> None:
+    granted: list[str] = []
+
+    def use(what: str) -> None:
+        if what == "no":
+            raise Refusal("not this one")
+        granted.append(what)
+
+    made = PageServer(lambda: PAGE, use=use)
+    own = f"http://127.0.0.1:{made.port}"
+    assert wish(made, b"this") == 200 == wish(made, b"that", Origin=own)
+    assert wish(made, b"no") == 409 == wish(made, b"\xff")
+    assert wish(made, b"x", Origin="http://evil.example") == 403 == wish(made, b"x", Origin="null")
+    assert wish(made, b"x", Host="evil.example") == 403 and wish(made, b"x", "other") == 404
+    assert wish(made, b"", **{"Content-Length": str(1 << 30)}) == 413
+    assert ask(made, "/wrong/use", method="POST")[0] == 403
+    made.close()
+    assert granted == ["this", "that"]
+
+
+def test_without_anybody_who_grants_wishes_there_are_none(server: PageServer) -> None:
+    assert wish(server, b"this") == 404
 
 
 @pytest.mark.parametrize(
