@@ -36,6 +36,7 @@ class Clocks(StrEnum):
 
     SET = "set"
     MODEL = "model"
+    EMULATE = "emulate"
 
 
 #: Tasks that are named for taking longer than their profile.
@@ -99,7 +100,7 @@ def run(
         typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
     ] = None,
     clocks: Annotated[
-        Clocks, typer.Option(help="`set` the clock rates of states, or leave them as they are.")
+        Clocks, typer.Option(help="`set` the clock rates of states, leave them, or only wait as long.")
     ] = Clocks.MODEL,
     live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
@@ -156,7 +157,7 @@ def run(
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
-            states=States(start, events, control, replay, clocks is Clocks.SET),
+            states=States(start, events, control, replay, clocks.value),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,

@@ -18,6 +18,7 @@ from typing import Any
 from ..codegen.deploy import deploy, sequential
 from ..codegen.kinds.engine import EngineCode
 from ..dsl.modules import local_modules
+from ..machines.board import BUILDER
 from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
@@ -29,6 +30,7 @@ from ..networks.onnx.cuts import Chain, read_chain
 from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
+from ..profiling.engines import build_engines
 from ..profiling.identity import implementation_name, task_hashes
 from ..profiling.measure import wcet
 from ..targets.dla import barred_from_dla
@@ -112,10 +114,10 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
         tree = valid.host.put(directory, f"{valid.system.path}.{kind}")
         layers: dict[str, Layers] = {}
         arenas: dict[str, int] = {}
-        if (directory / "build_engines.py").exists():
-            if report is not None:
-                report("building TensorRT engines, which takes minutes")
-            _run(valid, tree, "build_engines.py")
+        if (directory / BUILDER).exists():
+            why_not = build_engines(directory, tree, valid.host, report)
+            if why_not:
+                raise Errors([Diagnostic("F606", why_not, valid.system.apps[0].span)])
             try:
                 reported = json.loads(_run(valid, tree, "profile_engines.py", report="layers.json"))
                 plans = {

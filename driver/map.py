@@ -5,7 +5,7 @@ Layers of networks are measured where the profile does not have them yet, and ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from ..analysis.dataflow.order import components
-from ..codegen.deploy import missing
+from ..codegen.deploy import Deployed, missing
 from ..machines.crew import ALONE, Crew
+from ..machines.fleet import Fleet
 from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping, Supposed
+from ..model.mapping import Mapping, Supposed, as_text
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
@@ -224,7 +225,7 @@ def find_mapping(
             seed=seed,
             budget=allowed,
             progress=heard(report, on_event),
-            measure=_Runs(valid, profile) if runnable else None,
+            measure=_Runs(valid, profile, report) if runnable else None,
         )
         stored = _stored(whole, found, what_if) if keep else None
         return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
@@ -234,7 +235,7 @@ def find_mapping(
         seed=seed,
         budget=allowed,
         progress=heard(report, on_event),
-        measure=_Runs(valid, profile) if runnable else None,
+        measure=_Runs(valid, profile, report) if runnable else None,
         objective=objective,
     )
     stored = _stored(whole, found, what_if) if keep else None
@@ -356,7 +357,7 @@ def _of_states(
                 budget=wanted.budget.part(1 / len(valid.states)),
                 progress=heard(wanted.report, wanted.on_event),
                 objective=wanted.objective,
-                measure=_Runs(state, profile) if runnable else None,
+                measure=_Runs(state, profile, wanted.report) if runnable else None,
             )
             return found
 
@@ -490,21 +491,55 @@ def _divisible(
 
 # -- measured runs -----------------------------------------------------------------------------------------------------
 class _Runs:
-    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Errors."""
+    """Builds mappings somewhere and runs them for a moment: what searches measure with (`SideBySide`). Raises Errors.
 
-    def __init__(self, valid: Valid, profile: Profile | None) -> None:
-        self._valid, self._profile = valid, profile
+    Several boards run as many at once, each mapping in turns on all of them.
+    """
+
+    def __init__(self, valid: Valid, profile: Profile | None, report: Report | None) -> None:
+        self._valid, self._profile, self._report = valid, profile, report
+
+    @property
+    def width(self) -> int:
+        return self._valid.host.size if isinstance(self._valid.host, Fleet) else 1
+
+    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
+        jobs = [(as_text(m.platform, m.placements, m.networks), self._ready(m)) for m in mappings]
+        host = self._valid.host
+        return host.share(jobs) if isinstance(host, Fleet) else [run() for _, run in jobs]
 
     def __call__(self, mapping: Mapping) -> Measurement:
-        valid = self._valid.mapped(mapping)
-        times = times_of(valid.system, valid.platform, self._profile)
+        (found,) = self.each([mapping])
+        if isinstance(found, Errors):
+            raise found
+        return found
+
+    def _ready(self, mapping: Mapping) -> Callable[[], Measurement | Errors]:
+        """Planned here; its run may happen in another thread."""
+        try:
+            valid = self._valid.mapped(mapping)
+            times = times_of(valid.system, valid.platform, self._profile)
+            deployed = plan(valid, times, place(valid, times))
+        except Errors as faults:
+            return partial(_as_it_is, faults)
         expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
         seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
-        deployed = plan(valid, times, place(valid, times))
-        seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False)
+        return partial(self._seen, valid, deployed, seconds)
+
+    def _seen(self, valid: Valid, deployed: Deployed, seconds: float) -> Measurement | Errors:
+        try:
+            seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
+        except Errors as faults:
+            if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
+                raise
+            return faults
         silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"
-            raise Errors([Diagnostic("F606", message, None, help=help_text)])
+            return Errors([Diagnostic("F606", message, None, help=help_text)])
         return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
+
+
+def _as_it_is(faults: Errors) -> Errors:
+    return faults

@@ -54,20 +54,20 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and whether
-    clock rates are set."""
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and what
+    becomes of clock rates: `set`, `model` (they stay as they are) or `emulate` (work takes as long as at these)."""
 
     start: str | None = None
     events: Path | None = None
     control: Path | None = None
     replay: Path | None = None
-    set_clocks: bool = False
+    clocks: str = "model"
 
     def words(self) -> list[str]:
         """The options of a program."""
         files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
         found = [] if self.start is None else ["--start", self.start]
-        found += ["--clocks", "set"] if self.set_clocks else []
+        found += ["--clocks", self.clocks] if self.clocks != "model" else []
         return found + [
             word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
         ]
@@ -189,10 +189,11 @@ def run(
     words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
     words += ["--live", str(live)] if live is not None else []
-    with reached(host), host.folder() as folder:
+    outputs: dict[str, Path | None] = {"--report": None if report_to is None else Path(report_to)}
+    outputs |= {} if trace is None else {"--trace": Path(trace)}
+    with reached(host), host.writing(outputs) as files:
         tree = there(built, host, report)
-        files = _files(host, folder, trace, report_to)
-        before = _stamp(host, files["--report"])
+        before = host.read(files["--report"])
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
@@ -204,13 +205,8 @@ def run(
             handed=() if live is None else (live,),
             hear=hear,
         )
-        if host is not HERE:
-            for option, kept in (("--trace", trace), ("--report", report_to)):
-                if kept is not None and (content := host.read(files[option])) is not None:
-                    Path(kept).write_bytes(content)
-        told = None
-        if _stamp(host, files["--report"]) != before:
-            told = (host.read(files["--report"]) or b"").decode() or None
+        written = host.read(files["--report"])
+    told = None if written is None or written == before else written.decode() or None
     slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
@@ -276,22 +272,6 @@ def _compared(
         return (), ()
     waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
     return slower(built, document, waiting), bounded(built, document) if paced else ()
-
-
-def _files(host: Host, folder: str, trace: str | Path | None, report_to: str | Path | None) -> dict[str, str]:
-    """Files that a program is to write, by option. What the user named here is written by the program itself."""
-    files = {"--report": f"{folder}/report.json"}
-    for option, named in (("--trace", trace), ("--report", report_to)):
-        if named is not None:
-            files[option] = str(Path(named).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
-    return files
-
-
-def _stamp(host: Host, file: str) -> int | None:
-    """When a file here was written, None where there is none; files elsewhere are in folders that were empty."""
-    if host is not HERE:
-        return None if host.read(file) is None else 1
-    return Path(file).stat().st_mtime_ns if Path(file).exists() else None
 
 
 def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:

@@ -175,13 +175,27 @@ class DeployedTransition:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedWeights:
+    """Bytes of weights of variants that have some in common: of each network by itself, of what differs in content, and
+    as the program has them."""
+
+    separate: int
+    distinct: int
+    built: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedScenario:
-    """States, the first of them, the events that there are, and what leads where."""
+    """States, the first of them, the events that there are, and what leads where.
+
+    `weights` are there where variants share some.
+    """
 
     initial: str
     events: tuple[str, ...]
     states: tuple[DeployedState, ...]
     transitions: tuple[DeployedTransition, ...]
+    weights: SharedWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +244,8 @@ class DeployedCrossing:
 class DeployedPart:
     """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
 
-    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only.
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only. Where not every
+    part has channels to every other one, all are joined with the `hub`, and else only where there are channels.
     """
 
     machine: str
@@ -239,6 +254,7 @@ class DeployedPart:
     led: tuple[str, ...]
     passed: tuple[str, ...]
     crossings: tuple[DeployedCrossing, ...]
+    hub: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +298,8 @@ class Deployment:
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
         if self.scenario is None:
             del document["scenario"]
+        elif self.scenario.weights is None:
+            del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
         if self.planned is not None:

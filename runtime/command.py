@@ -49,6 +49,8 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     reason, outside = refusal(program), None
     if program.mesh is not None:
         reason = unready(program.mesh)
+    if program.face is not None:
+        reason = program.face.unready()
     if reason:
         mistakes = [*mistakes, reason]
     try:
@@ -252,8 +254,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
     parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
     parser.add_argument(
-        "--clocks", choices=["set", "model"], default="model",
-        help="`set` the clock rates that the mapping has chosen for states, or leave them as they are (`model`)",
+        "--clocks", choices=["set", "model", "emulate"], default="model",
+        help="`set` the clock rates that the mapping has chosen for states, leave them as they are (`model`), or wait "
+        "after each firing as long as it would take (`emulate`)",
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
@@ -45,6 +45,7 @@ class Worker(threading.Thread, Waiter):
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
+        self._pool = processor.partition("[")[0]
         #: Hands over what straight rounds have not told yet, while there are any.
         self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since when.
@@ -214,6 +215,8 @@ class Worker(threading.Thread, Waiter):
                     arrays = [on_host(a) for a in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
                 results = self._call(task, arrays, firing, group)
+                if program.played is not None:
+                    self._linger(task, start, program.played.factors)
                 if program.recorder is not None:
                     seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
                     program.recorder(task, firing, group, *seen)
@@ -291,6 +294,12 @@ class Worker(threading.Thread, Waiter):
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
         return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))] if outputs else ()
+
+    def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
+        """Wait for as long as the firing would have gone on at a slower clock; what waits for data is no work."""
+        more = factors.get(self._pool, 1.0) - 1
+        if more > 0 and not task.live and not isinstance(task.code, OnDevice):
+            time.sleep((time.perf_counter_ns() - start) * more / 1e9)
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         self.progress += 1

@@ -75,8 +75,8 @@ def search(
     contest = None
     if measure is not None and not wish.least:
         contest = Contest(measure, "throughput", budget, teller)
-        for f in fitting:
-            contest.enter(f.design, run=f.design.predicted <= HOPELESS * fitting[0].design.predicted)
+        least = fitting[0].design.predicted
+        contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
         winner = contest.decide()
         best = next(f for f in fitting if f.design is winner.design)
         entries = tuple(e.contestant for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0)))

@@ -15,7 +15,7 @@ from ...model.application import Port, Task
 from ...model.deployment import Deployment
 from ...model.types import DTYPES
 from ..deploy import Deployed
-from ..emit import RUNTIME
+from ..emit import ELSEWHERE, RUNTIME
 from ..external import RESERVED
 from ..names import identifiers
 from ..sources import Plan
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: The folder of the project that holds the library.
 ROOM = "external"
 #: What of the runtime serves others.
-_OTHERS = ("external.py",)
+_OTHERS = ELSEWHERE - {"fmu.py", "hopes.py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,14 @@ class Library:
         return f"-L../{ROOM} -l{self.library} -Wl,-rpath,'$$ORIGIN/../{ROOM}'"
 
 
+def has_code(task: Task) -> bool:
+    """Is there something that does its work?"""
+    return task.built_in or task.network is not None or bool(task.implementations)
+
+
 def is_called(task: Task) -> bool:
     """Is it run by Python?"""
-    return not in_c(task) and task.resampling is None
+    return has_code(task) and not in_c(task) and task.resampling is None and task.link is None
 
 
 def library(stem: str, source: str, tasks: Iterable[Task]) -> Library | None:
