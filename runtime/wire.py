@@ -63,7 +63,7 @@ class Peer:
         self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
         self.lock = threading.Lock()
         self.sent = self.heard = 0
-        self.reached = self.joined = self.said_hello = self.ready = self.left = False
+        self.reached = self.joined = self.said_hello = self.ready = self.left = self.gone = False
         self.ended: Optional[float] = None
         self.quiet = 0
         #: The apps that it has a share of, and who it is joined with, once it has said so.
@@ -347,10 +347,10 @@ class Mesh:
             self._thread.join()
         self._thread = None
         if self._context is not None:
-            if self.program.failure is None:  # else who is not there yet may still want to know
-                for peer in self.peers.values():
-                    if not peer.joined:
-                        peer.socket.close(0)
+            for peer in self.peers.values():
+                # Who is not there yet may still want to know of a failure.
+                if peer.gone or peer.ended is not None or not (peer.joined or self.program.failure):
+                    peer.socket.close(0)
             self._context.destroy(LINGER)
         self._context = None
 
@@ -477,10 +477,12 @@ class Mesh:
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
             elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:  # it has listened before we were told
+                peer.gone = True
                 self._end("part %s at %s is gone, or something is in the way" % (peer.name, peer.address))
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
             elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
+                peer.gone = True
                 self._end("whoever answers at %s is not part %s of this run, or is gone" % (peer.address, peer.name))
 
     def _look_after(self, peer: Peer) -> None:
