@@ -24,8 +24,9 @@ from pathlib import Path
 
 import flowc
 from flowc.interop.hopes.counts import Counts, counts_of
+from flowc.interop.hopes.design import Task, Way, every
 from flowc.interop.hopes.files import Collector, locate
-from flowc.interop.hopes.tasks import Task, Way, every, graph_of
+from flowc.interop.hopes.tasks import graph_of
 from flowc.model.diagnostic import Errors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees"))
@@ -56,6 +57,7 @@ LOSSES = {
     "closes a cycle": "cycles without tokens",
     "tokens where": "rates against loops",
     "say tokens of": "sizes",
+    "has room for": "small channels",
     "nothing is connected": "open ports",
     "multicast": "lengths of messages",
     "Connection": "links",

@@ -38,6 +38,13 @@ class Policy(StrEnum):
     SELF_TIMED = "self-timed"
 
 
+class Form(StrEnum):
+    """Who of HOPES reads a project: its translator, or its tool."""
+
+    CIC = "cic"
+    PROJECT = "project"
+
+
 def export(
     file: TextOrNetwork,
     format: Format = "sdf3",
@@ -71,6 +78,17 @@ def export(
             show_default="static-assignment; with --into, as it is",
         ),
     ] = None,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            help="For `hopes`: what HOPES' translator reads (`cic`), or its tool, which adds policy and orders itself "
+            "(`project`).",
+            show_default="cic",
+        ),
+    ] = None,
+    stubs: Annotated[
+        bool, typer.Option("--stubs", help="For `hopes`: tasks without code read, and write zeros, to be filled in.")
+    ] = False,
     platform: OnPlatform = "host",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
@@ -91,10 +109,17 @@ def export(
         raise typer.BadParameter("JEDI runs an app with its mapping: give a .flow text", param_hint="APP.flow")
     if policy is not None and format != "hopes" and into is None:
         raise typer.BadParameter("`--policy` belongs to `--format hopes`", param_hint="--policy")
+    if form is not None and (format != "hopes" or into is not None):
+        raise typer.BadParameter("`--form` belongs to `--format hopes` without `--into`", param_hint="--form")
+    if stubs and (format != "hopes" or into is not None):
+        raise typer.BadParameter("`--stubs` belongs to `--format hopes` without `--into`", param_hint="--stubs")
+    if form == Form.PROJECT and policy is not None:
+        raise typer.BadParameter("a project of HOPES' tool has no policy: the tool adds it", param_hint="--policy")
     if format == "hopes" and into is None:
         if app is not None:
             raise typer.BadParameter("a project has all apps of a text", param_hint="--app")
-        return _project(file, output, platform, policy or Policy.STATIC_ASSIGNMENT, force, as_json)
+        how = policy or Policy.STATIC_ASSIGNMENT, form or Form.CIC
+        return _project(file, output, platform, *how, stubs, force, as_json)
     if into is not None:
         if output is not None or app is not None:
             raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
@@ -121,10 +146,28 @@ def export(
     return 0
 
 
-def _project(file: Path, output: Path | None, platform: str, policy: Policy, force: bool, as_json: bool) -> int:
+def _project(
+    file: Path,
+    output: Path | None,
+    platform: str,
+    policy: Policy,
+    form: Form,
+    stubs: bool,
+    force: bool,
+    as_json: bool,
+) -> int:
     from ..driver.hopes import export_project
 
-    made = export_project(file, output, platform=platform, policy=policy.value, force=force, report=progress)
+    made = export_project(
+        file,
+        output,
+        platform=platform,
+        policy=policy.value,
+        form=form.value,
+        stubs=stubs,
+        force=force,
+        report=progress,
+    )
     show_diagnostics(made.diagnostics, sources(made.diagnostics))
     project = made.project
     if as_json:

@@ -116,8 +116,8 @@ def build(
     sources = {t: s for state in states for t, s in sources_of(state, _times(state, profile)).items()}
     extra += told
     too_much = beyond_platform(deployed, valid.platform)
-    if too_much is not None:
-        raise Errors([*valid.diagnostics, too_much])
+    if too_much:
+        raise Errors([*valid.diagnostics, *too_much])
     extra += [d for part in valid.parts for d in _compiled_kernels(part)]
     files = _plan_of(deployed, robot)
     fresh = write_program(deployed, directory, force=force, robot=robot)
@@ -141,12 +141,12 @@ def deployment(
     from .states import placed_states
 
     scenario, placed = valid.system.scenario, placed_states(valid, profile)
-    states = with_shared_parts(placed.states)
+    states, weights = with_shared_parts(placed.states)
     found = {name: _part(state, profile, measure) for name, state in states.items()}
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
     deployments = {n: d for n, (_, d, _) in found.items()}
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
-    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
+    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights)
     return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
 
 
@@ -330,9 +330,21 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
     means = firing_means(valid, times, mapping)
     system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
     try:
-        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules)
+        arenas = measured_arenas(valid, times, mapping)
+        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules, arenas)
     except TooLong as error:
         raise too_long(valid.system, error) from error
+
+
+def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int]:
+    """What TensorRT takes between the layers of networks where they are mapped, by task, as it was seen there."""
+    found: dict[str, int] = {}
+    for place in mapping.placements:
+        kinds = {valid.platform.pool_of(p).kind for p in place.processors}
+        entries = (t.entry for kind, t in times.of.get(place.task, {}).items() if kind in kinds)
+        seen = [e.arena_bytes for e in entries if e is not None and e.arena_bytes is not None and not e.estimated]
+        found |= {place.task: max(seen)} if seen else {}
+    return found
 
 
 def too_long(system: System, error: TooLong) -> Errors:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform as machine
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from ..analysis.dataflow.order import TooLong
 from ..analysis.dataflow.repetition import repetition
 from ..codegen.deploy import deploy, missing, sequential
 from ..codegen.emit import digest
-from ..codegen.hopes import limits, sources
+from ..codegen.hopes import limits, newest, sources
 from ..codegen.hopes.files import files, written
 from ..codegen.hopes.graph import folded
-from ..codegen.hopes.kept import Kept, Own
+from ..codegen.hopes.kept import Kept, Own, newest_of
 from ..codegen.hopes.kept import refusals as of_hopes
-from ..codegen.hopes.library import ROOM, library
+from ..codegen.hopes.library import ROOM, has_code, is_called, library
 from ..codegen.hopes.project import Project, device_name, project
 from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
@@ -31,11 +31,15 @@ from ..interop.hopes.baggage import WRONG, NamedCode, beside, read_baggage
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.platform import Platform
+from ..model.system import System
 from ..model.times import times_of
 from . import store
 from .build import place, too_long
 from .check import Report, Valid, prepare
 from .external import in_full
+
+#: A task has no code.
+NO_CODE = "F601"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +63,24 @@ def export_project(
     *,
     platform: str = "host",
     policy: str = "static-assignment",
+    form: str = "cic",
+    stubs: bool = False,
     force: bool = False,
     report: Report | None = None,
 ) -> ExportedProject:
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
 
-    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs.
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs. `form` is one of `model.hopes.FORMS`;
+    that of the tool has no policy. With `stubs`, tasks without code have nothing between reading and writing.
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
     kept = _kept(valid)
-    # HOPES puts its program into a folder of the project that is called like the device.
-    theirs = (*MADE_THERE, device_name(valid.platform, kept))
+    # HOPES' translator puts its program into a folder of the project that is called like the device.
+    theirs = (*MADE_THERE, device_name(valid.platform, kept)) if form == "cic" else MADE_THERE
     try:
         refuse_foreign(directory, force, theirs)
-        made, plan, told = _made(valid, policy, kept)
+        made, plan, told = _made(valid, policy, form, stubs, kept)
         fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
@@ -83,24 +90,29 @@ def export_project(
     return ExportedProject(directory, digest(plan), directory / script if script in plan else None, made, told, fresh)
 
 
-def _made(valid: Valid, policy: str, kept: Kept) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+def _made(
+    valid: Valid, policy: str, form: str, stubs: bool, kept: Kept
+) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
     """The project, its files, and what was noticed. Raises Errors and TooLong."""
-    system = valid.system
-    if not system.apps:
+    if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
-    found = [*valid.diagnostics, *missing(system), *limits.refusals(system)]
+    lacking = [d for d in missing(valid.system) if not (stubs and d.code == NO_CODE)]
+    found = [*valid.diagnostics, *lacking, *limits.refusals(valid.system)]
+    system, looks = newest.joined(valid.system, kept)
     firings = {a.name: _per_cycle(a) for a in system.apps}
     for app in system.apps:
         found += limits.blocking(folded(app), firings[app.name])
     units, own = sources.units(system, kept.own), [(valid.tasks[name], code) for name, code in kept.own.items()]
-    found += sources.refusals(units, (), own)
+    found += [*sources.refusals(units, (), own), *newest.refusals(system, kept, looks)]
     if has_errors(found):
         raise Errors(in_order(dict.fromkeys(found)))
     profile, _ = store.read_estimates(valid)
     placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
     pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
     times = times_of(system, valid.platform, profile)
-    made = project(system, valid.platform, firings, placements, times, policy, _architecture(valid.platform), kept)
+    made = project(
+        system, looks, valid.platform, firings, placements, times, policy, _architecture(valid.platform), kept
+    )
     found += [*limits.too_large(system, made), *sources.refusals(units, written(made), own)]
     found += of_hopes(system, kept, made.held)
     if has_errors(found):
@@ -110,9 +122,23 @@ def _made(valid: Valid, policy: str, kept: Kept) -> tuple[Project, dict[str, byt
     python, deployed = library(system.stem, Path(system.path).name, tasks), None
     if python is not None:
         found += in_full(system)
-        placed = sequential(system, valid.platform)
-        deployed = deploy(system, valid.platform, placed, valid.repetition, {}, local_modules)
-    return made, files(made, system, units, python, deployed), in_order(dict.fromkeys(found))
+        coded = _coded(valid.system)
+        placed = sequential(coded, valid.platform)
+        deployed = deploy(coded, valid.platform, placed, valid.repetition, {}, local_modules)
+    plan = files(made, system, units, python, deployed, form)
+    if form == "project":
+        found += limits.elsewhere(system, plan)
+    return made, plan, in_order(dict.fromkeys(found))
+
+
+def _coded(system: System) -> System:
+    """What can be deployed: all of it, or, where some tasks have no code, those that the library runs, each alone."""
+    if all(has_code(t) for a in system.apps for t in a.tasks):
+        return system
+    return replace(
+        system,
+        apps=tuple(replace(a, tasks=tuple(t for t in a.tasks if is_called(t)), channels=()) for a in system.apps),
+    )
 
 
 def _kept(valid: Valid) -> Kept:
@@ -122,15 +148,25 @@ def _kept(valid: Valid) -> Kept:
         return Kept()
     said = read_baggage(path)
     tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
+    ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
+    own = {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None}
+    seen = (
+        (name, port.name)
+        for name, code in own.items()
+        for task, known in [(valid.tasks[name], newest_of(code))]
+        for port in (*task.inputs, *task.outputs)
+        if ports.get((name, port.name), port.name) in known
+    )
     devices = {p.device for p in said.pools}
     return Kept(
         said.project,
         devices.pop() if len(devices) == 1 else "",
         {p.pool: (p.element, p.type) for p in said.pools},
         {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
-        {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()},
+        ports,
         {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
-        {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None},
+        own,
+        frozenset(seen),
     )
 
 

@@ -13,6 +13,8 @@ POLICIES = {
     "static-assignment": "Static-Assignment-Execution-Policy",
     "self-timed": "Self-timed-Execution-Policy",
 }
+#: The forms of a project: that of its translator (CIC XML), and that of its tool, which makes the other one itself.
+FORMS = ("cic", "project")
 #: How code that flowc has written says that it has the initial tokens of an input itself: the port, and how many.
 HELD = re.compile(r"^[ \t]*#[ \t]*define[ \t]+FLOWC_HELD_(\w+)[ \t]+(\d{1,9})[ \t]*$", re.MULTILINE | re.ASCII)
 #: The folder with static orders.

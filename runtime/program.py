@@ -17,11 +17,12 @@ import numpy as np
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
-from .clocks import Wanted
+from .clocks import Played, Wanted
 from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
-from .device import OnDevice, end_lanes
+from .device import Arena, OnDevice, end_lanes
+from .device import arenas as arenas_of
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .interval import short_interval
 from .link import Latest, Link, Put, Take
@@ -73,12 +74,18 @@ class Program:
         #: Who changes states, where there are any, and what all of them did together, once it is over.
         self.control: Optional[Control] = None
         self.told: List[App] = []
+        #: Where slower clocks are played: how long workers wait after each firing.
+        self.played: Optional[Played] = None
         self._making: Optional[State] = None
         self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
-        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
+        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels, arenas.
         self.planned: Optional[Dict[str, int]] = None
+        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
+        self.shared: Optional[Dict[str, int]] = None
+        #: What the workers of devices share among their code.
+        self.arenas: List[Arena] = []
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self._crossings: List[Tuple[Any, ...]] = []
@@ -193,10 +200,11 @@ class Program:
         self._wiring.append((source, output, destination, input, capacity, delay, values, key))
 
     def part(
-        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = ()
-    ) -> None:
+        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = (),
+        hub: Optional[str] = None,
+    ) -> None:  # fmt: skip
         """What follows is what the machine of that name has of a program whose digest is `whole`; see `Mesh`."""
-        self.mesh = Mesh(self, name, peers, whole, led, passed)
+        self.mesh = Mesh(self, name, peers, whole, led, passed, hub)
 
     def outgoing(
         self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
@@ -373,12 +381,15 @@ class Program:
             self._end()
             return False
         lanes: Dict[str, int] = {}
-        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state)
-        for (name, order), fixed, line, state in orders:
+        self.arenas = arenas_of(
+            (name, state, [e.task.code for e in order]) for (name, order), state in zip(self.orders, self._of_state)
+        )
+        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state, self.arenas)
+        for (name, order), fixed, line, state, arena in orders:
             if order:  # a processor may have several workers: each has a lane of its own in a trace
                 lanes[name] = lanes.get(name, 0) + 1
                 lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
-                self.workers.append(Worker(self, name, lane, order, line, fixed))
+                self.workers.append(Worker(self, name, lane, order, line, fixed, arena))
                 if state is not None:
                     state.workers.append(self.workers[-1])
         with short_interval():

@@ -22,6 +22,7 @@ from . import library
 from .library import Library
 from .project import Project
 from .sources import COMMON, Unit
+from .tool import as_tool
 from .wrapper import wrapped
 
 if TYPE_CHECKING:
@@ -36,9 +37,17 @@ def written(made: Project) -> list[str]:
 
 
 def files(
-    made: Project, system: System, units: Mapping[str, Unit], python: Library | None, deployed: Deployed | None
+    made: Project,
+    system: System,
+    units: Mapping[str, Unit],
+    python: Library | None,
+    deployed: Deployed | None,
+    form: str = "cic",
 ) -> Plan:
-    """All files of the project of a system without refusals. `deployed` is of tasks that `python` runs."""
+    """All files of the project of a system without refusals. `deployed` is of tasks that `python` runs.
+
+    `form` is one of `model.hopes.FORMS`.
+    """
     jinja = _jinja()
     data = Sources(Path(system.path).parent)
     codes: dict[str, dict[str, Any]] = {}
@@ -61,7 +70,10 @@ def files(
         plan[unit.source] = jinja.get_template("fmu/unit.c.j2").render(header=unit.header, source=unit.file).encode()
     if python is not None and deployed is not None:
         plan |= library.files(python, (t for a in system.apps for t in a.tasks), deployed, jinja)
-    return dict(sorted((plan | data.plan).items()))
+    plan |= data.plan
+    if form == "project":
+        plan = as_tool(plan, made, system, codes, jinja)
+    return dict(sorted(plan.items()))
 
 
 def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[str, Any]]) -> Plan:

@@ -22,6 +22,8 @@ _ASKED = re.compile(r"\b(?:UFLoop_\w+|AC_(?:SEND|RECEIVE|CHECK)|LIBCALL)\b", re.
 #: What the C file around it says of ports: those at the border of a loop, which a firing may leave alone, and those
 #: that nothing is connected to.
 _LEFT = re.compile(r'\bCIC_(SHARED|NEXT|LAST|LOOSE)\("(\w+)"', re.ASCII)
+#: Ports there that write or read the newest token.
+_NEWEST = re.compile(r'\bCIC_(?:NEWEST|SEEN)\("(\w+)"', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Own:
 class Kept:
     """HOPES' names: of the project and its device, by pool (element, type), task and port of the text.
 
-    `around` has the composite of the top level that a task was in.
+    `around` has the composite of the top level that a task was in, `newest` the ports (task, port) of the text at which
+    such code writes or reads the newest token.
     """
 
     project: str = ""
@@ -56,10 +59,16 @@ class Kept:
     ports: Mapping[tuple[str, str], str] = field(default_factory=dict)
     around: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Own] = field(default_factory=dict)
+    newest: frozenset[tuple[str, str]] = frozenset()
 
     def port(self, task: str, port: str) -> str:
         """The name of a port in HOPES."""
         return self.ports.get((task, port), port)
+
+
+def newest_of(own: Own) -> frozenset[str]:
+    """The ports, by their names in HOPES, at which code writes or reads the newest token."""
+    return frozenset(_NEWEST.findall(_text(own.around)))
 
 
 def refusals(system: System, kept: Kept, held: frozenset[str]) -> Iterator[Diagnostic]:

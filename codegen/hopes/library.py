@@ -50,9 +50,14 @@ class Library:
         return f"-L../{ROOM} -l{self.library} -Wl,-rpath,'$$ORIGIN/../{ROOM}'"
 
 
+def has_code(task: Task) -> bool:
+    """Is there something that does its work?"""
+    return task.built_in or task.network is not None or bool(task.implementations)
+
+
 def is_called(task: Task) -> bool:
     """Is it run by Python?"""
-    return not in_c(task) and task.resampling is None
+    return has_code(task) and not in_c(task) and task.resampling is None and task.link is None
 
 
 def library(stem: str, source: str, tasks: Iterable[Task]) -> Library | None:

@@ -5,7 +5,7 @@ In: the text as it was written, and where its tasks run. Out: diagnostics, all a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, listed
@@ -13,8 +13,8 @@ from ...model.mapping import Pin, Placement
 from ...model.platform import Platform
 from ...model.system import System
 from .graph import blocked
-from .library import is_called
-from .project import MOST, Project, is_exact
+from .library import ROOM, has_code, is_called
+from .project import MOST, Project, is_exact, unfed
 
 #: HOPES' generated program has a thread for each.
 MOST_TASKS = 4096
@@ -39,10 +39,10 @@ def _no(message: str, task: Task, help_text: str) -> Diagnostic:
 
 def _task(task: Task) -> Iterator[Diagnostic]:
     short = task.name.partition(".")[2]
-    if task.link is not None:
-        word = "latest" if task.link.latest else "drop oldest"
-        help_text = "leave one of the apps out, or join them by a plain arrow"
-        yield _no(f"`{word}` joins two apps at `{short}`, and channels of HOPES lose nothing", task, help_text)
+    if task.link is not None and not task.link.latest:
+        help_text = "write `latest`, leave one of the apps out, or join them by a plain arrow"
+        message = f"`drop oldest` joins two apps at `{short}`, and queues of HOPES lose nothing"
+        yield _no(message, task, help_text)
     elif task.transfer is not None:
         way = task.transfer
         message = f"`{short}` leads from `{way.source}` to `{way.destination}`, and a project is for one machine"
@@ -83,12 +83,15 @@ def too_large(system: System, made: Project) -> Iterator[Diagnostic]:
     """Channels with more bytes than HOPES counts, and firings that move more."""
     text = {name: flow for flow, name in made.names.items()}
     kept = made.kept
-    spans = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
+    known = {(c.destination, kept.port(c.destination, c.destination_port)): c for a in system.apps for c in a.channels}
+    tasks = {t.name: t for a in system.apps for t in a.tasks}
     for c in made.channels:
         if c.length * c.size > MOST:
-            channel = spans[text[c.destination], c.destination_port]
-            message = f"`{channel.name}` would have {c.length * c.size} bytes, and HOPES counts up to {MOST}"
-            yield Diagnostic("F723", message, channel.span, help="make its tokens smaller, or fewer of them a firing")
+            channel = known.get((text[c.destination], c.destination_port))
+            name = channel.name if channel is not None else f"{text[c.source]} -> latest -> {text[c.destination]}"
+            span = channel.span if channel is not None else tasks[text[c.destination]].span
+            message = f"`{name}` would have {c.length * c.size} bytes, and HOPES counts up to {MOST}"
+            yield Diagnostic("F723", message, span, help="make its tokens smaller, or fewer of them a firing")
 
 
 def left_out(
@@ -109,6 +112,9 @@ def left_out(
                 span = task.span if pin is None else pin.span
                 message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
                 found.append(_warning(message, span, "the project is right without it, and may be slower"))
+            if not has_code(task):
+                message = f"`{task.definition}` has no code: it reads, and writes zeros"
+                found.append(_warning(message, task.span, "fill in what is between in its `.cic`"))
             found += _elsewhere(task, platform, placements.get(task.name))
             if task.live or task.keep is not None:
                 word = "live" if task.keep is None else "drop oldest"
@@ -123,6 +129,15 @@ def left_out(
     if platform.contention:
         found.append(_warning(f"`contention` of `{platform.name}` has no place in HOPES", platform.span, ""))
     return list(dict.fromkeys(found))
+
+
+def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
+    """What a program looks for beside its own folder, where the tool decides on that."""
+    rooms = sorted({path.partition("/")[0] for path in files if path.startswith((f"{ROOM}/", "data/"))})
+    if rooms:
+        message = f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool chooses"
+        help_text = f"put {'them' if len(rooms) > 1 else 'it'} there"
+        yield _warning(message, system.apps[0].span, help_text)
 
 
 def _elsewhere(task: Task, platform: Platform, place: Placement | None) -> Iterator[Diagnostic]:
@@ -141,10 +156,11 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
         yield _warning(message, path.span, "that of the app stays")
     if app.period_ns is None:
         return
-    if all(t.inputs for t in app.tasks) and len(app.tasks) > 1:
+    sources = unfed(app)
+    if not sources and len(app.tasks) > 1:
         message = f"`{app.name}` has a period and no source: nothing in HOPES would be driven by time"
         yield _warning(message, app.span, "it runs as fast as it can")
-    for task in (t for t in app.tasks if not t.inputs):
+    for task in (t for t in app.tasks if t.name in sources):
         if not is_exact(app.period_ns / firings[task.name]):
             message = f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, and HOPES knows whole us"
             yield _warning(message, app.span, "it is rounded down")

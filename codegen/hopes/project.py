@@ -6,7 +6,7 @@ In: apps without refusals, where they run, how fast they are. Out: a `Project`. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -20,6 +20,7 @@ from ...model.times import FiringTime, Times
 from .graph import Part, Run, folded, parts
 from .kept import Kept
 from .names import FOLDERS, hopes_names
+from .newest import Newest
 
 #: The largest number that HOPES' generated code holds.
 MOST = 2**31 - 1
@@ -37,13 +38,14 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class HopesPort:
-    """`rate` is in samples of `size` bytes."""
+    """`rate` is in samples of `size` bytes. `kind` is `fifo`, or `overwritable`: the newest sample counts."""
 
     name: str
     direction: str
     size: int
     type: str
     rate: int
+    kind: str = "fifo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class HopesTask:
 
 @dataclass(frozen=True, slots=True)
 class HopesChannel:
-    """`length` and `initial` are in samples of `size` bytes."""
+    """`length` and `initial` are in samples of `size` bytes; `kind` is that of the ports at both ends."""
 
     source: str
     source_port: str
@@ -78,6 +80,18 @@ class HopesChannel:
     size: int
     type: str
     initial: int
+    kind: str = "fifo"
+
+
+@dataclass(frozen=True, slots=True)
+class PortMap:
+    """A port of a composite stands for one of a task inside."""
+
+    task: str
+    port: str
+    child: str
+    child_port: str
+    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +148,7 @@ class Project:
     several: bool
     tasks: tuple[HopesTask, ...]
     channels: tuple[HopesChannel, ...]
+    maps: tuple[PortMap, ...]
     elements: tuple[Element, ...]
     places: dict[str, tuple[str, int]]
     costs: dict[str, tuple[Cost, ...]]
@@ -147,6 +162,7 @@ class Project:
 
 def project(
     system: System,
+    looks: tuple[Newest, ...],
     platform: Platform,
     firings: Mapping[str, Mapping[str, int]],
     placements: Mapping[str, Placement],
@@ -155,13 +171,17 @@ def project(
     architecture: str,
     kept: Kept,
 ) -> Project:
-    """The project of a system without refusals. `firings` are those of the folded apps. Raises TooLong."""
-    return _Project(system, platform, firings, placements, times, policy, architecture, kept).made()
+    """The project of a system without refusals. Raises TooLong.
+
+    `looks` are what `newest` has found in it, and `firings` are those of the folded apps.
+    """
+    return _Project(system, looks, platform, firings, placements, times, policy, architecture, kept).made()
 
 
 @dataclass(slots=True)
 class _Project:
     system: System
+    looks: tuple[Newest, ...]
     platform: Platform
     firings: Mapping[str, Mapping[str, int]]
     placements: Mapping[str, Placement]
@@ -171,6 +191,7 @@ class _Project:
     kept: Kept
     tasks: list[HopesTask] = field(default_factory=list)
     channels: list[HopesChannel] = field(default_factory=list)
+    maps: list[PortMap] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
     inner: set[str] = field(default_factory=set)
@@ -184,12 +205,14 @@ class _Project:
         # Composites are called like their apps, so they come first.
         composites = [a.name if n == 1 else f"{a.name} {n}" for a, _, _, n in graphs] if several else []
         self._name(composites, [part for _, _, part, _ in graphs])
+        self._name_ports()
         lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
         for number, (app, plain, part, _) in enumerate(graphs):
             parent = self.names[composites[number]] if several else ""
             if several:
                 self._composite(app, parent, app.priority + lift)
             self._part(app, plain, part, parent, app.priority + lift)
+        self._newest()
         if not several and self.schedules:
             self.schedules = [Schedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
         every = [t for a in self.system.apps for t in a.tasks]
@@ -201,6 +224,7 @@ class _Project:
             several,
             tuple(self.tasks),
             tuple(self.channels),
+            tuple(self.maps),
             elements,
             {self.names[t.name]: self.processors[self._processor(t)] for t in every},
             {self.names[t.name]: found for t in every if (found := tuple(self._costs(t, elements)))},
@@ -230,6 +254,22 @@ class _Project:
                 wanted[task] = f"{self.names[composites[number]] if composites else app}.{rest}"
         made = hopes_names(wanted.values(), self.names.values())
         self.names |= {task: made[name] for task, name in wanted.items()}
+
+    def _name_ports(self) -> None:
+        """HOPES' code has a variable `TASK_PORT` for each: where two would be one, a port gets another name."""
+        every = [(t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)]
+        every.sort(key=lambda end: end[0].name not in self.kept.own)  # that code says what its ports are called
+        used: set[str] = set()
+        renamed: dict[tuple[str, str], str] = {}
+        for task, port in every:
+            name, count = self.kept.port(task.name, port), 2
+            made = name
+            while f"{self.names[task.name]}_{made}" in used and task.name not in self.kept.own:
+                made, count = f"{name}_{count}", count + 1
+            used.add(f"{self.names[task.name]}_{made}")
+            if made != name:
+                renamed[task.name, port] = made
+        self.kept = replace(self.kept, ports={**self.kept.ports, **renamed})
 
     def _parts(self, app: Application) -> tuple[Part, ...]:
         places = {t.name: self._processor(t) for t in app.tasks}
@@ -262,7 +302,7 @@ class _Project:
     def _costs(self, task: Task, elements: Iterable[Element]) -> Iterator[Cost]:
         """What one firing of HOPES takes, rounded up; nothing where no time is known."""
         known = self.times.of.get(task.name, {})
-        if not known or task.resampling is not None:
+        if not known or task.resampling is not None or task.link is not None:
             return
         for element in elements:
             kind = "cpu" if element.subcategory == "CPU" else element.model.lower()
@@ -280,12 +320,41 @@ class _Project:
             HopesTask(name, len(self.tasks), app.name, app.doc, name, True, True, period, deadline, priority)
         )
 
+    def _newest(self) -> None:
+        """Channels between two composites, which have ports for them; several may begin at one port."""
+        at = {task.name: n for n, task in enumerate(self.tasks)}
+        outer: dict[tuple[str, str], str] = {}
+        for look in self.looks:
+            ends = []
+            for end in (look.source, look.destination):
+                port = replace(_port(end.port, self.kept.port(end.task, end.port.name)), kind="overwritable")
+                name = self.names[end.task]
+                ends.append((name, port))
+                if (name, port.name) in outer:
+                    continue
+                around = self.tasks[at[name]].parent
+                # Without a `_`: HOPES' code has names of tasks and ports with a `_` between them.
+                outside = outer[name, port.name] = f"newest{len(outer) + 1}"
+                self._add_port(at[name], port)
+                self._add_port(at[around], replace(port, name=outside))
+                self.maps.append(PortMap(around, outside, name, port.name, port.direction))
+            (source, out), (destination, into) = ends
+            self.channels.append(
+                HopesChannel(
+                    source, out.name, destination, into.name, max(out.rate, into.rate), out.size, out.type, 0, out.kind
+                )
+            )  # fmt: skip
+
+    def _add_port(self, number: int, port: HopesPort) -> None:
+        task = self.tasks[number]
+        self.tasks[number] = replace(task, ports=(*task.ports, port))
+
     def _part(self, app: Application, plain: Application, part: Part, parent: str, priority: int) -> None:
         channels = [a.channel for a in part.arrows]
         used = {end for c in channels for end in ((c.source, c.source_port), (c.destination, c.destination_port))}
         delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
         # What a task alone sends to itself is its code's matter: nobody else feeds it.
-        sources = {t for t in part.tasks if not app.task(t).inputs or len(part.tasks) == 1}
+        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
         # Where neither a source nor a composite is driven by time, nothing has a release that a deadline counts from.
         timed = bool(parent) or bool(sources)
         due = dues(app, part.tasks, self.firings[app.name]) if timed else {}
@@ -326,6 +395,11 @@ def device_name(platform: Platform, kept: Kept) -> str:
     return kept.device or hopes_names([platform.name], FOLDERS)[platform.name]
 
 
+def unfed(app: Application) -> set[str]:
+    """The sources: tasks that no queue leads to."""
+    return {t.name for t in app.tasks} - {c.destination for c in app.channels}
+
+
 def released(app: Application, firings: int) -> Time | None:
     """The time between two firings of a source, in an app with a period."""
     return None if app.period_ns is None else in_hopes(app.period_ns / firings)
@@ -340,7 +414,8 @@ def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> 
         return {}
     late = {t: (app.period_ns or 0) * (1 - Fraction(1, firings[t])) for t in tasks}
     found = {t: app.deadline_ns - ns for t, ns in late.items() if app.deadline_ns > ns}
-    return {t: ns for t, ns in found.items() if not app.task(t).outputs} or found
+    read = {c.source for c in app.channels}
+    return {t: ns for t, ns in found.items() if t not in read} or found
 
 
 def in_hopes(ns: Fraction) -> Time:

@@ -19,7 +19,8 @@ from ..c_text import element, parameter
 from ..emit import c_name
 from ..sources import Sources
 from .kept import Own
-from .library import Library, is_called
+from .library import Library, has_code, is_called
+from .newest import PORT, port_of
 from .project import Project
 from .sources import COMMON, Unit, in_c
 
@@ -34,8 +35,11 @@ def wrapped(
     read = {c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner}
     ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
     ports += [_port(p, task, p.name in read) for p in task.outputs]
+    if task.link is not None:
+        ports.append(_port(port_of(task), task) | {"newest": True})
     for port in ports:
-        port["hopes"] = made.kept.port(task.name, port["name"])
+        hopes = made.kept.port(task.name, port["name"])
+        port |= {"hopes": hopes, "said": hopes if hopes.isidentifier() else port["name"]}
     shown: dict[str, Any] = {
         "name": task.name,
         "file": f"{made.names[task.name]}.cic",
@@ -49,6 +53,7 @@ def wrapped(
         "sources": (),
         "beside": (),
         "code": task.definition,
+        "stub": not has_code(task),
         "call": "",
         "function": "",
         "cflags": "",
@@ -141,6 +146,7 @@ def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
         "held": False,
         "from": "",
         "given": (),
+        "newest": False,
     }
 
 
@@ -162,7 +168,10 @@ def _input(port: Port, task: Task, channel: Channel | None, made: Project) -> di
 
 
 def _copies(task: Task) -> list[str]:
-    """What stands on an arrow copies tokens; the code of others does the work."""
+    """What stands on an arrow copies tokens, and so does an end of `latest`; the code of others does the work."""
+    if task.link is not None:
+        source, target = ("in", PORT) if task.link.writes else (PORT, "out")
+        return [f"memcpy(data_{target}, data_{source}, sizeof data_{target});"]
     what = task.resampling
     if what is None:
         return []

@@ -23,13 +23,13 @@ from ..names import listed, shown
 from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
 from .baggage import WRONG, Baggage, beside, read_baggage
+from .design import Way
 from .files import Collector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
 from .orders import running
 from .platform import Board
-from .tasks import Way
 from .text import Part
 
 #: What cannot be said in HOPES, or not of this project.

@@ -22,9 +22,9 @@ from ..content import content
 from ..xml_tree import Element, as_text
 from .choice import Choice
 from .code import Source
+from .design import Graph, Task, Way
 from .files import Collector, Project, embedded, read_xml
 from .platform import Board
-from .tasks import Graph, Task, Way
 from .text import Role, Texts
 from .vocabulary import PARAMETERS
 from .wrapper import Wrapped

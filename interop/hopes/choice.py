@@ -6,15 +6,15 @@ the machine of a control task, what is on a device by the mapping: both are read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ...model.diagnostic import Diagnostic, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
+from .design import Channel, Direction, Graph, Port, Task, Way, every
 from .files import Collector
-from .tasks import Channel, Direction, Graph, Port, Task, Way, every
 
 #: Nothing of the project is called so.
 UNKNOWN = "F727"
@@ -89,6 +89,12 @@ def on_device(graph: Graph, devices: Mapping[Way, str], device: str, say: Collec
         return graph
     found, _ = _part(graph, (), devices, device, say)
     return found
+
+
+def part_of(graph: Graph, tasks: Sequence[str]) -> Graph:
+    """The part with these tasks of the top level, and the control tasks that may release them."""
+    kept = {name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"}
+    return _with(graph, kept, [c for c in graph.channels if c.source[0] in kept and c.destination[0] in kept])
 
 
 def _unknown(say: Collector, message: str, help_text: str) -> None:

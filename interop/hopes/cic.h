@@ -31,6 +31,9 @@
 #define CIC_SHARED(name, bytes) { name, CIC_READ, 1, bytes, 0, 0, 0, 0, 0 }
 #define CIC_NEXT(name, bytes) { name, CIC_WRITTEN, 1, bytes, 0, 0, 0, 0, 0 }
 #define CIC_LAST(name, bytes) { name, CIC_WRITTEN, 2, bytes, 0, 0, 0, 0, 0 }
+/* The newest token: a firing may leave it as it is, or not look. */
+#define CIC_SEEN(name, bytes) CIC_SHARED(name, bytes)
+#define CIC_NEWEST(name, bytes) CIC_LAST(name, bytes)
 /* A port that nothing is connected to: what is written there is gone. */
 #define CIC_LOOSE(name) { name, CIC_NOWHERE, 1, 0, 0, 0, 0, 0, 0 }
 #define CIC_VALUE(task, name) { task, name, 0 }

@@ -19,9 +19,9 @@ from pathlib import Path
 from ...model.files import read_bytes
 from ...model.hopes import HELD
 from ..names import listed, shown
+from .design import Graph, Task, Way
 from .files import Collector, Project
 from .libraries import Library
-from .tasks import Graph, Task, Way
 
 #: Headers of C and POSIX.
 _STANDARD = """
@@ -353,8 +353,11 @@ def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
     """The lines of code; empty ones stand for those that only a name switches on which nobody defines."""
     said: list[bool] = []
     for line in text.splitlines(keepends=True):
-        found = _CONDITION.match(line)
-        word, name = (found[1], found[2].strip()) if found is not None else ("", "")
+        found = _CONDITION.match(line) if "#" in line else None
+        if found is None:
+            yield line if all(said) else "\n"
+            continue
+        word, name = found[1], found[2].strip()
         unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {*defined, *_OF_SYSTEM}
         if word in ("if", "ifdef", "ifndef"):
             said.append(not (name == "0" if word == "if" else word == "ifdef" and unknown))

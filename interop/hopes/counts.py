@@ -16,8 +16,8 @@ from math import gcd, lcm
 
 from ...model.span import Span
 from ..names import shown
+from .design import Channel, Direction, Graph, Task, Way, every
 from .files import Collector
-from .tasks import Channel, Direction, Graph, Task, Way, every
 
 #: A port of a task at its place.
 Place = tuple[Way, Direction, str]

@@ -12,16 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
 from math import gcd, lcm
 from typing import Literal
-
-import networkx as nx
 
 from ...model.span import Span
 from ..names import listed, shown
 from .counts import Counts, Place, counts_of, loops_around, shares_tokens
+from .design import Channel, Graph, Port, Task, Way, every
 from .files import Collector
-from .tasks import Channel, Graph, Port, Task, Way, every
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +123,7 @@ class _Flattening:
     def flow(self) -> Flow:
         self._levels((), self.graph)
         self._tokens()
+        self._rooms()
         parts = self._components()
         newest = tuple(self._newest(parts))
         buffers = frozenset(place for channel in newest for place in self._both(channel))
@@ -266,6 +266,30 @@ class _Flattening:
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
         return size
 
+    def _rooms(self) -> None:
+        """Channels that are too small for any order, where it is clear what they hold.
+
+        A channel between tasks that move p and c tokens, with d initial ones, needs p + c - g + d mod g tokens of room,
+        where g is the greatest common divisor of p and c (Bhattacharyya, Murthy and Lee, Software Synthesis from
+        Dataflow Graphs, 1996). Turns of loops have memory of their own in HOPES.
+        """
+        for link in self.links:
+            channel, ends = link.channel, (link.up[-1], link.down[-1])
+            sizes = {channel.size, *(self._port(place).size for place in ends)}
+            if (
+                not channel.room
+                or len(sizes) > 1
+                or any(self.tasks[w].loop or loops_around(w, self.tasks) for w, *_ in ends)
+            ):
+                continue
+            made, read = (self._rate(place) for place in ends)
+            common = gcd(made, read)
+            least, room = made + read - common + channel.initial % common, channel.room // channel.size
+            if room < least:
+                name = f"{channel.source[0]}.{channel.source[1]}"
+                what = f"its channel has room for {room} tokens, and with fewer than {least} somebody waits for ever"
+                self.say.warn_together(name, what, channel.span, "flowc makes channels as large as they have to be")
+
     def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[Channel]:
         """The channels between two apps that keep the newest token; others of that kind are told."""
         of = {name: n for n, names in enumerate(parts) for name in names}
@@ -280,10 +304,12 @@ class _Flattening:
             fed.add(last)
             known = self.tokens.get(first)
             sizes = [channel.size, *(self._port(place).size for place in (*up, *down))]
-            size = max(sizes) if known is None else known.bytes
             if known is None:
-                self.tokens |= dict.fromkeys(up, Token(size, 1))
-            self.tokens |= dict.fromkeys(down, Token(size, 1))
+                types = {(port.type, port.size) for port in map(self._port, (first, last))}
+                kind = next((type_ for type_, bytes_ in types if bytes_ == max(sizes)), "") if len(types) == 1 else ""
+                known = Token(max(sizes), 1, kind)
+                self.tokens |= dict.fromkeys(up, known)
+            self.tokens |= dict.fromkeys(down, replace(known, rate=1))
             yield channel
 
     def _both(self, channel: Channel) -> tuple[Place, Place]:
@@ -293,21 +319,33 @@ class _Flattening:
 
     def _closing(self) -> set[int]:
         """Arrows that close a cycle without initial tokens: those that lead back in the order of the file."""
-        found: set[int] = set()
-        order = {way: n for n, way in enumerate(self.tasks)}
-        graph = nx.DiGraph()
+        between: dict[tuple[Way, Way], list[_Link]] = defaultdict(list)
         for link in self.links:
             if not link.channel.initial:
-                ends = (link.up[-1][0], link.down[-1][0])
-                graph.add_edge(*ends)
-                graph.edges[ends].setdefault("links", []).append(link)
+                between[link.up[-1][0], link.down[-1][0]].append(link)
+        before: dict[Way, list[Way]] = defaultdict(list)
+        for source, destination in between:
+            before[destination].append(source)
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError:
+            return self._back(between)
+        return set()
+
+    def _back(self, between: Mapping[tuple[Way, Way], list[_Link]]) -> set[int]:
+        """The arrows that lead back in cycles; `between` has those from one task to another."""
+        import networkx as nx  # takes long, and most projects have no such cycle
+
+        found: set[int] = set()
+        order = {way: n for n, way in enumerate(self.tasks)}
+        graph = nx.DiGraph(between.keys())
         while True:
             try:
                 cycle = nx.find_cycle(graph)
             except nx.NetworkXNoCycle:
                 return found
             back = max(cycle, key=lambda edge: order[edge[0]] - order[edge[1]])
-            for link in graph.edges[back]["links"]:
+            for link in between[back]:
                 name = f"{link.up[-1][0][-1]}.{link.up[-1][2]}"
                 what = "it closes a cycle without initial tokens: zeros for one turn are put there"
                 help_text = "in HOPES the reader does without it at first; look whether zeros will do"

@@ -24,14 +24,16 @@ from .baggage import ENDING, Baggage, baggage_of
 from .choice import UNKNOWN, Choice, check_modes, in_state, on_device, told
 from .code import Source, sources_of
 from .counts import Place
+from .design import Graph, Task, Way, every
 from .files import Collector, Project, locate, start_of
 from .groups import flow_of
 from .mapping import Places, machines_of, places_of, states_of
+from .modes import Modes, modes_of
 from .networks import Costs, HopesNetwork, network_of, task_times
 from .pins import mapping_text, pins_of
 from .platform import Board, board_of
 from .states import scenario_text
-from .tasks import Graph, Task, Way, every, graph_of
+from .tasks import graph_of
 from .text import Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
 from .wrapper import Wrapped, wrapped
@@ -42,11 +44,12 @@ __all__ = ["Imported", "read"]
 @dataclass(frozen=True, slots=True)
 class Imported:
     """`text` is the application; `files` are the other texts by their names (board, mapping of the authors, states of a
-    control task), to stand beside it.
+    control task, modes of a task), to stand beside it.
 
-    `code` has the C files of its tasks, in a folder. `stubs` is the name and the text of a file that is the user's as
-    soon as it exists; the text is empty where all tasks have code. `platform` is the name of the board, and "" where
-    the project has none; `mapping` is what its authors decided. `baggage` is what no text says.
+    `code` has the C files of its tasks, in a folder, and `modes` those of further modes. `stubs` is the name and the
+    text of a file that is the user's as soon as it exists; the text is empty where all tasks have code. `platform` is
+    the name of the board, and "" where the project has none; `mapping` is what its authors decided. `baggage` is what
+    no text says.
     """
 
     text: str
@@ -59,6 +62,7 @@ class Imported:
     times: tuple[TaskTimes, ...]
     host: str
     baggage: Baggage
+    modes: Modes
 
     @property
     def platform_file(self) -> str:
@@ -81,7 +85,7 @@ class Imported:
 class Understood:
     """A project with everything that it says, its texts, and its C tasks; `board` is None where there is none.
 
-    `states` is the text with its scenario, "" where it has none.
+    `states` is the text with its scenario, "" where it has none; `modes` are those of a task beside each other.
     """
 
     project: Project
@@ -96,6 +100,7 @@ class Understood:
     sources: Mapping[Way, Source]
     choice: Choice
     states: str
+    modes: Modes
 
     def baggage(self) -> Baggage:
         """What the texts do not say."""
@@ -125,7 +130,7 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
         whole = choice.state is None and choice.device is None
         sources = sources_of(project, graph, tasks, say if whole else Collector())
         if board is not None:
-            check_types([costs for n in networks.values() for costs in n.times.values()], board, say)
+            networks = _timed(networks, board, say)
             own = _own_times(project, tasks, board, say)
             # Code in C keeps its state in static variables, whatever HOPES says of it.
             kept = {way: replace(task, stateful=task.stateful or way in sources) for way, task in tasks.items()}
@@ -161,7 +166,10 @@ def understand(folder: Path, stem: str | None, say: Collector, choice: Choice | 
     states = ""
     if whole:
         states = scenario_text(machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say)
-    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice, states)
+    modes = Modes()
+    if whole and not choice.modes:
+        modes = modes_of(project, name, tasks, networks, flow, texts, say)
+    return Understood(project, graph, tasks, networks, board, own, places, texts, code, sources, choice, states, modes)
 
 
 def read(folder: Path, stem: str | None = None, choice: Choice | None = None) -> Imported:
@@ -174,11 +182,14 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
     texts, board, name = found.texts, found.board, stem or found.project.name
     stubs = f"{name}_tasks.py", texts.stubs
     states = {f"{name}.states.flow": found.states} if found.states else {}
+    states |= {f"{name}.modes.flow": found.modes.text} if found.modes.text else {}
     if board is None:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported", start_of(found.project.graph)
         )
-        return Imported(texts.application, say.warnings(), states, found.code, stubs, "", None, (), "", found.baggage())
+        return Imported(
+            texts.application, say.warnings(), states, found.code, stubs, "", None, (), "", found.baggage(), found.modes
+        )
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text(), **states}
     mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
@@ -186,7 +197,17 @@ def read(folder: Path, stem: str | None = None, choice: Choice | None = None) ->
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
     return Imported(
-        texts.application, say.warnings(), files, found.code, stubs, board.name, mapping, times, host, found.baggage()
+        texts.application,
+        say.warnings(),
+        files,
+        found.code,
+        stubs,
+        board.name,
+        mapping,
+        times,
+        host,
+        found.baggage(),
+        found.modes,
     )
 
 
@@ -201,10 +222,11 @@ def imported(request: Request) -> registry.Imported:
             request.target.name: found.text,
             **found.files,
             **found.code.files,
+            **found.modes.code,
             f"{request.target.stem}{ENDING}": found.baggage.to_json(),
         },
         found.warnings,
-        {name: stubs} if stubs else {},
+        {**({name: stubs} if stubs else {}), **found.modes.stubs},
         found.platform_file,
         (lambda hashes: found.profile(hashes, given)) if found.platform else None,
         f"{len(found.code.called)} tasks have the project's own code, in {found.code.folder}{others}"
@@ -246,6 +268,18 @@ def _networks(project: Project, tasks: Mapping[Way, Task], say: Collector) -> It
             network = known[files]
             if network is not None:
                 yield way, network
+
+
+def _timed(networks: Mapping[Way, HopesNetwork], board: Board, say: Collector) -> dict[Way, HopesNetwork]:
+    """The networks, without times that are those of processors which the board does not have."""
+    known: dict[int, HopesNetwork] = {}
+    for network in networks.values():  # several tasks share one
+        if id(network) not in known:
+            part = Collector()
+            check_types([*network.times.values()], board, part)
+            good = say.forgive(part, f"the profile of network {shown(network.name)}")
+            known[id(network)] = network if good else replace(network, times={})
+    return {way: known[id(network)] for way, network in networks.items()}
 
 
 def _own_times(project: Project, tasks: Mapping[Way, Task], board: Board, say: Collector) -> dict[str, Costs]:

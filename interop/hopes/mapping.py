@@ -16,10 +16,10 @@ from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
 from .choice import Choice, Machine, Transition
+from .design import Graph, Task, Way
 from .files import Collector, Project, read_xml
 from .networks import HopesNetwork, meant
 from .platform import Board
-from .tasks import Graph, Task, Way
 
 #: The set of a mapping that counts where no state has one of its own.
 PLACEHOLDER = "Default"

@@ -16,7 +16,7 @@ from ..xml_tree import Element
 from .files import Collector
 
 if TYPE_CHECKING:
-    from .tasks import Direction
+    from .design import Direction
 
 _WAYS: dict[str, Direction] = {"IN": "in", "OUT": "out"}
 

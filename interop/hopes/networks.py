@@ -19,8 +19,8 @@ from ...model.hopes import CANNOT
 from ...model.span import Span
 from ..names import listed, shown
 from ..xml_tree import Element
+from .design import Task
 from .files import Collector, Project, read_text, read_xml, start_of
-from .tasks import Task
 
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\s{}:"'\#]+)|(?P<sign>[{}:])|(?P<bad>.)"""
@@ -79,8 +79,12 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
         said = task.network.get(key, "")
         files[key] = project.named(said, near) if said else None
         if said and files[key] is None:
+            # The application does without times and places.
+            part = Collector() if key in ("profileFile", "mappingFile") else say
             message = f"the {key} of {shown(task.name)} is missing: there is no {shown(said)}"
-            say.fault(message, task.span, f"put it into `{near}`")
+            part.fault(message, task.span, f"put it into `{near}`")
+            if part is not say:
+                say.forgive(part, f"a file of {shown(task.name)}")
     if not task.network.get("networkFile"):
         say.fault(f"{shown(task.name)} is external, but names no networkFile", task.span)
     path = files["networkFile"]
@@ -91,7 +95,10 @@ def network_of(task: Task, project: Project, say: Collector) -> HopesNetwork | N
         return None
     names = [layer.name for layer in layers]
     profile = files["profileFile"]
-    times = dict(_profile(profile, names, say)) if profile is not None else {}
+    part = Collector()
+    times = dict(_profile(profile, names, part)) if profile is not None else {}
+    if not say.forgive(part, f"the profile of network {shown(path.stem)}"):
+        times = {}
     pre = names.pop(0) if names and names[0].lower() == "pre" else None
     post = names.pop() if names and names[-1].lower() == "post" else None
     if not names:

@@ -46,8 +46,11 @@ def running(
     """The files that say it. `places` are element and number of each task of the text, None where that is no CPU."""
     project = found.project
     if not project.translated:
-        message = f"`{project.name}` is in the form of HOPES' tool, which writes policy and orders itself"
-        faults.append(_no(message, "name the `NAME_algorithm.xml` that it has made for its translator"))
+        message = f"`{project.name}` is in the form of HOPES' tool, which has no file for a policy or for orders"
+        help_text = (
+            "the tool adds them when it writes for its translator: name the `NAME_algorithm.xml` that it has made"
+        )
+        faults.append(_no(message, help_text))
         return {}
     files = {project.files / f"{project.name}_configuration.xml": _configuration(found, policy)}
     if policy != "self-timed":

@@ -11,10 +11,10 @@ from itertools import groupby
 
 from ...model.mapping import NetworkPlan, Placement, StagePlan, in_words
 from ..names import shown
+from .design import Way
 from .mapping import Places
 from .networks import HopesNetwork
 from .platform import Board
-from .tasks import Way
 from .text import Part
 
 

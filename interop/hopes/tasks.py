@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -19,127 +19,15 @@ from ...model.span import Span
 from ...model.types import DTYPES, TensorType
 from ..names import listed, shown
 from ..xml_tree import Element
+from .design import Channel, Direction, Graph, Loop, Parameter, Port, Task
 from .files import MOST_LEVELS, Collector, Project, read_xml
-from .libraries import Library, libraries_of, library_ports
+from .libraries import libraries_of, library_ports
 from .multicast import ends_of, pairs_of, sizes_of
 from .translated import levels_of
 from .vocabulary import PARAMETERS, tell_unknown
 
-Direction = Literal["in", "out"]
-#: The names of a task and of the composites around it, from outside to inside.
-Way = tuple[str, ...]
 #: The tool writes 1 us where nobody gave a time.
 PLACEHOLDER_NS = Fraction(1000)
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """A firing moves `rate` tokens; `size` is what the port says of their bytes, which others may know better.
-
-    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`). `type` is that of a token
-    in words of flowc, where the port has one of that size.
-    """
-
-    name: str
-    direction: Direction
-    rate: int
-    size: int
-    span: Span
-    keeps_newest: bool = False
-    type: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the same ones."""
-
-    kind: Literal["DATA", "CONVERGENT"]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A number that the code of a task asks for (`GET_PARAM_INT`, `GET_PARAM_FLOAT`), with its value at the start."""
-
-    name: str
-    value: int | Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """`network` names further files of a task by their attributes, `graph` is what a composite holds.
-
-    `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
-    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
-    it, `files` lie beside it, `flags` are those of the compiler, `linked` of the linker; `libraries` leads from a
-    library port of a composite to (task, port) in it.
-    `mode` is that of its `modes` which counts, `link` the far end of a channel that a source or a sink stands for.
-    Times are None where they are placeholders.
-    """
-
-    name: str
-    kind: Literal["task", "network", "graph", "control"]
-    ports: dict[tuple[Direction, str], Port]
-    span: Span
-    code: str = ""
-    language: str = ""
-    stateful: bool = True
-    time_driven: bool = False
-    period_ns: Fraction | None = None
-    deadline_ns: Fraction | None = None
-    priority: int = 0
-    network: dict[str, str] = field(default_factory=dict)
-    graph: Graph | None = None
-    inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
-    loop: Loop | None = None
-    maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
-    parameters: tuple[Parameter, ...] = ()
-    headers: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
-    flags: str = ""
-    linked: str = ""
-    files: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
-    mode: str = ""
-    link: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """Ends are (task, port); `initial` samples of `size` bytes lie on it at the start."""
-
-    source: tuple[str, str]
-    destination: tuple[str, str]
-    initial: int
-    size: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network.
-
-    `calls` has the name of the library behind a library port of a task.
-    """
-
-    name: str
-    tasks: dict[str, Task]
-    channels: tuple[Channel, ...]
-    span: Span
-    process_network: bool = False
-    libraries: dict[str, Library] = field(default_factory=dict)
-    calls: dict[tuple[str, str], str] = field(default_factory=dict)
-
-
-def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
-    """The tasks of all levels, each composite before what is in it."""
-    found: dict[Way, Task] = {}
-    for name, task in graph.tasks.items():
-        found[*level, name] = task
-        if task.graph is not None:
-            found |= every(task.graph, (*level, name))
-    return found
 
 
 def graph_of(project: Project, say: Collector, modes: Mapping[str, str] | None = None) -> Graph | None:
@@ -278,6 +166,7 @@ class _Level:
             files=tuple(n for kind, n in _extra(node) if kind not in ("Extra Source", "Extra Header")),
             modes=modes,
             mode=mode,
+            changes=_changes(node) if modes else (),
         )  # fmt: skip
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
@@ -389,7 +278,7 @@ class _Level:
         if task.kind == "network" and task.language:
             say.warn_together(name, f"{task.language} code is not imported", span, "fill in the stubs")
         if len(task.modes) > 1:
-            what = f"modes of a task (MTM) are not imported: it stays in {shown(task.mode)}"
+            what = f"modes of a task (MTM): it stays in {shown(task.mode)}"
             help_text = f"`--mode TASK=MODE` takes another one: {listed(m for m in task.modes if m != task.mode)}"
             say.warn_together(name, what, span, help_text)
         if values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes":
@@ -459,6 +348,7 @@ class _Level:
         said = [self._say.attribute(node, key) for key in ("src_task", "src_port", "dst_task", "dst_port")]
         size = self._say.whole(node.attributes.get("init_size", "0"), "the initial data of this channel", node.span)
         unit = self._say.whole(node.attributes.get("sampleSize", "1"), "the sample size of this channel", node.span)
+        room = self._say.whole(node.attributes.get("size") or "0", "the size of this channel", node.span)
         if None in said:
             return None
         source, out, destination, into = (text or "" for text in said)
@@ -468,7 +358,8 @@ class _Level:
         ]
         if not all(good):
             return None
-        return Channel((source, out), (destination, into), size or 0, unit or 1, node.span)
+        room = (room or 0) * (unit or 1)
+        return Channel((source, out), (destination, into), size or 0, unit or 1, node.span, room)
 
     def _end(self, tasks: dict[str, Task], task: str, port: str, way: Direction, span: Span) -> bool:
         """Is there such a port? If not, that is a fault."""
@@ -517,6 +408,12 @@ def _modes(node: Element) -> tuple[str, ...]:
     ]
     start = [mtm.attributes.get("initial_state", "") for mtm in node.all("mtm")]
     return tuple(dict.fromkeys([*(s for s in start if s in found), *found]))
+
+
+def _changes(node: Element) -> tuple[tuple[str, str, str], ...]:
+    """The transitions between modes of a task: name, from, to."""
+    found = (t.attributes for mtm in node.all("mtm") for g in mtm.all("transition_list") for t in g.all("transition"))
+    return tuple((a.get("name", ""), a.get("src_mode", ""), a.get("dst_mode", "")) for a in found)
 
 
 def _meant(time_ns: Fraction | None) -> Fraction | None:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
 from ..names import capitalised, identifiers, listed, reserved_words, shown
 from .counts import Place
+from .design import Direction, Task, Way
 from .groups import Flow, Group
 from .networks import HopesNetwork
-from .tasks import Direction, Task, Way
 from .wrapper import Called, Given, Wrapped, given
 
 Role = Literal["", "pre", "post"]
@@ -49,21 +49,34 @@ class Declaration:
 class Texts:
     """`names` has the full name of each task of the text by its part, `ports` what its ports are called in HOPES.
 
-    `stubs` is empty where all tasks have code; `apps` are the names of the groups.
+    `stubs` is empty where all tasks have code; `apps` are the names of the groups, `declared` those of everything.
     """
 
     application: str
     stubs: str
     apps: tuple[str, ...]
+    declared: frozenset[str]
     names: Mapping[Part, str]
     ports: Mapping[Part, Mapping[str, str]]
 
 
 def texts_of(
-    name: str, flow: Flow, networks: Mapping[Way, HopesNetwork], code: Wrapped, about: Iterable[str], stubs: str
+    name: str,
+    flow: Flow,
+    networks: Mapping[Way, HopesNetwork],
+    code: Wrapped,
+    about: Iterable[str],
+    stubs: str,
+    app: str = "",
+    suffix: str = "",
+    taken: Collection[str] = (),
 ) -> Texts:
-    """The application, and stubs for a file that is called `stubs`."""
-    return _Texts(name, flow, networks, code).texts(about, stubs)
+    """The application, and stubs for a file that is called `stubs`.
+
+    `app` is what an app is called instead of the project, and all that is declared ends with `suffix` and is called
+    like nothing of `taken`.
+    """
+    return _Texts(name, flow, networks, code, app, suffix, taken).texts(about, stubs)
 
 
 @dataclass(slots=True)
@@ -72,6 +85,9 @@ class _Texts:
     flow: Flow
     networks: Mapping[Way, HopesNetwork]
     code: Wrapped
+    app: str
+    suffix: str
+    taken: Collection[str]
     #: Names of instances and boundaries on each level.
     instances: dict[Part, str] = field(default_factory=dict)
     declarations: dict[Part, Declaration] = field(default_factory=dict)
@@ -94,7 +110,9 @@ class _Texts:
             lines += self._app(app, group)
         full = {part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)}
         application = "\n".join(lines).rstrip() + "\n"
-        return Texts(application, self._stubs(), tuple(self.apps), full, {p: dict(self._theirs(p)) for p in full})
+        declared = frozenset((*self.apps, *self.names.values()))
+        ports = {p: dict(self._theirs(p)) for p in full}
+        return Texts(application, self._stubs(), tuple(self.apps), declared, full, ports)
 
     def _theirs(self, part: Part) -> Iterator[tuple[str, str]]:
         """The ports of a task with their names in HOPES; those of a network are at its first and its last part."""
@@ -194,12 +212,10 @@ class _Texts:
     def _name_declarations(self) -> None:
         """Apps first, so that they are called like the project."""
         groups = self.flow.groups
-        wanted = [
-            capitalised(self.project, "app") + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app"))
-            for g in groups
-        ]
+        first = self.app or capitalised(self.project, "app")
+        wanted = [first + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app")) for g in groups]
         if len(groups) == 1:
-            wanted = [capitalised(self.project, "app")]
+            wanted = [first]
         uses = Counter(self.declarations.values())
         kept = list(
             dict.fromkeys(
@@ -211,7 +227,7 @@ class _Texts:
             if declaration is not None and declaration.kind == "graph" and uses[declaration] == 1:
                 self.names[declaration] = way[-1]
         others = [capitalised(self.names.get(d, d.wanted), "task") for d in kept]
-        made = identifiers([*wanted, *others], "task")
+        made = identifiers((f"{name}{self.suffix}" for name in (*wanted, *others)), "task", self.taken)
         self.apps = made[: len(groups)]
         self.names.update(zip(kept, made[len(groups) :], strict=True))
 

@@ -22,10 +22,10 @@ from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.span import Span
 from ..names import shown
+from .design import Task, Way
 from .files import FAULTY, Collector, start_of
 from .networks import Cost, Costs, HopesNetwork
 from .platform import Board
-from .tasks import Task, Way
 from .text import Part
 
 #: Further times in ns: by the name of a task, and by kind of processor.

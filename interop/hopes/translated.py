@@ -171,6 +171,10 @@ class _Algorithm:
         for loop in node.all("loopStructure"):
             yield _parameter(loop, "LoopType", loop.attributes.get("type", "").upper())
             yield _parameter(loop, "LoopCount", loop.attributes.get("loopCount", ""))
+            ends = loop.attributes.get("designatedTask", "")
+            if ends and ends not in self._tasks:
+                message = f"there is no task {shown(ends)} that may end the loop {shown(name)}"
+                self._say.fault(message, loop.span, did_you_mean(ends, self._tasks))
         for external in node.all("externalConfig"):
             for key in ("networkFile", "architectureFile", "profileFile", "mappingFile"):
                 yield _parameter(external, key, external.attributes.get(key, ""))
@@ -254,7 +258,7 @@ class _Algorithm:
 
     # -- channels ----------------------------------------------------------------------------------------------------
     def _channel(self, node: Element) -> None:
-        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize"}
+        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
         said = _values(node.attributes, names)
         for source in node.all("src"):
             for destination in node.all("dst"):

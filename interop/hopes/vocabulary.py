@@ -86,7 +86,7 @@ _TRANSLATED_READ: dict[str, str] = {
     "multicastPort": "name group direction",
     "parameter": "name type value",
     "library": "name hasInternalStates file header language",
-    "channel": "type sampleSize initialDataSize",
+    "channel": "type size sampleSize initialDataSize",
     "src": "task port",
     "dst": "task port",
     "multicastGroup": "groupName",
@@ -98,7 +98,7 @@ _TRANSLATED_READ: dict[str, str] = {
     "period": "metric value",
     "deadline": "metric value",
     "dataParallel": "type",
-    "loopStructure": "type loopCount",
+    "loopStructure": "type loopCount designatedTask",
     "externalConfig": "networkFile architectureFile profileFile mappingFile useCICFile",
     "hardware": "architecture platform runtime processorType",
     "faultTolerance": "type",
@@ -112,13 +112,12 @@ _TRANSLATED_DRAWN: dict[str, str] = {
     "library": "id type description cflags ldflags isHardwareDependent",
     "function": "name returnType returnSize description",
     "argument": "name type size pointer output description",
-    "channel": "size sampleType",
+    "channel": "sampleType",
     "multicastGroup": "size",
     "libraryLibraryConnection": "masterPort slaveLibrary",
     "taskGroup": "groupType priority preemptionType",
     "maxInitialInterval": "metric value",
     "dataParallel": "maxParallel loopCount",
-    "loopStructure": "designatedTask",
     "faultTolerance": "validationTaskType number",
     "mtm": "name initial_state",
     "transition": "name src_mode dst_mode",
@@ -139,8 +138,10 @@ PARAMETERS = frozenset(_TOOLS.split())
 def tell_unknown(root: Element, say: Collector, form: Literal["tool", "translator"] = "tool") -> None:
     """Name attributes that flowc does not know."""
     read, drawn = _FORMS[form]
+    known: dict[str, set[str]] = {}
     for node in (root, *root.below()):
-        known = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
-        for name in node.attributes.keys() - known:
+        if node.tag not in known:
+            known[node.tag] = {*read.get(node.tag, "").split(), *drawn.get(node.tag, "").split()}
+        for name in node.attributes.keys() - known[node.tag]:
             if name != "schemaLocation":
                 say.warn_together(f"{node.tag} {name}", "flowc does not know this attribute: it is left out", node.span)

@@ -19,8 +19,8 @@ from ...model.types import DTYPES
 from ..names import identifiers, reserved_words, shown
 from .code import Link, Source, header
 from .counts import Place, loops_around
+from .design import Parameter, Port, Way
 from .groups import Flow
-from .tasks import Parameter, Port, Way
 
 _C_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -201,8 +201,10 @@ def _ports(way: Way, flow: Flow, source: Source) -> Iterator[tuple[str, Port]]:
         kind = "CIC_OUT" if direction == "out" else "CIC_IN"
         if place in flow.back:
             kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
-        elif _in_turns(place, flow) or place in flow.buffers:
+        elif _in_turns(place, flow):
             kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
+        elif place in flow.buffers:
+            kind = "CIC_NEWEST" if direction == "out" else "CIC_SEEN"
         yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
 
 

@@ -191,6 +191,20 @@ def test_names_that_differ_in_underscores_stay_different(write: Write) -> None:
     assert sorted(made.project.places) == ["A_g_c", "A_g_c_2"]
 
 
+def test_ports_whose_variables_would_be_one_get_another_name(write: Write) -> None:
+    """HOPES' code has a variable `TASK_PORT` for each port."""
+    text = """
+    task Both { in b_c: int32   out d: int32   c "both.c:both" }
+    task End { in c: int32   c "count.c:show" }
+    app A { count: Count   a: Both   a_b: End   count -> a -> a_b }
+    """
+    code = "int both(void *s, const int32_t *b_c, int32_t *d, const both_params *p) { *d = *b_c; return 0; }\n"
+    made = exported(numbers(write, text, both_c=code))
+    ends = {(c.destination, c.destination_port) for c in made.project.channels}
+    assert ends == {("A_a", "b_c"), ("A_a_b", "c_2")}
+    assert 'PORT_INITIALIZE(TASK_ID, "c_2")' in (made.directory / "A_a_b.cic").read_text()
+
+
 def test_times_of_the_text_are_a_profile(write: Write) -> None:
     text = COUNT.replace("state odd: int32", "state odd: int32   wcet [1.5, 2.2] us") + APP
     made = exported(write(text, count_c=COUNT_C, pairs_c=PAIRS_C, mean_c=MEAN_C))
@@ -382,12 +396,12 @@ def test_everything_that_hopes_cannot_say_is_told_at_once(write: Write) -> None:
     task Kernel { in number: int32   on gpu cuda "k.cu:k" (number) grid [1] block [1] }
     app A { in there: int32   p: Kernel   s: Show   there -> p   there -> s }
     app B { count: Count   show: Show   count -> show }
-    app C { show: Show   B.count -> latest -> show }
+    app C { show: Show   B.count -> drop oldest 3 -> show }
     """
     found = refused(numbers(write, text, k_cu='extern "C" __global__ void k(const int *number) {}\n'))
     assert len(found) == 4
     assert any("open end" in m for m in found) and any("for a GPU only" in m for m in found)
-    assert sum("`latest` joins two apps" in m for m in found) == 2
+    assert sum("`drop oldest` joins two apps" in m for m in found) == 2
 
 
 def test_a_cycle_that_waits_for_itself_when_phases_are_one_firing(write: Write) -> None:
@@ -447,6 +461,24 @@ def test_what_is_left_out_is_named(write: Write) -> None:
     assert "the states of `Day` have no place in HOPES" in found
 
 
+def test_stubs_of_tasks_without_code(write: Write) -> None:
+    """Beside others that run in Python, too."""
+    text = """
+    task Later { in in: int32   out out: int32 rate 2 }
+    task Half { in in: int32   out out: int32   python "half.py:half" }
+    app A { count: Count   later: Later   half: Half   show: Show   count -> later -> half -> show }
+    """
+    flow = numbers(write, text, half_py="def half(x):\n    return x // 2\n")
+    with pytest.raises(Errors, match="F601"):
+        exported(flow)
+    made = export_project(flow, flow.parent / "out", platform="two", stubs=True)
+    (told,) = (d for d in made.diagnostics if d.code == "F725")
+    assert told.message == "`Later` has no code: it reads, and writes zeros"
+    words = (made.directory / "A_later.cic").read_text()
+    assert "belongs here" in words and "UFPort_WriteToQueue(port_out" in words
+    assert "a_half_execute(" in (made.directory / "A_half.cic").read_text()
+
+
 # -- the verb ----------------------------------------------------------------------------------------------------------
 def test_the_verb_exports(write: Write) -> None:
     flow = numbers(write)
@@ -456,7 +488,7 @@ def test_the_verb_exports(write: Write) -> None:
     assert (done.exit_code, done.stdout) == (0, f"{out}\n  project app, device two: 4 tasks, 4 channels\n")
     assert "up to date" in CliRunner().invoke(command, words).stdout
     assert '"Numbers.count": "Numbers_count"' in CliRunner().invoke(command, [*words, "--json"]).stdout
-    for wrong in (["--app", "Numbers"], ["--policy", "dynamic"]):
+    for wrong in (["--app", "Numbers"], ["--policy", "dynamic"], ["--into", str(flow.parent), "--stubs"]):
         assert CliRunner().invoke(command, [*words, *wrong]).exit_code == 2
     assert CliRunner().invoke(command, ["export", str(flow), "--policy", "self-timed"]).exit_code == 2
     with pytest.raises(Errors, match="F704"):

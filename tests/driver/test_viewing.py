@@ -134,7 +134,10 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
     """The page says what is proved of it, and offers it no more; a program has run before, and runs again."""
     from playwright.sync_api import expect
 
-    flow = write(TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace("in x ", 'in x: int64 python "t.py:b" '), t_py=CODE)
+    flow = write(
+        TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace("in x ", 'in x: int64 python "t.py:b" '),
+        t_py=CODE,
+    )
     points = find_mapping(flow, platform="two", evaluations=20).mapping.effort.front
     viewer = Viewer(flow, platform="two", edit=True)
     context = browser.new_context()

@@ -374,14 +374,10 @@ def test_all_faults_of_a_project_at_once(edit: Edit) -> None:
         (TOP, 'src_task="Camera_2"', 'src_task="Camera_3"'),
         (CAMERA, 'sample_size="12" sample_rate="Fixed"><rate mode="Default" rate="1"', 'sample_size="12" sample_rate="Fixed"><rate mode="Default" rate="x"'),
         (CAMERA.replace("_1", "_2"), 'sample_size="600"', 'sample_size="0"'),
-        (f"{FILES}/CICTask/face_profile.xml", 'processorType="npu_dla_2" unit="us" value="300"', 'processorType="tpu" unit="us" value="300"'),
-        (f"{FILES}/CICTask/face_profile.xml", 'value="300"', 'value="soon"'),
     )  # fmt: skip
     faults = faults_of(folder)
     assert {d.code for d in faults} == {"F721"} and all(d.span is not None for d in faults)
     assert told(faults) == [
-        ("face_profile.xml", "the time of `Pre` is `soon`, which is not a whole number"),
-        ("face_profile.xml", "there is no type of processor `tpu`"),
         ("task.xml", "the priority of `Camera_2` is `high`, which is not a whole number"),
         ("task.xml", "`Face_1` has no input `inn`"),
         ("task.xml", "there is no task `Camera_3`"),
@@ -409,6 +405,24 @@ def test_a_fault_in_a_mapping_costs_the_mapping_alone(
     assert warned(imported, f"the mapping of the project is left out: {message}").span is not None
     assert imported.text == hopes.read(DOORBELL, "door").text
     assert imported.mapping is None and set(imported.files) == {"door_board.flow", "door.states.flow"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('<task name="conv3"', '<task name="conv33"', "there is no layer `conv33` in the network (and 1 more"),
+        ('npu_dla_2" unit="us" value="300"', 'tpu" unit="us" value="300"', "there is no type of processor `tpu`"),
+        ('value="300"', 'value="-5"', "the time of `Pre` is `-5`, which is not a whole number"),
+        ("</CIC_Profile>", "", "this is no XML"),
+    ],
+)
+def test_a_fault_in_the_profile_of_a_network_costs_its_times_alone(
+    edit: Edit, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    imported = hopes.read(edit((f"{FILES}/CICTask/face_profile.xml", old, new)), "door")
+    assert warned(imported, f"the profile of network `face` is left out: {message}").span is not None
+    assert imported.text == hopes.read(DOORBELL, "door").text
+    assert not [e for e in profile_of(imported, tmp_path).entries if e.layers]
 
 
 def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(edit: Edit, tmp_path: Path) -> None:
@@ -443,8 +457,6 @@ def test_a_fault_in_a_profile_of_the_project_costs_these_times_alone(edit: Edit,
         (f"{FILES}/CICTask/face.prototxt", 'name: "conv3"', 'name: "conv2"', "two layers are called `conv2`"),
         (f"{FILES}/CICTask/face.prototxt", "# a chain", "}", "`}` does not belong here"),
         (f"{FILES}/CICTask/face.prototxt", "# a chain", "layer {", "`layer` is not closed"),
-        (f"{FILES}/CICTask/face_profile.xml", '<task name="conv3"', '<task name="conv33"', "there is no layer `conv33`"),
-        (f"{FILES}/CICTask/face_profile.xml", 'processorType="npu_dla_2" unit="us" value="300"', 'processorType="tpu" unit="us" value="300"', "there is no type of processor `tpu`"),
         (f"{FILES}/CICTask/architecture.xml", 'poolSize="5"'.replace("5", "2"), 'poolSize="3"', "here are 3 processors `arm_0`, but `Doorbell` has 2"),
         (f"{FILES}/CICTask/architecture.xml", 'type="cuda_1"', 'type="cuda"', "there is no elementType `cuda`"),
     ],

@@ -60,7 +60,7 @@ def player(tmp_path: Path) -> Path:
 def test_the_first_mode_counts_unless_another_is_chosen(player: Path, tmp_path: Path) -> None:
     found = hopes.read(player, "app")
     (told,) = (w for w in found.warnings if "MTM" in w.message)
-    assert told.message == "`Play`: modes of a task (MTM) are not imported: it stays in `Fast`"
+    assert told.message == "`Play`: modes of a task (MTM): it stays in `Fast`"
     assert told.help == "`--mode TASK=MODE` takes another one: `Slow`"
     assert set(checked(found, tmp_path).values()) == {1} and "Fine" in found.text
 
@@ -85,6 +85,44 @@ def test_modes_that_there_are_not(player: Path, tmp_path: Path) -> None:
         assert done.exit_code == 1 and "error[F727]" in done.stderr and not (tmp_path / "x.flow").exists()
     done = CliRunner().invoke(cli, ["import", "x.cfg", "--state", "on"])
     assert done.exit_code in (1, 2)
+
+
+CHANGES = """<transition_list>
+<transition name="tired" src_mode="Fast" dst_mode="Slow"/><transition name="rested" src_mode="Slow" dst_mode="Fast"/>
+</transition_list></mtm>"""
+
+
+@pytest.mark.parametrize("form", ["tool", "translator"])
+def test_modes_stand_beside_each_other(form: str, player: Path, tmp_path: Path) -> None:
+    path = player / "CICTask/task.xml"
+    path.write_text(path.read_text().replace("</mtm>", CHANGES))
+    found = hopes.read(player if form == "tool" else translated(player, tmp_path / "cic"), "app")
+    checked(found, tmp_path)
+    done = flowc.check(tmp_path / "app.modes.flow")
+    assert done.diagnostics == () and list(done.states) == ["Fast", "Slow"]
+    firings = {app: {t.rpartition(".")[2]: n for t, n in v.repetition.items()} for app, v in done.verdicts.items()}
+    assert firings == {
+        "Deep": {"Read": 1, "Fine": 1, "Mix": 1, "Show": 1},
+        "Deep_Slow": {"Read": 1, "Mix": 10, "Show": 10},
+    }
+    assert found.files["app.modes.flow"].endswith("""
+scenario PlayModes {
+    event tired, rested
+    initial state Fast { run Deep }
+    state Slow { run Deep_Slow }
+    Fast -> Slow on tired
+    Slow -> Fast on rested
+}
+""")
+
+
+def test_a_mode_that_is_faulty_costs_itself_alone(player: Path) -> None:
+    path = player / "Play/CICTask/task.xml"
+    path.write_text(path.read_text().replace('mode="Slow" rate="0"', 'mode="Slow" rate="1"'))
+    found = hopes.read(player, "app")
+    told = [w.message for w in found.warnings if "is left out: " in w.message]
+    assert len(told) == 1 and told[0].startswith("mode `Slow` of `Play` is left out: ")
+    assert "app.modes.flow" not in found.files
 
 
 # -- states ------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import pytest
 from flowc.driver.check import Checked
 from flowc.interop.hopes import importer as hopes
 from flowc.interop.hopes.counts import counts_of
+from flowc.interop.hopes.design import every
 from flowc.interop.hopes.files import Collector, locate
-from flowc.interop.hopes.tasks import every, graph_of
+from flowc.interop.hopes.tasks import graph_of
 from flowc.model.diagnostic import Errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,6 +176,18 @@ def test_what_flowc_does_not_know_is_named(tmp_path: Path) -> None:
     told = [w.message for w in found.warnings]
     assert "`channel colour`: flowc does not know this attribute: it is left out" in told
     assert "`S (`Gain`)`: parameters of a task are not imported" in told
+
+
+@pytest.mark.parametrize(("size", "enough"), [(3, False), (4, True)])
+def test_a_channel_that_is_too_small_for_any_order_is_named(tmp_path: Path, size: int, enough: bool) -> None:
+    files = tmp_path / "Deep.files"
+    level(files / "CICTask", [task("S", "", "out:4:2"), task("D", "in:4:3")], "S.out>D.in")
+    path = files / "CICTask/task.xml"
+    path.write_text(path.read_text().replace('dst_port="in"/>', f'dst_port="in" size="{size}" sampleSize="4"/>'))
+    found, checked = imported(tmp_path)
+    told = [w.message for w in found.warnings if "has room for" in w.message]
+    room = "`S.out`: its channel has room for 3 tokens, and with fewer than 4 somebody waits for ever"
+    assert checked.ok and told == ([] if enough else [room])
 
 
 # -- any nest of loops -------------------------------------------------------------------------------------------------

@@ -190,6 +190,8 @@ FAULTS = [
     ('<task name="Clock" id', '<task name="Face_1" id', "two tasks are called `Face_1`", ""),
     ('hasMTM="No"', 'hasMTM="No">\n<loopStructure type="data" loopCount="0"/></task><task name="x" ParentTask="x"',
      "the loop count of `Camera_1` is 0: it has to be 1 at least", ""),
+    ('hasMTM="No"', 'hasMTM="No">\n<loopStructure type="convergent" loopCount="2" designatedTask="Clok"/></task>'
+     '<task name="x" ParentTask="x"', "there is no task `Clok` that may end the loop `Camera_1`", "did you mean `Clock`"),
     ('<period metric="ms"', '<period metric="mm"', "has the unit `mm`", "there is h, m, s"),
 ]  # fmt: skip
 

@@ -28,6 +28,8 @@ _MACROS = """
 int stand_in_port(const char *task, const char *port);
 int UFPort_ReadFromQueue(int port, unsigned char *data, int bytes, int chunk, int *moved);
 int UFPort_WriteToQueue(int port, unsigned char *data, int bytes, int chunk, int *moved);
+int UFPort_ReadFromBuffer(int port, unsigned char *data, int bytes, int chunk, int *moved);
+int UFPort_WriteToBuffer(int port, unsigned char *data, int bytes, int chunk, int *moved);
 """
 _MAIN = """
 #include <pthread.h>
@@ -83,6 +85,31 @@ int UFPort_WriteToQueue(int port, unsigned char *data, int bytes, int chunk, int
     }
     pthread_mutex_unlock(&lock);
     return *moved = 0;
+}
+/* The newest token lies at the beginning. */
+int UFPort_ReadFromBuffer(int port, unsigned char *data, int bytes, int chunk, int *moved)
+{
+    int i;
+    pthread_mutex_lock(&lock);
+    for (i = 0; strcmp(queues[i].to, ports[port].task) || strcmp(queues[i].in, ports[port].port); i++)
+        ;
+    *moved = queues[i].used < bytes ? queues[i].used : bytes;
+    memcpy(data, queues[i].data, *moved);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+int UFPort_WriteToBuffer(int port, unsigned char *data, int bytes, int chunk, int *moved)
+{
+    int i;
+    pthread_mutex_lock(&lock);
+    for (i = 0; queues[i].from; i++) {
+        if (strcmp(queues[i].from, ports[port].task) || strcmp(queues[i].out, ports[port].port))
+            continue;
+        *moved = queues[i].used = queues[i].size < bytes ? queues[i].size : bytes;
+        memcpy(queues[i].data, data, *moved);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 PROTOTYPES
 static struct { void (*init)(int), (*go)(int), (*wrapup)(void); int firings; } tasks[] = {

@@ -1,0 +1,162 @@
+"""A project of HOPES in the form of its tool: a file for the tool, and a folder for each level of tasks.
+
+In: a `Project` and the files of its other form. Out: a plan with `NAME`, `NAME.files/CICTask/task.xml`, a folder with
+the same for each composite, mapping and profile beside them. Wrappers lie on the level of their tasks, and the C code
+that they call on the top; code of HOPES lies on its level with all of its files. The tool makes the other form of it
+itself, so policy and orders are not in here. Boxes stand in columns along the data (`report.layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ...model.hopes import ORDERS, SCHEMA
+from ...model.system import System
+from ...report.layout import layout
+from ..sources import Plan
+from .library import ROOM
+from .project import HopesChannel, HopesPort, HopesTask, Project
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Distances and sizes in the tool's drawing, in pixels.
+_LEFT, _TOP, _COLUMN, _BETWEEN, _WIDTH, _PORT = 40, 40, 160, 40, 80, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A task on its level; `name` is without that of the composite around it.
+
+    `maps` lead from ports to (task, port) inside.
+    """
+
+    name: str
+    task: HopesTask
+    file: str
+    x: int
+    y: int
+    inputs: tuple[HopesPort, ...]
+    outputs: tuple[HopesPort, ...]
+    maps: tuple[tuple[HopesPort, str, str], ...] = ()
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return _PORT * (max(1, len(self.inputs), len(self.outputs)) + 1)
+
+    def at(self, port: str, outputs: bool) -> tuple[int, int]:
+        """Where an arrow meets a port."""
+        names = [p.name for p in (self.outputs if outputs else self.inputs)]
+        return self.x + (_WIDTH if outputs else 0), self.y + _PORT * (names.index(port) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A channel of a level: its ends are (box, port), with where they are drawn."""
+
+    source: tuple[str, str]
+    destination: tuple[str, str]
+    channel: HopesChannel
+    edges: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class _Level:
+    """The tasks of a composite, or of the top; `name` is that of the composite, "" for the top."""
+
+    name: str
+    boxes: dict[str, Box] = field(default_factory=dict)
+    wires: list[Wire] = field(default_factory=list)
+
+
+def as_tool(
+    plan: Plan, made: Project, system: System, codes: Mapping[str, Mapping[str, Any]], jinja: Environment
+) -> Plan:
+    """The files of a project whose translator's form is `plan`."""
+    files = f"{made.name}.files"
+    levels = _levels(made, system, codes)
+    wanted = _wanted(made, levels, codes)
+    found: Plan = {}
+    for path, content in plan.items():
+        kind = path.removeprefix(f"{made.name}_").removesuffix(".xml")
+        if path.startswith(f"{ORDERS}/") or kind in ("algorithm", "architecture", "configuration"):
+            continue
+        if path.startswith((f"{ROOM}/", "data/")):
+            found[path] = content
+        elif kind in ("mapping", "profile"):
+            found[f"{files}/{path}"] = content
+        else:
+            found |= {f"{PurePosixPath(files, name, 'CICTask', path)}": content for name in wanted.get(path, {""})}
+    for level in levels:
+        words = {"project": made, "level": level, "codes": codes, "width": _WIDTH}
+        text = jinja.get_template("hopes/task.xml.j2").render(words)
+        found[f"{PurePosixPath(files, level.name, 'CICTask/task.xml')}"] = text.encode()
+    architecture = jinja.get_template("hopes/architecture.xml.j2").render(project=made, schema=SCHEMA)
+    found[made.name] = jinja.get_template("hopes/tool.xml.j2").render(architecture=architecture).encode()
+    return found
+
+
+def _wanted(
+    made: Project, levels: Iterable[_Level], codes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, None]]:
+    """The levels that files have to be on, for those that may not lie on the top alone."""
+    found: dict[str, dict[str, None]] = {}
+    for level in levels:
+        for task in (box.task for box in level.boxes.values() if not box.task.inside):
+            own = made.kept.own.get(task.flow)
+            names = [codes[task.flow]["file"]] if own is None else [path.name for path in own.files]
+            for name in names:
+                found.setdefault(name, {})[level.name] = None
+    return found
+
+
+def _levels(made: Project, system: System, codes: Mapping[str, Mapping[str, Any]]) -> list[_Level]:
+    """The top first."""
+    top = _Level("")
+    levels = {"": top} | {t.name: _Level(t.name) for t in made.tasks if t.inside}
+    columns = dict(_columns(made, system))
+    #: Where the next box of a column stands, by level and column.
+    free: dict[tuple[str, int], int] = {}
+    inside = {(m.task, m.port): (m.child, m.child_port) for m in made.maps}
+    for task in made.tasks:
+        level = levels[task.parent if made.several and not task.inside else ""]
+        column = columns.get(task.name, 0)
+        y = free.get((level.name, column), _TOP)
+        inputs = tuple(p for p in task.ports if p.direction == "input")
+        outputs = tuple(p for p in task.ports if p.direction == "output")
+        maps = tuple(
+            (p, _local(inside[task.name, p.name][0], task.name), inside[task.name, p.name][1])
+            for p in task.ports
+            if task.inside
+        )
+        name = _local(task.name, level.name)
+        file = f"{task.name}/CICTask/task.xml" if task.inside else codes[task.flow]["file"]
+        box = level.boxes[task.name] = Box(name, task, file, _LEFT + _COLUMN * column, y, inputs, outputs, maps)
+        free[level.name, column] = y + box.height + _BETWEEN
+    outer = {(m.child, m.child_port): (m.task, m.port) for m in made.maps}
+    parents = {t.name: t.parent if made.several else "" for t in made.tasks}
+    for c in made.channels:
+        ends = (c.source, c.source_port), (c.destination, c.destination_port)
+        joins = parents[c.source] != parents[c.destination]
+        source, destination = (outer[end] if joins else end for end in ends)
+        level = top if joins else levels[parents[c.source]]
+        first, second = level.boxes[source[0]], level.boxes[destination[0]]
+        edges = first.at(source[1], True), second.at(destination[1], False)
+        level.wires.append(Wire((first.name, source[1]), (second.name, destination[1]), c, edges))
+    return list(levels.values())
+
+
+def _local(name: str, around: str) -> str:
+    return name.removeprefix(f"{around}_") if around else name
+
+
+def _columns(made: Project, system: System) -> Iterator[tuple[str, int]]:
+    """Name in HOPES and column of each task."""
+    for app in system.apps:
+        names = {t.name for t in app.tasks}
+        for number, column in enumerate(layout(app).columns):
+            yield from ((made.names[name], number) for name in column if name in names)

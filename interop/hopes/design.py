@@ -1,0 +1,133 @@
+"""What a HOPES project says of an application: tasks, ports, channels and the graphs of composites, as frozen data.
+
+`tasks` makes it of files, `choice` takes a part of it, and the modules that write texts read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from ...model.span import Span
+from .libraries import Library
+
+Direction = Literal["in", "out"]
+#: The names of a task and of the composites around it, from outside to inside.
+Way = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A firing moves `rate` tokens; `size` is what the port says of their bytes, which others may know better.
+
+    `keeps_newest`: a reader gets the newest token, however many there were (`overwritable`). `type` is that of a token
+    in words of flowc, where the port has one of that size.
+    """
+
+    name: str
+    direction: Direction
+    rate: int
+    size: int
+    span: Span
+    keeps_newest: bool = False
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Turns of a task or of its graph. DATA: each has tokens of its own; CONVERGENT: all read the same ones."""
+
+    kind: Literal["DATA", "CONVERGENT"]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number that the code of a task asks for (`GET_PARAM_INT`, `GET_PARAM_FLOAT`), with its value at the start."""
+
+    name: str
+    value: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`network` names further files of a task by their attributes, `graph` is what a composite holds.
+
+    `inside` leads from a port of a composite to (task, port) in it, and `maps` says of the ports of a loop how tokens
+    get to its turns (`portMapType`). `headers` are included in front of the code, `sources` have to be compiled with
+    it, `files` lie beside it, `flags` are those of the compiler, `linked` of the linker; `libraries` leads from a
+    library port of a composite to (task, port) in it.
+    `mode` is that of its `modes` which counts, `changes` are transitions between them (name, from, to), `link` is the
+    far end of a channel that a source or a sink stands for.
+    Times are None where they are placeholders.
+    """
+
+    name: str
+    kind: Literal["task", "network", "graph", "control"]
+    ports: dict[tuple[Direction, str], Port]
+    span: Span
+    code: str = ""
+    language: str = ""
+    stateful: bool = True
+    time_driven: bool = False
+    period_ns: Fraction | None = None
+    deadline_ns: Fraction | None = None
+    priority: int = 0
+    network: dict[str, str] = field(default_factory=dict)
+    graph: Graph | None = None
+    inside: dict[tuple[Direction, str], tuple[str, str]] = field(default_factory=dict)
+    loop: Loop | None = None
+    maps: dict[tuple[Direction, str], str] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    headers: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    libraries: dict[str, tuple[str, str]] = field(default_factory=dict)
+    flags: str = ""
+    linked: str = ""
+    files: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    mode: str = ""
+    changes: tuple[tuple[str, str, str], ...] = ()
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Ends are (task, port); `initial` samples of `size` bytes lie on it at the start.
+
+    So many bytes fit as `room` says; 0: nobody says it.
+    """
+
+    source: tuple[str, str]
+    destination: tuple[str, str]
+    initial: int
+    size: int
+    span: Span
+    room: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One level; `tasks` by name, in the order of the file. HOPES knows no iteration of a process network.
+
+    `calls` has the name of the library behind a library port of a task.
+    """
+
+    name: str
+    tasks: dict[str, Task]
+    channels: tuple[Channel, ...]
+    span: Span
+    process_network: bool = False
+    libraries: dict[str, Library] = field(default_factory=dict)
+    calls: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def every(graph: Graph, level: Way = ()) -> dict[Way, Task]:
+    """The tasks of all levels, each composite before what is in it."""
+    found: dict[Way, Task] = {}
+    for name, task in graph.tasks.items():
+        found[*level, name] = task
+        if task.graph is not None:
+            found |= every(task.graph, (*level, name))
+    return found

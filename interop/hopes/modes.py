@@ -1,0 +1,139 @@
+"""The modes of a task (MTM) beside each other: an app for each, and a scenario that changes between them.
+
+In: a project as it was read, and the text of its first modes. Out: a text that uses that one, with the app of the task
+anew for every further mode (`App_MODE`), as rates, tasks and code are in it. Each has a state of its own. A transition
+becomes an event that is called like it: flowc does not know the conditions of HOPES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..names import capitalised, identifiers, listed, reserved_words, shown
+from .choice import part_of
+from .code import sources_of
+from .counts import Place
+from .design import Task, Way, every
+from .files import Collector, Project
+from .groups import Flow, Group, flow_of
+from .networks import HopesNetwork
+from .tasks import graph_of
+from .text import Texts, texts_of
+from .wrapper import wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """`text` is empty where no task has several modes; `code` has the C files of further modes, `stubs` those to fill
+    in.
+    """
+
+    text: str = ""
+    code: Mapping[str, str | bytes] = field(default_factory=dict)
+    stubs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """A further mode: what is declared for it, and its apps."""
+
+    lines: tuple[str, ...]
+    apps: tuple[str, ...]
+    declared: frozenset[str]
+    code: Mapping[str, str | bytes]
+    stubs: tuple[str, str]
+
+
+def modes_of(
+    project: Project, stem: str, tasks: Mapping[Way, Task], networks: Mapping[Way, HopesNetwork], flow: Flow,
+    first: Texts, say: Collector,
+) -> Modes:  # fmt: skip
+    """The modes of the first task that has several; `first` is the text of the first modes."""
+    several = {way: task for way, task in tasks.items() if len(task.modes) > 1 and way in flow.tasks}
+    if not several:
+        return Modes()
+    (way, task), *others = several.items()
+    if others:
+        names = listed("_".join(other) for other, _ in others)
+        say.warn(f"modes of {names} do not stand beside each other: those of {shown(task.name)} do", others[0][1].span)
+    group, app = next(((g, a) for g, a in zip(flow.groups, first.apps, strict=True) if way[0] in g.tasks), (None, ""))
+    ends = {end[0] for c in flow.newest for end in (c.source, c.destination)}
+    if group is None or ends & {*group.tasks}:
+        what = "its modes do not stand beside each other, as its app and others see the newest tokens of each other"
+        say.warn_together(task.name, what, task.span, "`--mode TASK=MODE` imports one of them")
+        return Modes()
+    made: dict[str, _Mode] = {}
+    taken = first.declared
+    for mode in task.modes[1:]:
+        found = _mode(project, stem, way, mode, group, networks, app, taken, say)
+        if found is not None:
+            made[mode] = found
+            taken |= found.declared
+    if not made:
+        return Modes()
+    rest = [a for a in first.apps if a != app]
+    states = {task.modes[0]: (app, *rest)} | {mode: (*found.apps, *rest) for mode, found in made.items()}
+    head = [
+        f"// The modes of {shown('_'.join(way))} of the HOPES project {shown(project.name)}: an app for each of them.",
+        f'use "{stem}.flow"',
+    ]
+    lines = [*head, *(line for found in made.values() for line in found.lines), *_scenario(task, states, taken, say)]
+    return Modes(
+        "\n".join(lines) + "\n",
+        {name: data for found in made.values() for name, data in found.code.items()},
+        dict(found.stubs for found in made.values() if found.stubs[1]),
+    )
+
+
+def _mode(
+    project: Project, stem: str, way: Way, mode: str, group: Group, networks: Mapping[Way, HopesNetwork], app: str,
+    taken: frozenset[str], say: Collector,
+) -> _Mode | None:  # fmt: skip
+    """The app of a group in a mode; None, with a warning, where that is faulty."""
+    part = Collector()
+    graph = graph_of(project, part, {"_".join(way): mode})
+    assert graph is not None  # it was read before
+    graph = part_of(graph, group.tasks)
+    tasks = every(graph)
+    sources = sources_of(project, graph, tasks, part)
+    held: dict[Place, int] = {(w, "in", port): n for w, s in sources.items() for port, n in s.held.items()}
+    flow = flow_of(graph, part, held) if graph.tasks else None
+    if part.faults or flow is None:
+        why = part.faults[0].message if part.faults else "nothing fires in it"
+        say.warn(f"mode {shown(mode)} of {shown('_'.join(way))} is left out: {why}", graph.span)
+        return None
+    code = wrapped(graph.name, f"{stem}_{mode}", sources, flow)
+    stubs = f"{stem}_{mode}_tasks.py"
+    there = {w: network for w, network in networks.items() if w in tasks}
+    texts = texts_of(graph.name, flow, there, code, (), stubs, app=app, suffix=f"_{mode}", taken=taken)
+    lines = ("", f"// Mode {shown(mode)}.", *texts.application.strip("\n").split("\n"))
+    return _Mode(lines, texts.apps, texts.declared, code.files, (stubs, texts.stubs))
+
+
+def _scenario(
+    task: Task, states: Mapping[str, tuple[str, ...]], taken: frozenset[str], say: Collector
+) -> Iterator[str]:
+    """A state for each mode, the first one initial."""
+    reserved = {*reserved_words(), *taken}
+    names = dict(zip(states, identifiers(states, "mode", reserved), strict=True))
+    (name,) = identifiers([f"{capitalised(task.name, 'modes')}Modes"], "modes", reserved)
+    changes = [(n, a, b) for n, a, b in task.changes if a in names and b in names and a != b]
+    if not changes:  # then its code changes modes: anybody may
+        changes = [(f"to_{b}", a, b) for b in names for a in names if a != b]
+    wanted = list(dict.fromkeys(n for n, _, _ in changes))
+    events = dict(zip(wanted, identifiers(wanted, "event", {*reserved, *names.values()}), strict=True))
+    yield ""
+    yield "// Events stand for transitions: in HOPES they have conditions, or code decides."
+    yield f"scenario {name} {{"
+    if events:
+        yield f"    event {', '.join(events.values())}"
+    for mode, run in states.items():
+        initial = "initial " if mode == task.modes[0] else ""
+        yield f"    {initial}state {names[mode]} {{ run {', '.join(run)} }}"
+    for event, source, target in changes:
+        yield f"    {names[source]} -> {names[target]} on {events[event]}"
+    yield "}"
+    if events:
+        what = "what changes its modes is not imported: each transition is an event that somebody raises"
+        say.warn_together(task.name, what, task.span)
