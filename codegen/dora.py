@@ -76,4 +76,5 @@ DORA = Robot(
     root=lambda deployment: "",
     separator=".",
     made_there=("out",),
+    most_bytes=67_000_000,
 )
