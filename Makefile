@@ -41,4 +41,4 @@ man:
 
 # Rewrites what is expected: read the difference before you keep it.
 goldens:
-	FLOWC_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/cli/test_diagnostics.py tests/codegen/test_codegen.py tests/codegen/test_gpu.py
+	FLOWC_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/cli/test_diagnostics.py tests/codegen/test_codegen.py tests/codegen/test_gpu.py tests/codegen/test_robots.py

@@ -88,13 +88,14 @@ def algorithm9(
     population: int = 100,
     generations: int = 100,
     printed: bool = True,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Reduced:
     """Algorithm 9: which layers go by parts, so that networks take at most `limit` and no longer than `slowest`.
 
     `evaluate` is Algorithm 10 with Equation 2.5: edges derived for a chromosome, and Algorithm 8 on them. If nothing by
     parts is small enough, that is the answer (lines 1 to 5); else NSGA-II looks for a front (selection by DEAP,
     crossover of two parents, mutation of one gene), from which `selected` chooses. Line 16 gives out an answer that
-    keeps no limit, without a word: whoever calls has to look.
+    keeps no limit, without a word: whoever calls has to look. When it is `enough`, NSGA-II ends before its time.
     """
     known: dict[tuple[bool, ...], Reduced] = {}
 
@@ -106,7 +107,7 @@ def algorithm9(
     whole = of((False,) * layers)
     if whole.memory <= limit:
         return whole
-    return selected(_front(layers, of, rng, population, generations), limit, slowest, printed=printed)
+    return selected(_front(layers, of, rng, population, generations, enough), limit, slowest, printed=printed)
 
 
 def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, printed: bool = True) -> Reduced:
@@ -124,7 +125,9 @@ def selected(front: Sequence[Reduced], limit: int, slowest: Sequence[float], *, 
     return min(fitting or front, key=lambda c: c.memory)
 
 
-def _front(layers: int, of: Evaluate, rng: random.Random, population: int, generations: int) -> tuple[Reduced, ...]:
+def _front(
+    layers: int, of: Evaluate, rng: random.Random, population: int, generations: int, enough: Callable[[], bool]
+) -> tuple[Reduced, ...]:
     """What no other one beats in memory and in every time, of all that NSGA-II has looked at."""
     from deap import base, tools
 
@@ -146,9 +149,14 @@ def _front(layers: int, of: Evaluate, rng: random.Random, population: int, gener
         genes[at] = not genes[at]
         return Individual(tuple(genes))
 
-    people = [Individual(tuple(rng.random() < 0.5 for _ in range(layers))) for _ in range(population)]
+    def some(make: Callable[[], Individual]) -> list[Individual]:
+        return [make() for k in range(population) if k == 0 or not enough()]
+
+    people = some(lambda: Individual(tuple(rng.random() < 0.5 for _ in range(layers))))
     for _ in range(generations):
-        people = tools.selNSGA2(people + [child() for _ in range(population)], population)
+        if enough():
+            break
+        people = tools.selNSGA2(people + some(child), population)
     found = {p.found.chosen: p.found for p in people}
     return tuple(c for c in found.values() if not any(_beats(d, c) for d in found.values()))
 

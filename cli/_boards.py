@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._common import say
+from ._common import say, show_diagnostics
 
 if TYPE_CHECKING:
     from ..machines.crew import Crew
@@ -21,6 +21,15 @@ BoardAddress = Annotated[
         "--board",
         help="Do it on a machine that ssh reaches: flowc stays here, programs run there.",
         metavar="[USER@]HOST[:PORT][/DIR]",
+        show_default=False,
+    ),
+]
+Boards = Annotated[
+    str | None,
+    typer.Option(
+        "--board",
+        help="Do it on a machine that ssh reaches, or share it among several of one kind.",
+        metavar="[USER@]HOST[:PORT][/DIR],...",
         show_default=False,
     ),
 ]
@@ -58,14 +67,26 @@ def crew_of(workers: int, cluster: str | None) -> Iterator[Crew]:
 
 @contextmanager
 def host_of(board: str | None, python: str) -> Iterator[Host]:
-    """This machine, or the board, connected. Raises Errors."""
+    """This machine, or the board, connected. Raises BadParameter for several boards, and Errors."""
+    if board is not None and "," in board:
+        raise typer.BadParameter("a program runs on one board: several share what is measured", param_hint="--board")
+    with hosts_of(board, python) as host:
+        yield host
+
+
+@contextmanager
+def hosts_of(boards: str | None, python: str) -> Iterator[Host]:
+    """This machine, or the boards, connected. Raises Errors."""
     from ..machines.host import HERE
 
-    if board is None:
+    if boards is None:
         yield HERE
         return
-    from ..machines.board import Board
+    from ..machines.fleet import Fleet, fleet
 
-    with Board(board, python=python, report=lambda said: say(f"flowc: {said}")) as reached:
-        say(f"flowc: {reached.address} is {reached.identity.description}")
+    with fleet(boards.split(","), python=python, report=lambda said: say(f"flowc: {said}")) as reached:
+        if isinstance(reached, Fleet):
+            show_diagnostics(reached.told, {})
+        where = f"each of {reached.size} boards" if isinstance(reached, Fleet) else boards
+        say(f"flowc: {where} is {reached.identity.description}")
         yield reached

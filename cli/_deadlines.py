@@ -218,6 +218,14 @@ def why_no_better(states: States, name: str) -> list[str]:
     return lines
 
 
+def why_rates(states: States, name: str) -> list[str]:
+    """Why a state has its clock rates."""
+    from ..driver.clocks import why_these_rates
+
+    clocked = states.clocked.get(name)
+    return [] if clocked is None else [*why_these_rates(clocked, states.valid.platform)]
+
+
 def _best_as_data(states: States, name: str) -> dict[str, Any]:
     scenario = states.valid.system.scenario
     assert scenario is not None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..driver.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..networks.bands.compare import Comparison
+    from ..networks.dataflow.reduced import Reduction
     from ..networks.quantization.quantize import Loss
 
 #: A column that gives way to a narrow terminal keeps so many characters.
@@ -348,7 +349,7 @@ def network_table(m: NetworkMemory) -> str:
     return "\n".join(lines)
 
 
-def band_table(found: Comparison) -> str:
+def band_table(found: Comparison, thesis: Reduction) -> str:
     """Bytes between the layers of a network in several ways, and the front of bands against time."""
     from ..model.mapping import bands_in_words
     from ..runtime.report import columns
@@ -363,12 +364,29 @@ def band_table(found: Comparison) -> str:
     ]
     lines = ["between the layers, in MB"]
     lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in ways]
-    table = [["between layers MB", "with weights", "time", "firings"]]
+    lines += ["by the rules of Minakova's thesis, its input included"]
+    lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in _by_thesis(thesis)]
+    time = "estimated time" if any(c.estimated for c in found.choices) else "time"
+    table = [["between layers MB", "with weights", time, "firings"]]
     table += [[_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices]
     words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
     front = columns(table, left=0).splitlines()
     shown = [f"{line}  {word}".rstrip() for line, word in zip(front, words, strict=True)]
     return "\n".join([*lines, "", *shown])
+
+
+def _by_thesis(found: Reduction) -> list[tuple[str, int, str]]:
+    ways = [
+        ("by parts, all", found.edges, "each edge in a buffer of its own (ch. 4)"),
+        ("Algorithm 10, none", found.whole, "buffers are shared, no layer goes by parts (ch. 6)"),
+        ("Algorithm 10, all", found.parts, f"all layers go by parts, {found.steps} firings"),
+    ]
+    if found.least is not None:
+        note = (
+            f"{found.chosen} layers go by parts, {found.least.times[0]:.0f} firings: the least of {found.looks} looks"
+        )
+        ways.append(("Algorithm 9", found.least.memory, note))
+    return ways
 
 
 def _mb(count: int) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..model.application import Application
     from ..model.diagnostic import Diagnostic
     from ..networks.bands.compare import Comparison
+    from ..networks.dataflow.reduced import Reduction
 
 
 def analyze(
@@ -37,7 +38,12 @@ def analyze(
         bool, typer.Option("--by-parts", help="Of a network: every layer works through its rows one by one.")
     ] = False,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Of a network: memory between its layers against time, in bands of rows.")
+        bool,
+        typer.Option(
+            "--memory",
+            help="Of a network: memory between its layers against time, in bands of rows; with --by-parts also the "
+            "genetic search of Minakova's thesis, for comparison.",
+        ),
     ] = False,
     cuts: Annotated[
         bool, typer.Option("--cuts", help="Of a network: the layers after which a pin may cut it into stages.")
@@ -50,10 +56,11 @@ def analyze(
 ) -> int:
     """Prove what a graph can do: period, latency, buffers, schedules. Runs nobody's code."""
     from ..driver.analyze import analyze as driver_analyze
-    from ..driver.networks import network_bands, network_cuts, network_memory
+    from ..driver.networks import network_bands, network_by_thesis, network_cuts, network_memory
 
     if memory and file.suffix == ".onnx":
-        return _bands(network_bands(file), as_json)
+        found_by_thesis = network_by_thesis(file, seconds if by_parts else None)
+        return _bands(network_bands(file), found_by_thesis, as_json)
     if cuts and file.suffix == ".onnx":
         return _list_cuts(network_cuts(file), as_json)
     if file.suffix == ".xml":
@@ -118,11 +125,12 @@ def _list_cuts(points: tuple[CutPoint, ...], as_json: bool) -> int:
     return 0
 
 
-def _bands(found: Comparison, as_json: bool) -> int:
+def _bands(found: Comparison, thesis: Reduction, as_json: bool) -> int:
     if as_json:
-        print_json(asdict(found) | {"whole": asdict(found.whole) | {"proved": found.whole.proved}})
+        whole = asdict(found.whole) | {"proved": found.whole.proved}
+        print_json(asdict(found) | {"whole": whole, "minakova": asdict(thesis)})
     else:
-        print(band_table(found))
+        print(band_table(found, thesis))
     return 0
 
 

@@ -26,6 +26,7 @@ from ._common import (
 from ._tables import in_8_bits
 
 if TYPE_CHECKING:
+    from ..codegen.robots import Robot
     from ..driver.build import Built
 
 
@@ -35,6 +36,8 @@ class Target(StrEnum):
     PROGRAM = "program"
     HOPES_EXTERNAL = "hopes-external"
     FMU = "fmu"
+    DORA = "dora"
+    ROS2 = "ros2"
 
 
 def build(
@@ -43,8 +46,9 @@ def build(
     target: Annotated[
         Target,
         typer.Option(
-            help="The program; its networks alone as a C library (in build/STEM-external); or a graph of the text as a "
-            "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu)."
+            help="The program; its networks alone as a C library (in build/STEM-external); a graph of the text as a "
+            "Functional Mock-up Unit for Simulink, OpenModelica and others (build/GRAPH.fmu); or the program as a "
+            "module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
         ),
     ] = Target.PROGRAM,
     graph: Annotated[
@@ -69,8 +73,9 @@ def build(
     if target is Target.HOPES_EXTERNAL:
         return _external(file, output, platform, force, as_json)
     built = driver_build(
-        file, output, platform=platform, force=force, measure=not no_measure, on_measure=measuring, report=progress
-    )
+        file, output, platform=platform, force=force, measure=not no_measure, on_measure=measuring, report=progress,
+        robot=_robot(target),
+    )  # fmt: skip
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     if as_json:
         print_json(
@@ -83,6 +88,7 @@ def build(
                 "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
                 "times": built.times,
                 "predicted_period_ns": _predicted(built),
+                **({} if target is Target.PROGRAM else {"ends": [asdict(e) for e in built.ends]}),
             }
         )
         return 0
@@ -97,7 +103,33 @@ def build(
     for processor, tasks in sorted(processors.items()):
         shown = ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
         print(f"  {processor}: {shown}")
+    for end in built.ends:
+        print(f"  {'input' if end.incoming else 'output'} {end.name}: {end.type}")
+    if target is Target.DORA:
+        _how_with_dora(built)
+    elif target is Target.ROS2:
+        print(f"put {built.directory} into a workspace: `colcon build`")
     return 0
+
+
+def _robot(target: Target) -> Robot | None:
+    """What the program is to be a node of, if of anything."""
+    if target is Target.DORA:
+        from ..codegen.dora import DORA
+
+        return DORA
+    if target is Target.ROS2:
+        from ..codegen.ros2 import ROS2
+
+        return ROS2
+    return None
+
+
+def _how_with_dora(built: Built) -> None:
+    if any(end.incoming for end in built.ends):
+        print(f"`module: {built.directory / 'module.yml'}` makes it a node of a dataflow")
+    else:
+        print(f"`dora run {built.directory / 'dataflow.yml'}` starts it")
 
 
 def _predicted(built: Built) -> dict[str, int | None]:

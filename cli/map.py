@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, Cluster, Workers, crew_of, host_of
+from ._boards import BoardPython, Boards, Cluster, Workers, crew_of, hosts_of
 from ._common import (
     Json,
     NoMeasure,
@@ -25,7 +25,7 @@ from ._common import (
     sources,
 )
 from ._deadlines import document as joint_document
-from ._deadlines import explanation, joint_table, states_document, states_table, why_no_better
+from ._deadlines import explanation, joint_table, states_document, states_table, why_no_better, why_rates
 from ._sweep import Sweep, parsed
 from ._sweep import document as sweep_document
 from ._sweep import table as sweep_table
@@ -84,7 +84,7 @@ def map_(
     ] = None,
     no_measure: NoMeasure = False,
     platform: OnPlatform = "host",
-    board: BoardAddress = None,
+    board: Boards = None,
     board_python: BoardPython = "python3",
     as_json: Json = False,
 ) -> int:
@@ -109,7 +109,7 @@ def map_(
         require("matplotlib", "plots", "`--gantt`")
     what_if = WhatIf(_rate(fps), cores, profile)
     swept = parsed(sweep or ())
-    with host_of(board, board_python) as host, crew_of(workers, cluster) as crew:
+    with hosts_of(board, board_python) as host, crew_of(workers, cluster) as crew:
         options: dict[str, Any] = {
             "platform": platform,
             "host": host,
@@ -135,7 +135,7 @@ def map_(
     elif mapped.states is not None:
         print(states_table(mapped.states))
         for name, joint in mapped.states.joints.items() if explain else ():
-            lines = [*why_no_better(mapped.states, name), *explanation(joint)]
+            lines = [*why_no_better(mapped.states, name), *why_rates(mapped.states, name), *explanation(joint)]
             print(f"\n{name}:\n" + "\n".join(folded(line, 2) for line in lines))
     elif mapped.valid.states:
         print(_places(mapped.mapping))
@@ -210,6 +210,7 @@ def _size(text: str | None) -> int | None:
 
 def _planned(memory: PlannedMemory) -> str:
     parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
+    parts |= {"in arenas of devices": memory.arenas} if memory.arenas else {}
     return f"networks take {memory.total / 1e6:.2f} MB: " + ", ".join(
         f"{n / 1e6:.2f} {what}" for what, n in parts.items()
     )
@@ -310,7 +311,7 @@ def _document(mapped: Mapped) -> dict[str, Any]:
         "tasks": tasks,
         "networks": networks,
         "why": list(mapping.why),
-        **({} if memory is None else {"memory": asdict(memory) | {"total": memory.total}}),
+        **({} if memory is None else {"memory": memory.figures | {"total": memory.total}}),
         "file": None if mapped.path is None else str(mapped.path),
         "search": {
             "name": mapping.search,

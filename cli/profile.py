@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, host_of
+from ._boards import BoardPython, Boards, hosts_of
 from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, say, show_diagnostics
 from ._tables import cut_table, in_8_bits
 
@@ -19,7 +19,7 @@ def profile(
     seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
     layers: Annotated[bool, typer.Option("--layers", help="Also list the layers of networks.")] = False,
     platform: OnPlatform = "host",
-    board: BoardAddress = None,
+    board: Boards = None,
     board_python: BoardPython = "python3",
     as_json: Json = False,
 ) -> int:
@@ -32,7 +32,7 @@ def profile(
 
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
-    with host_of(board, board_python) as host:
+    with hosts_of(board, board_python) as host:
         found = measure(
             file,
             platform=platform,
@@ -48,7 +48,8 @@ def profile(
         return 0
     from ..runtime.report import columns
 
-    print(f"{measured.host}; equal work differs by {found.noise:.0%} now\n")
+    warmth = "" if found.celsius is None else "; {:.0f} °C before, {:.0f} °C after".format(*found.celsius)
+    print(f"{measured.host}; equal work differs by {found.noise:.0%} now{warmth}\n")
     rows = [["task", "implementation", "samples", "mean us", "std us", "max us", "wcet us", "holds python"]]
     for e in found.entries:
         times = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]

@@ -36,6 +36,7 @@ class Clocks(StrEnum):
 
     SET = "set"
     MODEL = "model"
+    EMULATE = "emulate"
 
 
 #: Tasks that are named for taking longer than their profile.
@@ -60,6 +61,9 @@ def run(
             "--trace-frames", help="Only frames A to B - 1 are in the trace.", metavar="A:B", show_default=False
         ),
     ] = None,
+    trace_bands: Annotated[
+        bool, typer.Option("--trace-bands", help="Units of bands of rows are in the trace, too.")
+    ] = False,
     report: Annotated[
         Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
     ] = None,
@@ -96,7 +100,7 @@ def run(
         typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
     ] = None,
     clocks: Annotated[
-        Clocks, typer.Option(help="`set` the clock rates of states, or leave them as they are.")
+        Clocks, typer.Option(help="`set` the clock rates of states, leave them, or only wait as long.")
     ] = Clocks.MODEL,
     live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
@@ -124,8 +128,9 @@ def run(
             frames_of(trace_frames)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
-        if trace is None:
-            raise typer.BadParameter("it is about --trace FILE", param_hint="--trace-frames")
+    for option, wanted in (("--trace-frames", trace_frames), ("--trace-bands", trace_bands or None)):
+        if wanted is not None and trace is None:
+            raise typer.BadParameter("it is about --trace FILE", param_hint=option)
     if live and board is not None:
         raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
     alone = {"--board": board, "--trace": trace, "--live": live or None, "--twin": twin or None, "--start": start,
@@ -145,13 +150,14 @@ def run(
             strict=strict,
             trace=trace,
             trace_frames=trace_frames,
+            trace_bands=trace_bands,
             twin=twin,
             force=force,
             report_to=report,
             settings=settings or (),
             fail_on_miss=fail_on_miss,
             watchdog=watchdog,
-            states=States(start, events, control, replay, clocks is Clocks.SET),
+            states=States(start, events, control, replay, clocks.value),
             quiet=quiet,
             document=as_json,
             measure=not no_measure,

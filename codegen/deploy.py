@@ -109,10 +109,12 @@ def deploy(
     repetition: MappingABC[str, MappingABC[str, int]],
     firing_ns: MappingABC[str, float],
     helpers: Helpers,
+    arenas: MappingABC[str, int] = {},
 ) -> Deployed:
     """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
 
-    `helpers` finds the local modules of a Python file. On a platform of several machines it has parts as well.
+    `helpers` finds the local modules of a Python file; `arenas` are bytes that TensorRT was seen to take between the
+    layers of networks, by task. On a platform of several machines it has parts as well.
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
@@ -127,7 +129,8 @@ def deploy(
         for app in apps:
             sizes = batches(app)
             for task in (t for t in app.tasks if only is None or t.name in only):
-                site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, sizes[task.name])
+                arena = arenas.get(task.name)
+                site = Site(platform, placement[task.name], sources, helpers, c_tasks, alone, sizes[task.name], arena)
                 found[task.name] = _deployed(task, site, repetition[app.name][task.name])
         return found, sources, c_tasks
 

@@ -45,6 +45,8 @@ LEAST_NUMPY, LEAST_ONNXRUNTIME = "1.17.3", "1.17"
 #: The first pyzmq with wheels for everything that parts run on, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+#: Files of the runtime that only other targets need.
+ELSEWHERE = frozenset({"dora.py", "external.py", "face.py", "fmu.py", "hopes.py", "ros2.py"})
 #: Names that main.py uses itself.
 RESERVED = frozenset({"Fire", "HOME", "Port", "Program", "main", "os", "p", "program", "signal", "sys"}).union(
     {"Dropping", "Select"}, *(kind.words for kind in KINDS)
@@ -99,7 +101,7 @@ def _whole(deployed: Deployed) -> Plan:
     for app, name in identifiers(apps, ()).items():
         text = jinja.get_template("python/test_app.py.j2").render(app=app, class_name=f"Test_{name}")
         plan[f"tests/test_{name}.py"] = text.encode()
-    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "fmu.py", "hopes.py")):
+    for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ELSEWHERE):
         plan[f"runtime/{file.name}"] = file.read_bytes()
     for kind in KINDS:
         plan |= {} if kind.scripts is None else kind.scripts(jinja, deployment)

@@ -24,14 +24,27 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
     where = {e.task: machine_of[w.processor] for w in whole.processors for e in w.order}
     used = tuple(m for m in platform.machines if m in where.values())
     digest = hashlib.sha256(whole.to_json().encode()).hexdigest()
+    hub = _hub(whole, where, used)
     for machine in used:
         apps = tuple(a for a in (_own(app, where, machine) for app in whole.apps) if a.tasks)
         workers = tuple(w for w in whole.processors if w.order and machine_of[w.processor] == machine)
         peers = tuple(m for m in used if m != machine)
         led = tuple(a.name for a in whole.apps if _elsewhere([t.name for t in a.tasks if not t.inputs], where, machine))
         passed = tuple(a.name for a in whole.apps if _elsewhere(list(_last(a)), where, machine))
-        part = DeployedPart(machine, peers, digest, led, passed, tuple(_crossings(whole, where, machine)))
+        part = DeployedPart(machine, peers, digest, led, passed, tuple(_crossings(whole, where, machine)), hub)
         yield replace(whole, apps=apps, processors=workers, planned=planned(apps, workers), part=part)
+
+
+def _hub(whole: Deployment, where: dict[str, str], used: tuple[str, ...]) -> str | None:
+    """Who has channels to the most others; None where each is joined with all others anyway."""
+    near: dict[str, set[str]] = {m: set() for m in used}
+    for c in (c for app in whole.apps for c in app.channels):
+        a, b = where[c.source], where[c.destination]
+        if a != b:
+            near[a].add(b)
+            near[b].add(a)
+    hub = max(used, key=lambda m: len(near[m]))
+    return None if all(near[m] | {m, hub} == set(used) for m in used if m != hub) else hub
 
 
 def _elsewhere(tasks: list[str], where: dict[str, str], machine: str) -> bool:

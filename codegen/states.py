@@ -16,13 +16,14 @@ from ..model.deployment import (
     DeployedTransition,
     Deployment,
     PlannedMemory,
+    SharedWeights,
 )
 from ..model.mapping import ChangeBound, StateBound
 from ..model.platform import Platform
 from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .layouts import apart
-from .memory import planned
+from .memory import engines_of, planned, shared_arenas
 
 
 def together(
@@ -32,11 +33,12 @@ def together(
     changes: Mapping[tuple[str, str], ChangeBound],
     proved: Mapping[str, StateBound],
     platform: Platform,
+    weights: SharedWeights | None = None,
 ) -> Deployed:
     """`apps` are all of the text: what their tasks can raise are the events, with those from outside.
 
     `changes` say how each change is made, and what it takes at most, `proved` what a state has on a `platform`, where
-    that is known.
+    that is known; `weights` are those of variants that share some.
     """
     first = states[scenario.initial]
     raised = [f"{t.name}.{e}" for a in apps for t in a.tasks for e in t.events]
@@ -57,6 +59,7 @@ def together(
             )
             for t in scenario.transitions
         ),
+        weights,
     )
     files = {path: content for d in states.values() for path, content in d.files.items()}
     c_tasks: dict[str, dict[str, Task]] = {}
@@ -112,4 +115,7 @@ def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:
     if whole is None:
         return None
     most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
-    return PlannedMemory(whole.weights, most.buffers, most.tokens)
+    engines = engines_of(t for s in states for t in s.tasks)
+    return PlannedMemory(
+        whole.weights, most.buffers, most.tokens, shared_arenas(engines, [s.processors for s in states])
+    )

@@ -42,20 +42,20 @@ class CannotWrite(Exception):
 def write(
     plan: Plan,
     directory: Path,
-    c_tasks: dict[str, tuple[Task, ...]],
+    c_tasks: Mapping[str, dict[str, tuple[Task, ...]]],
     *,
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
-    parts: Mapping[str, dict[str, tuple[Task, ...]]] | None = None,
 ) -> bool:
     """Write and compile a build; False when the directory holds exactly this already.
 
-    `parts` are folders of it with C sources of their own. `made_there` are folders that others fill: see
-    `refuse_foreign`. Raises CannotWrite; then the directory is as it was before.
+    `c_tasks` are the C sources of each program in it, by its folder ("" = the directory), with the tasks that use
+    them. `made_there` are folders that others fill: see `refuse_foreign`. Raises CannotWrite; then the directory is as
+    it was before.
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
-    compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if c_tasks else []
+    compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")] if any(c_tasks.values()) else []
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(directory, _listed(directory)):
@@ -67,9 +67,9 @@ def write(
         place = directory if directory.exists() else directory.parent
         stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
         _fill(stage, plan)
-        objects = _compile(stage, c_tasks)
-        for folder, tasks in (parts or {}).items():
-            objects += [f"{folder}/{made}" for made in _compile(stage / folder, tasks)]
+        objects = []
+        for folder, tasks in c_tasks.items():
+            objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
         files = sorted([*plan, *objects])
         document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
         (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")

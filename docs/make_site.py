@@ -23,7 +23,7 @@ PAGES: dict[str, list[str]] = {
     "Tutorial": [f"docs/tutorial/{p}.md" for p in ("README", "camera", "deadline", "networks", "memory", "jetson")],
     "Texts": ["docs/language.md", "docs/tasks.md", "docs/scenarios.md", "docs/diagnostics.md", "docs/editor.md"],
     "Steps": ["docs/analysis.md", "docs/mapping.md", "docs/program.md", "docs/report.md", "docs/memory.md"],
-    "Targets": [f"docs/{p}.md" for p in ("gpu", "boards", "machines", "embedding", "external", "fmu")],
+    "Targets": [f"docs/{p}.md" for p in ("gpu", "boards", "machines", "robots", "embedding", "external", "fmu")],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
     "Reference": ["docs/json.md", "docs/performance.md", "CHANGELOG.md"],
     "Examples": ["examples"],

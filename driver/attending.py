@@ -10,14 +10,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
-from contextlib import contextmanager
-from typing import IO
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import IO, TYPE_CHECKING
 
 from ..machines.board import Board, Lost, lost_way
-from ..machines.host import HERE, Host, last_words
+from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors
+from ..profiling.engines import build_engines
 from .build import Built
 from .check import Report
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: Gets what a program says: on `out` or `err`, in pieces.
 Hear = Callable[[str, bytes], None]
@@ -26,13 +31,9 @@ Hear = Callable[[str, bytes], None]
 def there(built: Built, host: Host, report: Report | None) -> str:
     """Where a build is on its host, with its engines built, if that is another machine. Raises Errors."""
     tree = host.put(built.directory, str(built.directory.resolve()))
-    if host is not HERE and (built.directory / "build_engines.py").exists():
-        if report is not None:
-            report("building TensorRT engines, which takes minutes the first time")
-        done = host.execute([*host.python, "build_engines.py"], cwd=tree)
-        if done.status:
-            message = f"the engines cannot be built there\n{last_words(done.stderr)}"
-            raise Errors([Diagnostic("F606", message, None)])
+    why_not = "" if host is HERE else build_engines(built.directory, tree, host, report)
+    if why_not:
+        raise Errors([Diagnostic("F606", why_not, None)])
     return tree
 
 
@@ -114,12 +115,14 @@ def follow(
     environment: MappingABC[str, str] | None = None,
     handed: Sequence[int] = (),
     hear: Hear | None = None,
+    fed: Callable[[Callable[[bytes], None]], None] | None = None,
 ) -> int:
-    """Run a program and wait for it; `started` gets what hands signals on to it. See `attend`."""
+    """Run a program and wait for it; `started` gets what hands signals on to it, and `fed` what gives it all that it
+    reads, if that is not what this process reads. See `attend`."""
     if isinstance(host, Board):
-        status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started)
+        status = host.attend(words, hear or _loudly(silent), cwd=cwd, environment=environment, started=started, fed=fed)
     else:
-        status = _waited(words, silent, cwd, environment, handed, hear, started)
+        status = _waited(words, silent, cwd, environment, handed, hear, started, fed)
     return status if status >= 0 else 128 - status
 
 
@@ -131,12 +134,14 @@ def _waited(
     handed: Sequence[int],
     hear: Hear | None,
     started: Callable[[Callable[[int], None]], None],
+    fed: Callable[[Callable[[bytes], None]], None] | None,
 ) -> int:
     """Here, with the standard input of this process, and its output unless somebody wants to hear it."""
     import subprocess
 
     child = subprocess.Popen(
         words,
+        stdin=None if fed is None else subprocess.PIPE,
         stdout=subprocess.PIPE if hear is not None else sys.stderr if silent else None,
         stderr=None if hear is None else subprocess.PIPE,
         cwd=cwd,
@@ -145,15 +150,27 @@ def _waited(
         pass_fds=handed,
     )
     started(child.send_signal)
+    if fed is not None:
+        fed(partial(_feed, child))
     threads = []
     for name, stream in (("out", child.stdout), ("err", child.stderr)):
         if hear is not None and stream is not None:
             threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
             threads[-1].start()
     status = child.wait()
+    if child.stdin is not None:
+        with suppress(OSError):
+            child.stdin.close()
     for thread in threads:
         thread.join()
     return status
+
+
+def _feed(child: subprocess.Popen[bytes], content: bytes) -> None:
+    assert child.stdin is not None
+    with suppress(OSError, ValueError):  # it has just ended
+        child.stdin.write(content)
+        child.stdin.close()
 
 
 def _hand_on(stream: IO[bytes], name: str, hear: Hear) -> None:

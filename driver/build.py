@@ -17,8 +17,10 @@ from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, missing
 from ..codegen.emit import digest, emit, folder_of
 from ..codegen.nvrtc import faults as cuda_faults
+from ..codegen.robots import End, Robot, open_ends, refusals
+from ..codegen.sources import Plan
 from ..codegen.states import deployed_states, together
-from ..codegen.write import CannotWrite, refuse_foreign, write
+from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
@@ -50,7 +52,8 @@ class Built:
     """A finished build. `fresh` is false when the directory already held exactly this.
 
     `times` says where the time of each task comes from, with the words of `model.times.Source`; `predicted` is one that
-    the stored mapping says of a stage, `reference` that of what stands in for the task, `unknown` none.
+    the stored mapping says of a stage, `reference` that of what stands in for the task, `unknown` none. `ends` are the
+    open ends of a node of a robot.
     """
 
     directory: Path
@@ -61,6 +64,7 @@ class Built:
     fresh: bool
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
+    ends: tuple[End, ...] = ()
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -79,21 +83,24 @@ def build(
     measure: bool = True,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
+    robot: Robot | None = None,
 ) -> Built:
     """From a text to a directory with a running program. Raises Errors.
 
     Without a stored profile that speaks for it, the application is measured on `host` for a moment first, and the
     profile is stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another
-    machine. `on_measure` is told that tasks are going to run, `report` where there is none.
+    machine. `on_measure` is told that tasks are going to run, `report` where there is none. For a `robot` it is a node
+    of that one's dataflow, by default in build/STEM-ROBOT.
     """
     from .measure import measure as measured
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
     for part in valid.parts:
-        require_buildable(part)
-    directory = Path(output) if output is not None else Path("build") / valid.system.stem
+        require_buildable(part, robot)
+    stem = valid.system.stem if robot is None else f"{valid.system.stem}-{robot.name}"
+    directory = Path(output) if output is not None else Path("build") / stem
     try:  # before anything is measured
-        refuse_foreign(directory, force)
+        refuse_foreign(directory, force, _made_there(robot))
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     impossible = [d for p in valid.parts for d in pinned(p.system.apps, p.platform, p.system.pins)[1]]
@@ -109,14 +116,15 @@ def build(
     sources = {t: s for state in states for t, s in sources_of(state, _times(state, profile)).items()}
     extra += told
     too_much = beyond_platform(deployed, valid.platform)
-    if too_much is not None:
-        raise Errors([*valid.diagnostics, too_much])
+    if too_much:
+        raise Errors([*valid.diagnostics, *too_much])
     extra += [d for part in valid.parts for d in _compiled_kernels(part)]
-    files = emit(deployed)
-    fresh = write_program(deployed, directory, force=force)
+    files = _plan_of(deployed, robot)
+    fresh = write_program(deployed, directory, force=force, robot=robot)
     said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
     losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
-    return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources)
+    ends = () if robot is None else open_ends(deployed.deployment, robot.separator)
+    return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources, ends)
 
 
 def deployment(
@@ -133,12 +141,12 @@ def deployment(
     from .states import placed_states
 
     scenario, placed = valid.system.scenario, placed_states(valid, profile)
-    states = with_shared_parts(placed.states)
+    states, weights = with_shared_parts(placed.states)
     found = {name: _part(state, profile, measure) for name, state in states.items()}
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]
     deployments = {n: d for n, (_, d, _) in found.items()}
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
-    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform)
+    deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights)
     return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
 
 
@@ -172,12 +180,13 @@ def union(mappings: Iterable[Mapping]) -> Mapping:
 
 
 # -- what stands in the way --------------------------------------------------------------------------------------------
-def require_buildable(valid: Valid) -> None:
-    """Every task has code and every port a type. Raises Errors."""
+def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
+    """Every task has code and every port a type, for a robot one that its messages have. Raises Errors."""
     if not valid.system.apps:
         help_text = "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", "there is no app to build", None, help=help_text)])
     faults = [*missing(valid.system), *without_gpu(valid)]
+    faults += [] if robot is None else refusals(valid.system, robot)
     if has_errors(faults):
         raise Errors([*valid.diagnostics, *faults])
 
@@ -321,9 +330,21 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
     means = firing_means(valid, times, mapping)
     system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
     try:
-        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules)
+        arenas = measured_arenas(valid, times, mapping)
+        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules, arenas)
     except TooLong as error:
         raise too_long(valid.system, error) from error
+
+
+def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int]:
+    """What TensorRT takes between the layers of networks where they are mapped, by task, as it was seen there."""
+    found: dict[str, int] = {}
+    for place in mapping.placements:
+        kinds = {valid.platform.pool_of(p).kind for p in place.processors}
+        entries = (t.entry for kind, t in times.of.get(place.task, {}).items() if kind in kinds)
+        seen = [e.arena_bytes for e in entries if e is not None and e.arena_bytes is not None and not e.estimated]
+        found |= {place.task: max(seen)} if seen else {}
+    return found
 
 
 def too_long(system: System, error: TooLong) -> Errors:
@@ -332,10 +353,22 @@ def too_long(system: System, error: TooLong) -> Errors:
     return Errors([Diagnostic("F213", str(error), system.apps[0].span, help=help_text)])
 
 
-def write_program(deployed: Deployed, directory: Path, *, force: bool = False) -> bool:
+def write_program(deployed: Deployed, directory: Path, *, force: bool = False, robot: Robot | None = None) -> bool:
     """Write a program and compile its C code; false if the directory already held exactly this. Raises Errors."""
+    root = "" if robot is None else robot.root(deployed.deployment)
     try:
-        parts = {folder_of(d.part.machine): p.c_tasks for p in deployed.parts for d in [p.deployment] if d.part}
-        return write(emit(deployed), directory, deployed.c_tasks, force=force, parts=parts)
+        c_tasks = {root: deployed.c_tasks}
+        c_tasks |= {f"{root}{folder_of(d.part.machine)}": p.c_tasks for p in deployed.parts if (d := p.deployment).part}
+        made_there = _made_there(robot)
+        return write(_plan_of(deployed, robot), directory, c_tasks, force=force, made_there=made_there)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
+
+
+def _made_there(robot: Robot | None) -> tuple[str, ...]:
+    return MADE_THERE if robot is None else (*MADE_THERE, *robot.made_there)
+
+
+def _plan_of(deployed: Deployed, robot: Robot | None) -> Plan:
+    program = emit(deployed)
+    return program if robot is None else robot.files(deployed, program)

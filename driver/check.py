@@ -275,7 +275,7 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     options: dict[str, tuple[Checked, ...]] = {}
     states: dict[str, Checked] = {}
     taken: dict[str, tuple[Application, ...]] = {}
-    stored = _stored_choices(loaded) if mapped else {}
+    stored = _stored_choices(found.staged) if mapped and found.staged is not None else {}
     for state in () if scenario is None else scenario.states:
         if not state.options:
             states[state.name] = part(state.apps)
@@ -299,10 +299,10 @@ def _taken(state: State, own: Sequence[Checked], stored: Choices | None) -> int:
     return next(fine, len(own) - 1)
 
 
-def _stored_choices(loaded: Loaded) -> dict[str, Choices]:
+def _stored_choices(staged: Staged) -> dict[str, Choices]:
     """The variants that a stored mapping has found to be the best, if it speaks for this text."""
-    system, platform = loaded.system, loaded.platform
-    if platform is None or system.scenario is None or not any(s.options for s in system.scenario.states):
+    system, platform = staged.system, staged.platform
+    if system.scenario is None or not any(s.options for s in system.scenario.states):
         return {}
     stored, _ = store.read_mapping(system, platform)
     if stored is None or stored.stale(system, platform) is not None:

@@ -16,9 +16,10 @@ from fractions import Fraction
 from functools import cache
 from math import ceil
 
-from ..analysis.timing.response_time import worst_cases
+from ..analysis.timing.least import Least
+from ..analysis.timing.response_time import worst_cases, worst_cases_in_time
 from ..analysis.timing.slower import slower
-from ..analysis.timing.system import Refused, TimedSystem, utilization
+from ..analysis.timing.system import Refused, TimedSystem, utilization, with_its_workers
 from ..model.diagnostic import Diagnostic, listed
 from ..model.mapping import StateBound
 from ..model.platform import Platform, Pool
@@ -31,7 +32,7 @@ from ..search.frequency.greedy import greedy
 from ..search.frequency.optimal import optimal
 from ..search.frequency.problem import ClockProblem, Domain, Levels
 from .check import Valid
-from .deadlines import Joint
+from .deadlines import Joint, missed
 
 #: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
 DOUBTS = 0.25
@@ -42,7 +43,8 @@ class Clocked:
     """A state at the clock rates that were chosen for it; `bound` says what it takes.
 
     `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
-    `parts` has the power of the board and of each pool, in watts.
+    `domains` are the clocks with the rates that could be chosen, and `levels` those that were; `fastest` is the program
+    at the highest rates. `parts` has the power of the board and of each pool, in watts.
     """
 
     joint: Joint
@@ -51,6 +53,9 @@ class Clocked:
     combinations: int
     tests: int
     whole: bool
+    domains: tuple[Domain, ...]
+    levels: Levels
+    fastest: TimedSystem
     parts: tuple[tuple[str, Fraction], ...]
 
 
@@ -107,34 +112,83 @@ def _clocked(
     wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
     busy = dict(_busy(joint, joint.system, platform, times))
     domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
-    system = joint.system
+    system = with_its_workers(joint.system)  # a program has one order, whatever its clocks
 
     def at(levels: Levels) -> TimedSystem:
         return slower(system, dict(_factors(platform, domains, levels)))
 
+    least = Least(system, {p: n for n, pool in enumerate(platform.pools) for p in pool.processors})
+
+    def surely_late(levels: Levels) -> bool:
+        return least.missed(_slowness(platform, domains, levels))
+
     def holds(levels: Levels) -> bool:
+        if surely_late(levels):
+            return False
         try:
-            worst = worst_cases(at(levels), patience=Fraction(1))
+            worst = worst_cases_in_time(at(levels))
         except Refused:
             return False
         assert joint.verdict is not None
-        return not with_bounds(joint.problem, joint.verdict, worst).late
+        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
 
-    problem = ClockProblem(domains, platform.power_w, cache(holds))
+    problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
     best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
     if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
         best = replace(best, levels=other.levels, watts=other.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
-    judged = _judged(joint, at(levels))
+    chosen = at(levels)
+    judged = joint if chosen is system else _judged(joint, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
     energy, fastest, of_greedy = map(_mw, watts)
     groups, used = judged.mapping.groups, judged.mapping.utilization
     bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
     parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
-    return Clocked(
-        judged, bound, state.weight, problem.combinations, best.tests, best.whole, tuple(parts)
-    ), best.witnesses
+    found = Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, domains, levels, system, tuple(parts)
+    )
+    return found, best.witnesses
+
+
+def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
+    """For each clock, what the next slower rate would miss, or what it would take; and how all the others are known."""
+    for n, (domain, k) in enumerate(zip(clocked.domains, clocked.levels, strict=True)):
+        here = f"`{domain.name}` has {_mhz(domain.hz[k])}"
+        if len(domain.hz) < 2:
+            if domain.hz[k]:
+                yield f"{here}: no other rate may be chosen"
+            continue
+        if not k:
+            yield f"{here}, its slowest rate"
+            continue
+        slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
+        late = _missed_at(clocked, platform, slow)
+        watts = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
+        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (late or f"all is in time, and the state takes {_watts(watts)}")
+    if clocked.bound.energy_mw is not None:
+        yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
+            "and all that take less miss a deadline"
+            if clocked.whole
+            else "and what takes less is nowhere faster than one of those that miss a deadline"
+        )
+
+
+def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
+    """Which deadlines are missed at these rates, by how much; empty where none is."""
+    joint = clocked.joint
+    assert joint.verdict is not None
+    system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
+    try:
+        worst = worst_cases(system)
+    except Refused as refused:
+        return "; ".join(refused.faults)
+    told = replace(with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system))
+    return ", ".join(missed(joint.problem, told))
+
+
+def _mhz(hz: Fraction) -> str:
+    return f"{float(hz) / 1e6:g} MHz"
 
 
 def _mw(watts: Fraction | None) -> float | None:
@@ -143,8 +197,6 @@ def _mw(watts: Fraction | None) -> float | None:
 
 def _judged(joint: Joint, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
-    if system == joint.system:
-        return joint
     assert joint.verdict is not None
     used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
     told = replace(with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used)
@@ -154,10 +206,14 @@ def _judged(joint: Joint, system: TimedSystem) -> Joint:
 
 def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> Iterator[tuple[str, Fraction]]:
     """How many times as long each processor takes."""
-    for pool, domain, level in zip(platform.pools, domains, levels, strict=True):
-        if domain.hz[level]:
-            factor = max(pool.frequencies_hz) / domain.hz[level]
-            yield from ((processor, factor) for processor in pool.processors)
+    for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
+        yield from ((processor, factor) for processor in pool.processors)
+
+
+def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> list[Fraction]:
+    """How many times as long work takes on each pool; once where nobody knows its rates."""
+    pools = zip(platform.pools, domains, levels, strict=True)
+    return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
 
 
 # -- power -------------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def map_jointly_within(
     require_possible(problem)
     cpu = {name: float(of["cpu"].mean_ns) for name, of in times.of.items() if "cpu" in of}
     pinned = {p.task for p in valid.system.pins if p.platform == valid.platform.name}
-    fronts = fronts_of([t for t in valid.tasks.values() if t.name in cpu and t.name not in pinned], cpu)
+    fronts = fronts_of([t for t in valid.tasks.values() if t.name in cpu and t.name not in pinned], cpu, profile)
     tried: list[_Try] = []
     steps = sizes(fronts) or [0]
     for size in reversed(steps) if wish.least else steps:

@@ -236,7 +236,7 @@ def program(
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     if report is not None:
         report(f"running it at its own pace for {seconds:.0f} s")
-    seen = run_deployed(mapped, deployed, seconds)
+    seen = run_deployed(mapped, deployed, seconds, report=report)
     # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
     # That `repeat` and `last` take no time is only supposed.
     for name, kept in seen.samples.items():

@@ -18,6 +18,7 @@ from typing import Any
 from ..codegen.deploy import deploy, sequential
 from ..codegen.kinds.engine import EngineCode
 from ..dsl.modules import local_modules
+from ..machines.board import BUILDER
 from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
@@ -29,6 +30,7 @@ from ..networks.onnx.cuts import Chain, read_chain
 from ..networks.onnx.interface import NetworkError
 from ..networks.quantization.quantize import PAIR
 from ..profiling.engine_layers import EngineLayer, led_back
+from ..profiling.engines import build_engines
 from ..profiling.identity import implementation_name, task_hashes
 from ..profiling.measure import wcet
 from ..targets.dla import barred_from_dla
@@ -111,13 +113,18 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
         write_program(deployed, directory)
         tree = valid.host.put(directory, f"{valid.system.path}.{kind}")
         layers: dict[str, Layers] = {}
-        if (directory / "build_engines.py").exists():
-            if report is not None:
-                report("building TensorRT engines, which takes minutes")
-            _run(valid, tree, "build_engines.py")
+        arenas: dict[str, int] = {}
+        if (directory / BUILDER).exists():
+            why_not = build_engines(directory, tree, valid.host, report)
+            if why_not:
+                raise Errors([Diagnostic("F606", why_not, valid.system.apps[0].span)])
             try:
                 reported = json.loads(_run(valid, tree, "profile_engines.py", report="layers.json"))
-                layers = {n: _layers(t, kind, deployed.deployment, reported) for n, t in able.items() if may_be_cut(t)}
+                plans = {
+                    n: _plan(t, kind, deployed.deployment, reported) for n, t in able.items() if t.network is not None
+                }
+                arenas = {n: p["arena"] for n, p in plans.items()}
+                layers = {n: _layers(t, plans[n]) for n, t in able.items() if may_be_cut(t)}
             except Errors as faults:  # the times of the whole are worth having without them
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
@@ -125,23 +132,32 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
         seen = json.loads(done)["tasks"]
     digests = task_hashes(valid.system)
     return [
-        _entry(task, digests[name], valid.host.identity.host_hash, kind, seen[name], layers.get(name, ()))
+        replace(
+            _entry(task, digests[name], valid.host.identity.host_hash, kind, seen[name], layers.get(name, ())),
+            arena_bytes=arenas.get(name),
+        )
         for name, task in able.items()
         if seen[name]["firings"] and (layers.get(name) or name not in helped)
     ]
 
 
-def _layers(task: Task, kind: str, deployment: Deployment, reported: list[dict[str, Any]]) -> Layers:
-    """Times of a network's layers; nothing where it cannot be cut."""
+def _plan(task: Task, kind: str, deployment: Deployment, reported: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was reported of the plan that a network runs."""
     code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
-    assert task.network is not None and isinstance(code, EngineCode)
+    assert isinstance(code, EngineCode)
+    plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
+    (own,) = (x for x in reported if plan.items() <= x.items())
+    return own
+
+
+def _layers(task: Task, plan: dict[str, Any]) -> Layers:
+    """Times of a network's layers; nothing where it cannot be cut."""
+    assert task.network is not None
     try:
         layers = _chain(task.network).layers
     except NetworkError:
         return ()
-    plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
-    (own,) = (x["layers"] for x in reported if plan.items() <= x.items())
-    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in own]
+    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in plan["layers"]]
     return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
 
 

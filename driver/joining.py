@@ -54,7 +54,8 @@ def _all(reports: Mapping[str, Document], what: str) -> Document:
 def _memory(reports: Mapping[str, Document]) -> Document:
     """Each machine has its own: what is under `parts` is not to be added."""
     bands = {name: layout for r in reports.values() for name, layout in r["memory"]["bands"].items()}
-    return {**dict.fromkeys(("planned", "process", "resident", "before_networks")), "bands": bands}
+    known = ("planned", "process", "resident", "proportional", "before_networks", "arenas")
+    return {**dict.fromkeys(known), "bands": bands}
 
 
 def _cause(reports: Mapping[str, Document]) -> Document | None:

@@ -5,7 +5,7 @@ Layers of networks are measured where the profile does not have them yet, and ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from ..analysis.dataflow.order import components
-from ..codegen.deploy import missing
+from ..codegen.deploy import Deployed, missing
 from ..machines.crew import ALONE, Crew
+from ..machines.fleet import Fleet
 from ..machines.host import HERE, Host
 from ..model.application import Task
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping, Supposed
+from ..model.mapping import Mapping, Supposed, as_text
 from ..model.platform import Platform
 from ..model.profile import Profile, ProfileEntry
 from ..model.resampling import without_resampling
@@ -40,6 +41,7 @@ from ..search.throughput.problem import Divisible, Measurement, Problem
 from ..targets.dla import barred_from_dla
 from ..targets.pins import pinned
 from . import store
+from .band_costs import with_band_costs
 from .best import map_states_jointly
 from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
 from .check import Report, Valid, prepare
@@ -49,7 +51,7 @@ from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
-from .memory import fronts
+from .memory import fronts, in_mb, room_of
 from .state_map import States, map_states_apart
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
@@ -128,16 +130,17 @@ def find_mapping(
     decide. `search` is one of
     `search.registry` for that kind of problem, `budget` the seconds it may take; with `evaluations` it tries so many
     things instead, however long they take, and without measured runs the answer depends on `seed` only. A `crew` helps
-    searches for deadlines. With `memory` networks may take so
-    many bytes, and go in bands of rows where they have to; with the objective `memory` they take as few as they can, at
-    the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at
-    all: the times that are known decide, also those of another machine. `on_measure` is told that tasks are going to
-    run, `report` where there is none. `on_event` is told how the search goes, as data. One
-    that keeps the limits of the board is stored; one for what is only supposed if it is to be kept.
+    searches for deadlines. With `memory` networks may take so many bytes, and go in bands of rows where they have to,
+    also where the platform has too little memory otherwise; with the objective `memory` they take as few as they can,
+    at the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at all: the
+    times that are known decide, also those of another machine. `on_measure` is told that tasks are going to run,
+    `report` where there is none. `on_event` is told how the search goes, as data. One that keeps the limits of the
+    board is stored; one for what is only supposed if it is to be kept.
     """
     what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
-    little = memory is not None or objective == "memory"
     whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
+    little = memory is not None or objective == "memory" or (search == "auto" and _needs_too_much(whole))
+    memory, limited = _limit(whole.platform, memory) if little else (None, ())
     # With little memory a rate is a limit on mappings, where there are no periods.
     limits = little and not all(wants_joint(part) for part in whole.parts)
     asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
@@ -149,6 +152,7 @@ def find_mapping(
     wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
         _require_plain(joint, valid, search)
+        valid = replace(valid, diagnostics=(*valid.diagnostics, *limited))
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
         why = "apps with periods are mapped together" if joint else "there are apps without a period"
@@ -164,6 +168,9 @@ def find_mapping(
     if profile is not None and here and measure:
         profile, unsaved = with_layers(valid, profile, report=report)
         warnings = (*warnings, *unsaved)
+        if little:
+            profile, unsaved = with_band_costs(valid, profile, report)
+            warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
     warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
     runnable = here and measure and not any(missing(part.system) for part in valid.parts)
@@ -212,13 +219,13 @@ def find_mapping(
     if little:
         found = in_memory(
             problem,
-            fronts(problem),
+            fronts(problem, profile),
             wish,
             partial(_taken, valid, profile),
             seed=seed,
             budget=allowed,
             progress=heard(report, on_event),
-            measure=_Runs(valid, profile) if runnable else None,
+            measure=_Runs(valid, profile, report) if runnable else None,
         )
         stored = _stored(whole, found, what_if) if keep else None
         return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
@@ -228,7 +235,7 @@ def find_mapping(
         seed=seed,
         budget=allowed,
         progress=heard(report, on_event),
-        measure=_Runs(valid, profile) if runnable else None,
+        measure=_Runs(valid, profile, report) if runnable else None,
         objective=objective,
     )
     stored = _stored(whole, found, what_if) if keep else None
@@ -259,6 +266,32 @@ def _require_plain(joint: bool, valid: Valid, search: str) -> None:
     if search != "auto" and not joint:
         message = f"the search `{search}` knows nothing of memory"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _limit(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
+    """The bytes that networks may take, of those asked for and those that the platform has; what is to be said."""
+    has = room_of(platform)
+    if has is None or (wanted is not None and wanted <= has):
+        return wanted, ()
+    if wanted is None:
+        return has, ()
+    message = f"`--memory` allows {in_mb(wanted)}, and `{platform.name}` has {in_mb(has)} for networks"
+    help_text = "the smaller one holds: what the platform has beside Python and libraries"
+    return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
+
+
+def _needs_too_much(valid: Valid) -> bool:
+    """Would a quick mapping without bands take more memory than the platform says that it has?"""
+    has = room_of(valid.platform)
+    alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
+    if has is None or alien or valid.platform.span is None or valid.states or missing(valid.system):
+        return False
+    try:
+        times = times_of(valid.system, valid.platform)
+        planned = plan(valid, times, place(valid, times)).deployment.planned
+    except Errors:  # whatever it is, it will be said
+        return False
+    return planned is not None and planned.total > has
 
 
 def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
@@ -324,7 +357,7 @@ def _of_states(
                 budget=wanted.budget.part(1 / len(valid.states)),
                 progress=heard(wanted.report, wanted.on_event),
                 objective=wanted.objective,
-                measure=_Runs(state, profile) if runnable else None,
+                measure=_Runs(state, profile, wanted.report) if runnable else None,
             )
             return found
 
@@ -458,21 +491,55 @@ def _divisible(
 
 # -- measured runs -----------------------------------------------------------------------------------------------------
 class _Runs:
-    """Builds a mapping somewhere and runs it for a moment: what searches measure with. Raises Errors."""
+    """Builds mappings somewhere and runs them for a moment: what searches measure with (`SideBySide`). Raises Errors.
 
-    def __init__(self, valid: Valid, profile: Profile | None) -> None:
-        self._valid, self._profile = valid, profile
+    Several boards run as many at once, each mapping in turns on all of them.
+    """
+
+    def __init__(self, valid: Valid, profile: Profile | None, report: Report | None) -> None:
+        self._valid, self._profile, self._report = valid, profile, report
+
+    @property
+    def width(self) -> int:
+        return self._valid.host.size if isinstance(self._valid.host, Fleet) else 1
+
+    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
+        jobs = [(as_text(m.platform, m.placements, m.networks), self._ready(m)) for m in mappings]
+        host = self._valid.host
+        return host.share(jobs) if isinstance(host, Fleet) else [run() for _, run in jobs]
 
     def __call__(self, mapping: Mapping) -> Measurement:
-        valid = self._valid.mapped(mapping)
-        times = times_of(valid.system, valid.platform, self._profile)
+        (found,) = self.each([mapping])
+        if isinstance(found, Errors):
+            raise found
+        return found
+
+    def _ready(self, mapping: Mapping) -> Callable[[], Measurement | Errors]:
+        """Planned here; its run may happen in another thread."""
+        try:
+            valid = self._valid.mapped(mapping)
+            times = times_of(valid.system, valid.platform, self._profile)
+            deployed = plan(valid, times, place(valid, times))
+        except Errors as faults:
+            return partial(_as_it_is, faults)
         expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
         seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
-        deployed = plan(valid, times, place(valid, times))
-        seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False)
+        return partial(self._seen, valid, deployed, seconds)
+
+    def _seen(self, valid: Valid, deployed: Deployed, seconds: float) -> Measurement | Errors:
+        try:
+            seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
+        except Errors as faults:
+            if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
+                raise
+            return faults
         silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"
-            raise Errors([Diagnostic("F606", message, None, help=help_text)])
+            return Errors([Diagnostic("F606", message, None, help=help_text)])
         return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
+
+
+def _as_it_is(faults: Errors) -> Errors:
+    return faults

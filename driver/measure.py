@@ -39,12 +39,14 @@ class Profiled:
     """What was measured: `profile` speaks for the tasks of the text among `entries`.
 
     `path` is where it is stored, None where that was not possible. `noise`: by so much equal work differs now.
+    `celsius` is how hot the machine was before and afterwards, where it tells.
     """
 
     profile: Profile
     entries: tuple[ProfileEntry, ...]
     path: Path | None
     noise: float
+    celsius: tuple[float, float] | None
     losses: dict[str, tuple[Loss, ...]]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -69,9 +71,11 @@ def profile(
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
     told that tasks are going to run, `report` where there is none.
     """
+    from .band_costs import with_band_costs
     from .devices import measure_devices
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
+    cold = machine.celsius(host)
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
     devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
@@ -81,10 +85,13 @@ def profile(
     stored, _ = store.read_profile(valid)  # with the layers that are known
     if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
+        measured, _ = with_band_costs(valid, measured, report)
     tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)
-    return Profiled(measured, own, kept, machine.noise(host), valid.losses, (*unsaved, *warnings))
+    noise, hot = machine.noise(host), machine.celsius(host)
+    celsius = None if cold is None or hot is None else (cold, hot)
+    return Profiled(measured, own, kept, noise, celsius, valid.losses, (*unsaved, *warnings))
 
 
 def measure(
@@ -153,23 +160,28 @@ def _require_twins(valid: Valid) -> None:
         raise Errors(list(dict.fromkeys(faults)))
 
 
-def run_deployed(valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False) -> Seen:
+def run_deployed(
+    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False, report: Report | None = None
+) -> Seen:
     """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
 
     Raises Errors when it fails.
     """
-    return run_elsewhere(valid, deployed, seconds, strict=strict, paced=not strict)
+    return run_elsewhere(valid, deployed, seconds, strict=strict, paced=not strict, report=report)
 
 
-def run_elsewhere(valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool) -> Seen:
+def run_elsewhere(
+    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool, report: Report | None = None
+) -> Seen:
     """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "measured"
         write_program(deployed, directory)
         try:
             return run_build(
-                directory, seconds, strict=strict, paced=paced, host=valid.host, about=f"{valid.system.path}.measured"
-            )
+                directory, seconds, strict=strict, paced=paced, host=valid.host,
+                about=f"{valid.system.path}.measured", report=report,
+            )  # fmt: skip
         except MeasurementFailed as failure:
             places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
             said = str(failure).replace(places[0], "").replace(places[1], "")

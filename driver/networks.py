@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from time import monotonic
 
 from ..analysis.dataflow.buffers import Buffers, least_capacities
 from ..analysis.dataflow.check import check as check_app
@@ -15,12 +16,14 @@ from ..dsl.load import Loaded
 from ..machines.host import HERE, own_platform
 from ..model.application import Application
 from ..model.diagnostic import Diagnostic, Errors
+from ..model.extras import require
 from ..model.system import System
 from ..networks.bands.blocked import read_blocked
 from ..networks.bands.compare import Comparison, compare
 from ..networks.bands.net import read_net
 from ..networks.dataflow import by_parts as parts
 from ..networks.dataflow.layerwise import as_sdf
+from ..networks.dataflow.reduced import Reduction, reduction
 from ..networks.onnx.cuts import Chain, read_chain
 from ..networks.onnx.interface import NetworkError
 from ..networks.onnx.layers import Cnn
@@ -96,6 +99,17 @@ def network_bands(path: str | Path, seconds: float = 4.0) -> Comparison:
     try:
         net = read_net(Path(path))
         return compare(net, None, seconds, read_blocked(net))
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+
+
+def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reduction:
+    """The same by the rules of Minakova's thesis; so many seconds of its genetic search, if any. Raises Errors."""
+    if seconds is not None:
+        require("deap", "search", "Algorithm 9 of Minakova's thesis")
+    end = None if seconds is None else monotonic() + seconds
+    try:
+        return reduction(_layers(path), None if end is None else lambda: monotonic() > end)
     except NetworkError as fault:
         raise Errors([_as_diagnostic(fault)]) from fault
 

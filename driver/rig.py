@@ -8,11 +8,12 @@ each other is `runtime/wire.py`; here is made sure that they do.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,24 +25,29 @@ from ..machines.rig import Site, read_sites
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
 from ..model.platform import Platform
-from ..runtime.wire import VARIABLE
+from ..runtime.wire import LISTENS, VARIABLE
 from .attending import Hear, follow, signals_for, there
 from .build import Built
 from .check import Report
 from .joining import joined
 
-#: What a machine is asked before anything is started there. The port is below those that systems give to whoever
-#: connects: such a one could be taken before the part listens, even by a peer that tries to reach it.
+#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if somebody
+#: has named one (else 0); does it know the addresses of the others; and has it what parts need?
 _ASK = """
-import json, random, socket
-while True:
-    free, port = socket.socket(), random.randrange(20000, 32000)
+import json, socket, sys
+found = {"zmq": False, "taken": "", "unknown": []}
+port = socket.socket()
+port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+try:
+    port.bind(("", int(sys.argv[1])))
+except OSError as error:
+    found["taken"] = error.strerror
+port.close()
+for name in sys.argv[2:]:
     try:
-        free.bind(("", port))
-        break
-    except OSError:
-        free.close()
-found = {"port": port, "zmq": False}
+        socket.getaddrinfo(name, None)
+    except OSError as error:
+        found["unknown"].append([name, error.strerror])
 try:
     import zmq
     found["zmq"] = bool(zmq.has("curve"))
@@ -49,6 +55,8 @@ except ImportError:
     pass
 print(json.dumps(found))
 """
+#: How a part says where it listens.
+_PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d+)\n", re.MULTILINE)
 #: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
 GRACE, AGAIN = 4.0, 1.0
 #: A joined run: its status, and the report of all parts as one.
@@ -57,7 +65,8 @@ Joined = tuple[int, dict[str, Any]]
 
 @dataclass(slots=True)
 class _Part:
-    """A part while it runs: `send` hands it a signal, `status` is what it ended with."""
+    """A part while it runs: `send` hands it a signal, `feed` what it reads; it listens at `port`, and has ended with
+    `status`."""
 
     site: Site
     host: Host
@@ -66,6 +75,8 @@ class _Part:
     folder: str
     environment: dict[str, str] = field(default_factory=dict)
     send: Callable[[int], None] | None = None
+    feed: Callable[[bytes], None] | None = None
+    port: int | None = None
     status: int | None = None
     lost: str = ""
 
@@ -119,11 +130,24 @@ class Rig:
         def started(send: Callable[[int], None]) -> None:
             part.send = send
 
+        def fed(feed: Callable[[bytes], None]) -> None:
+            part.feed = feed
+            self._tell_where()
+
+        def heard(name: str, piece: bytes) -> None:
+            found = _PORT.search(piece) if part.port is None and name == "err" else None
+            if found is not None:
+                piece = piece.replace(found[0], b"", 1)
+                part.port = int(found[1])
+                self._tell_where()
+            if piece:
+                hear(name, piece)
+
         status = 1
         try:
             status = follow(
                 part.host, [*part.python, *words], silent=False, cwd=part.tree, environment=part.environment,
-                hear=hear, started=started,
+                hear=heard, started=started, fed=fed,
             )  # fmt: skip
         except Lost as lost:
             part.lost = str(lost)
@@ -133,6 +157,24 @@ class Rig:
             with self._ended:
                 part.status = status
                 self._ended.notify_all()
+            self._tell_where()
+
+    def _tell_where(self) -> None:
+        """When all parts listen, everybody gets to know where; when one has ended before, that it has."""
+        with self._ended:
+            gone = next((p.site.machine for p in self._parts if p.status is not None), None)
+            if gone is None and any(p.port is None for p in self._parts):
+                return
+            waiting = [p for p in self._parts if p.feed is not None and p.status is None]
+            feeds = [p.feed for p in waiting]
+            for part in waiting:
+                part.feed = None
+        where = {p.site.machine: {"address": _place(p.site.address, p.port)} for p in self._parts if p.port is not None}
+        document = {"peers": where} if gone is None else {"gone": f"part {gone} has ended before it began"}
+        for feed in feeds:
+            assert feed is not None
+            with suppress(OSError, Lost):  # it has just ended
+                feed(json.dumps(document).encode() + b"\n")
 
     def _hand_on(self, number: int) -> None:
         for part in self._parts:
@@ -213,17 +255,14 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
             tree = there(replace(built, directory=directory), host, report)
             tree = str(Path(tree).resolve()) if host is HERE else tree
             parts.append(_Part(site, host, python, tree, stack.enter_context(host.folder())))
-        answers = _asked(parts)
+        _ask(parts)
         keys = {p.site.machine: [k.decode() for k in zmq.curve_keypair()] for p in parts}
         token = secrets.token_hex(32)
-        ports = {m: answers[m]["port"] for m in answers}
-        where = {p.site.machine: _place(p.site.address, ports[p.site.machine]) for p in parts}
         for part in parts:
             own = part.site.machine
-            peers = {m: {"address": where[m], "public": keys[m][0]} for m in where if m != own}
             document = {
-                "listen": f"tcp://*:{ports[own]}", "token": token, "public": keys[own][0], "secret": keys[own][1],
-                "peers": peers,
+                "listen": f"tcp://*:{part.site.port or '*'}", "token": token, "public": keys[own][0],
+                "secret": keys[own][1], "peers": {m: {"public": keys[m][0]} for m in keys if m != own}, "fed": True,
             }  # fmt: skip
             part.environment[VARIABLE] = json.dumps(document)
         yield Rig(built, parts)
@@ -233,11 +272,12 @@ def _place(address: str, port: int) -> str:
     return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
 
 
-def _asked(parts: Sequence[_Part]) -> dict[str, dict[str, Any]]:
-    """What each machine has, and a port for it. Raises Errors that name all that is missing."""
-    found, faults = {}, []
+def _ask(parts: Sequence[_Part]) -> None:
+    """Have all machines what their parts need? Raises Errors that name all that is missing."""
+    faults = []
     for part in parts:
-        done = part.host.execute([*part.python, "-c", _ASK], cwd=part.tree)
+        others = [p.site.address for p in parts if p is not part]
+        done = part.host.execute([*part.python, "-c", _ASK, str(part.site.port or 0), *others], cwd=part.tree)
         if done.status:
             message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
             faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))
@@ -246,10 +286,16 @@ def _asked(parts: Sequence[_Part]) -> dict[str, dict[str, Any]]:
         if not answer["zmq"]:
             message = f"`{part.site.machine}` has no pyzmq with CURVE, over which its part would talk to the others"
             faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
-        found[part.site.machine] = {**answer, "port": part.site.port or answer["port"]}
+        if answer["taken"]:
+            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer['taken']}"
+            help_text = "name another one in the file of machines, or none: a free one is taken then"
+            faults.append(Diagnostic("F653", message, None, help=help_text))
+        for name, why in answer["unknown"]:
+            message = f"`{part.site.machine}` does not know where `{name}` is: {why}"
+            help_text = "give that machine an `address` in the file of machines by which the others find it"
+            faults.append(Diagnostic("F654", message, None, help=help_text))
     if faults:
         raise Errors(faults)
-    return found
 
 
 def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent: bool) -> Joined:

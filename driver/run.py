@@ -54,20 +54,20 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and whether
-    clock rates are set."""
+    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and what
+    becomes of clock rates: `set`, `model` (they stay as they are) or `emulate` (work takes as long as at these)."""
 
     start: str | None = None
     events: Path | None = None
     control: Path | None = None
     replay: Path | None = None
-    set_clocks: bool = False
+    clocks: str = "model"
 
     def words(self) -> list[str]:
         """The options of a program."""
         files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
         found = [] if self.start is None else ["--start", self.start]
-        found += ["--clocks", "set"] if self.set_clocks else []
+        found += ["--clocks", self.clocks] if self.clocks != "model" else []
         return found + [
             word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
         ]
@@ -117,6 +117,7 @@ def run(
     strict: bool = False,
     trace: str | Path | None = None,
     trace_frames: str | None = None,
+    trace_bands: bool = False,
     report_to: str | Path | None = None,
     settings: Sequence[str] = (),
     fail_on_miss: bool = False,
@@ -140,11 +141,11 @@ def run(
     """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
 
     `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say),
-    `report_to` one for the report as JSON. `settings` are values of parameters, `App.task.name=value`; `fail_on_miss`
-    makes missed deadlines a failure; `watchdog` is in seconds, `states` for a scenario. With `twin`, threads of a CPU
-    play the GPU and the DLAs, and a few frames are compared with the sequential reference before (`on_agreed` is called
-    then).
+    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say; with
+    `trace_bands` what networks in bands of rows fire as well), `report_to` one for the report as JSON. `settings` are
+    values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
+    seconds, `states` for a scenario. With `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are
+    compared with the sequential reference before (`on_agreed` is called then).
     `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
     alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
     on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
@@ -183,14 +184,16 @@ def run(
     words = _options(frames, full_speed, strict, fail_on_miss, watchdog)
     words += ["--twin"] if twin else []
     words += ["--trace-frames", trace_frames] if trace_frames is not None else []
+    words += ["--trace-bands"] if trace_bands else []
     words += [word for text in settings for word in ("--set", text)]
     words += [] if states is None else states.words()
     words += ["--quiet"] if document or quiet else []
     words += ["--live", str(live)] if live is not None else []
-    with reached(host), host.folder() as folder:
+    outputs: dict[str, Path | None] = {"--report": None if report_to is None else Path(report_to)}
+    outputs |= {} if trace is None else {"--trace": Path(trace)}
+    with reached(host), host.writing(outputs) as files:
         tree = there(built, host, report)
-        files = _files(host, folder, trace, report_to)
-        before = _stamp(host, files["--report"])
+        before = host.read(files["--report"])
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
         # Here it runs where the user stands; there, nobody stands anywhere.
@@ -202,13 +205,8 @@ def run(
             handed=() if live is None else (live,),
             hear=hear,
         )
-        if host is not HERE:
-            for option, kept in (("--trace", trace), ("--report", report_to)):
-                if kept is not None and (content := host.read(files[option])) is not None:
-                    Path(kept).write_bytes(content)
-        told = None
-        if _stamp(host, files["--report"]) != before:
-            told = (host.read(files["--report"]) or b"").decode() or None
+        written = host.read(files["--report"])
+    told = None if written is None or written == before else written.decode() or None
     slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
@@ -274,22 +272,6 @@ def _compared(
         return (), ()
     waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
     return slower(built, document, waiting), bounded(built, document) if paced else ()
-
-
-def _files(host: Host, folder: str, trace: str | Path | None, report_to: str | Path | None) -> dict[str, str]:
-    """Files that a program is to write, by option. What the user named here is written by the program itself."""
-    files = {"--report": f"{folder}/report.json"}
-    for option, named in (("--trace", trace), ("--report", report_to)):
-        if named is not None:
-            files[option] = str(Path(named).resolve()) if host is HERE else f"{folder}/{option[2:]}.json"
-    return files
-
-
-def _stamp(host: Host, file: str) -> int | None:
-    """When a file here was written, None where there is none; files elsewhere are in folders that were empty."""
-    if host is not HERE:
-        return None if host.read(file) is None else 1
-    return Path(file).stat().st_mtime_ns if Path(file).exists() else None
 
 
 def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.application import Application, Network, Segments, Task
+from ..model.deployment import SharedWeights
 from ..networks.supergraph import Saved, Whole, saved, shared_parts
 from .check import Valid
 
@@ -44,11 +45,11 @@ def shared(states: Mapping[str, Valid]) -> Shared | None:
     return Shared(segments, saved(wholes, parts), tuple(names.values()))
 
 
-def with_shared_parts(states: Mapping[str, Valid]) -> dict[str, Valid]:
-    """The states, where variants run in the segments that they share."""
+def with_shared_parts(states: Mapping[str, Valid]) -> tuple[dict[str, Valid], SharedWeights | None]:
+    """The states, where variants run in the segments that they share; and their weights, if there are such variants."""
     known = shared(states)
     if known is None or not known.segments:
-        return dict(states)
+        return dict(states), None
 
     def task(t: Task) -> Task:
         own = None if t.network is None else known.segments.get(_key(t.network))
@@ -57,9 +58,10 @@ def with_shared_parts(states: Mapping[str, Valid]) -> dict[str, Valid]:
     def app(a: Application) -> Application:
         return replace(a, tasks=tuple(map(task, a.tasks)))
 
-    return {
+    found = {
         name: replace(s, system=replace(s.system, apps=tuple(map(app, s.system.apps)))) for name, s in states.items()
     }
+    return found, SharedWeights(known.saved.separate, known.saved.distinct, known.saved.built)
 
 
 def _variants(states: Mapping[str, Valid]) -> Iterator[Task]:

@@ -93,7 +93,7 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
     entries = []
     for e in profile.entries:
         if e.subject in changed:  # its layers may be others now
-            e = replace(e, estimated=True, layers=(), overhead_ns=0)
+            e = replace(e, estimated=True, layers=(), overhead_ns=0, arena_bytes=None, bands=None)
         elif elsewhere:
             e = replace(e, estimated=True)
         entries.append(e)

@@ -2,9 +2,9 @@
 
 Its text is sent to a Python (3.6 or later) on the board, which needs nothing else. Over its standard input come
 requests, over its standard output answers: each a length, a JSON header, a length, bytes. Names and words of commands
-travel as data and never meet a shell. One request is answered after the other; while a command runs, only `signal` is
-heard. When the input ends (somebody pressed Ctrl-C, the way was cut), commands are stopped, folders removed, and the
-lock is gone with the process that held it.
+travel as data and never meet a shell. One request is answered after the other; while a command runs, only `signal` and
+`feed` are heard. When the input ends (somebody pressed Ctrl-C, the way was cut), commands are stopped, folders removed,
+and the lock is gone with the process that held it.
 """
 
 import fcntl
@@ -116,9 +116,18 @@ class Agent:
             return {}
         return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
 
-    def do_put(self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes) -> None:
-        """Write files (path, digest, size, executable), whose contents follow each other, and remove others."""
+    def do_put(
+        self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes, shared: Sequence[str] = ()
+    ) -> None:
+        """Write files (path, digest, size, executable), whose contents follow each other, and remove others.
+
+        Folders that are `shared` are one for all directories.
+        """
         os.makedirs(tree, exist_ok=True)
+        for name in shared:
+            os.makedirs(os.path.join(self._base, name), exist_ok=True)
+            if not os.path.lexists(os.path.join(tree, name)):
+                os.symlink(os.path.join(self._base, name), os.path.join(tree, name))
         known = self._known(tree)
         for path in gone:
             known.pop(path, None)
@@ -157,14 +166,16 @@ class Agent:
         except FileNotFoundError:
             self._send({"there": False})
 
-    def do_run(self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes) -> None:
-        """A command; what it says is sent as it comes."""
+    def do_run(
+        self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes, fed: bool = False
+    ) -> None:
+        """A command; what it says is sent as it comes. It has no input, unless it is `fed`."""
         try:
             self._child = subprocess.Popen(
                 words,
                 cwd=cwd,
                 env=dict(os.environ, **environment),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
@@ -199,6 +210,15 @@ class Agent:
             self._send({"end": status})
         except OSError:
             pass
+
+    def do_feed(self, payload: bytes) -> None:
+        """All that the command that runs gets to read."""
+        if self._child is not None and self._child.stdin is not None:
+            try:
+                self._child.stdin.write(payload)
+                self._child.stdin.close()
+            except OSError:  # it has just ended
+                pass
 
     def do_signal(self, number: int, payload: bytes) -> None:
         """Hand a signal on to the command that runs."""

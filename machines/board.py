@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import IO, Any, TypeVar
 
 from ..model.diagnostic import Diagnostic, Errors
+from ..model.files import reason
 from ..model.json_reader import parse_object
 from .host import Done, Identity, last_words
 
@@ -49,8 +50,12 @@ OPTIONS = (
 )
 #: Seconds in which a board that was lost may come back (it may reboot), and between two attempts.
 PATIENCE, PAUSE = 120.0, 2.0
+#: What programs make beside themselves and all of them share there: plans are named after what they depend on.
+ENGINES, BUILDER = "engines", "build_engines.py"
 #: How often a piece of work that was lost begins again.
 AGAIN = 3
+#: What boards of one kind have in common, in words and as `whoami` calls it.
+KIND = {"CPU": "description", "GPU": "device", "Python": "python", "numpy": "numpy", "TensorRT": "tensorrt"}
 #: Oldest Python that programs run with.
 LEAST_PYTHON = (3, 8)
 
@@ -107,6 +112,10 @@ class Board:
         self._base = ""
         self._identity: Identity | None = None
         self._gpu = False
+        #: What makes it a board of its kind, in words, and what tells this very machine from all others.
+        self.kind: dict[str, str] = {}
+        self.boot = ""
+        self.made: set[str] = set()
         self._ours = ""
 
     def __enter__(self) -> Board:
@@ -197,7 +206,9 @@ class Board:
             message = f"`{self._python}` on `{self.address}` has no numpy"
             help_text = "install it there (`pip install numpy`), or name another Python with --board-python"
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
-        self._gpu = found["gpu"]
+        self._gpu = found["device"] is not None
+        self.kind = {name: str(found[key] or "none") for name, key in KIND.items()}
+        self.boot = found["boot"]
         self._identity = Identity(*(found[name] for name in ("cores", "memory_bytes", "description", "host_hash")))
 
     def _ask(self, do: str, payload: bytes = b"", **request: Any) -> tuple[dict[str, Any], bytes]:
@@ -239,9 +250,11 @@ class Board:
 
     def _lost(self) -> Lost:
         """What ssh said when it ended."""
-        assert self._process is not None
+        process = self._process
+        if process is None:  # closed by another thread
+            return Lost("the connection was closed")
         try:
-            status = self._process.wait(5)
+            status = process.wait(5)
         except subprocess.TimeoutExpired:
             status = None
         self._said.seek(0)
@@ -266,7 +279,7 @@ class Board:
         files = {}
         for file in sorted(directory.rglob("*")):
             path = file.relative_to(directory)
-            made = {"__pycache__", "engines"}.intersection(path.parts) or file.name.startswith(".flowc-new")
+            made = {"__pycache__", ENGINES}.intersection(path.parts) or file.name.startswith(".flowc-new")
             if file.is_file() and not made and not (file.suffix == ".so" and file.with_suffix(".c").exists()):
                 files[path.as_posix()] = file.read_bytes()
         changed = self._send_files(tree, files)
@@ -286,7 +299,9 @@ class Board:
         gone = [path for path in known if path not in files]
         if changed or gone:
             entries = [(path, digests[path], len(files[path]), path.endswith(".sh")) for path in changed]
-            self._ask("put", b"".join(files[path] for path in changed), tree=tree, files=entries, gone=gone)
+            content = b"".join(files[path] for path in changed)
+            shared = [ENGINES] if BUILDER in files else []
+            self._ask("put", content, tree=tree, files=entries, gone=gone, shared=shared)
         return changed
 
     @contextmanager
@@ -298,6 +313,24 @@ class Board:
 
     def folder(self) -> AbstractContextManager[str]:
         return self._folder()
+
+    @contextmanager
+    def writing(self, files: Mapping[str, Path | None]) -> Iterator[dict[str, str]]:
+        """See `Host.writing`. Raises Errors for files that cannot be written here."""
+        kept = {name: file for name, file in files.items() if file is not None}
+        for file in kept.values():
+            if not file.parent.is_dir():
+                raise Errors([_unwritable(file, "there is no such folder")])
+        with self.folder() as folder:
+            there = {name: f"{folder}/{k}" for k, name in enumerate(files)}
+            yield there
+            for name, file in kept.items():
+                content = self.read(there[name])
+                if content is not None:
+                    try:
+                        file.write_bytes(content)
+                    except OSError as error:
+                        raise Errors([_unwritable(file, reason(error))]) from error
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
@@ -315,10 +348,11 @@ class Board:
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
         started: Callable[[Callable[[int], None]], None] | None = None,
+        fed: Callable[[Callable[[bytes], None]], None] | None = None,
     ) -> int:
         """Run a command and `hear` what it says ("out" or "err") as it comes; returns its status.
 
-        `started` gets a function that hands a signal on to it.
+        `started` gets a function that hands a signal on to it, `fed` one that gives it all that it will read.
         """
         writing = threading.Lock()
 
@@ -326,9 +360,15 @@ class Board:
             with writing:
                 self._request("signal", number=number)
 
-        self._request("run", words=list(words), cwd=cwd, environment=dict(environment or {}))
+        def feed(content: bytes) -> None:
+            with writing:
+                self._request("feed", content)
+
+        self._request("run", words=list(words), cwd=cwd, environment=dict(environment or {}), fed=fed is not None)
         if started is not None:
             started(hand_on)
+        if fed is not None:
+            fed(feed)
         while True:
             answer, piece = self._answer()
             if "fault" in answer:
@@ -384,6 +424,10 @@ def lost_way(where: Address, said: str) -> Diagnostic:
     """The way to a board was lost."""
     help_text = "programs there are stopped, and what was measured so far is kept: start again when the board is back"
     return Diagnostic("F643", f"the way to `{where}` was lost\n{said}", None, help=help_text)
+
+
+def _unwritable(file: Path, why: str) -> Diagnostic:
+    return Diagnostic("F605", f"cannot write `{file}`: {why}", None)
 
 
 def _unreachable(where: Address, lost: Lost) -> Diagnostic:

@@ -63,6 +63,10 @@ class Host(Protocol):
     def python(self) -> list[str]:
         """The words that start Python there."""
 
+    @property
+    def made(self) -> set[str]:
+        """What is known to have been made there, by digests: nobody has to look again."""
+
     def put(self, directory: Path, about: str) -> str:
         """Have a directory there, as it is here, C code compiled; returns its path there.
 
@@ -71,6 +75,9 @@ class Host(Protocol):
 
     def folder(self) -> AbstractContextManager[str]:
         """A new folder there, which is gone afterwards."""
+
+    def writing(self, files: Mapping[str, Path | None]) -> AbstractContextManager[dict[str, str]]:
+        """Where programs there write files, by name, so that they are here afterwards; None is for nobody to keep."""
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
@@ -95,6 +102,9 @@ class Here:
 
     name = "host"
 
+    def __init__(self) -> None:
+        self.made: set[str] = set()
+
     @property
     def identity(self) -> Identity:
         return Identity(whoami.cores(), whoami.memory_bytes(), whoami.description(), whoami.host_hash())
@@ -110,6 +120,12 @@ class Here:
     def folder(self) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as folder:
             yield folder
+
+    @contextmanager
+    def writing(self, files: Mapping[str, Path | None]) -> Iterator[dict[str, str]]:
+        with self.folder() as folder:
+            own = {name: Path(folder) / str(k) for k, name in enumerate(files)}
+            yield {name: str((file or own[name]).resolve()) for name, file in files.items()}
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
@@ -132,10 +148,8 @@ class Here:
         return self.execute([*self.python, "-P", "-m", f"{package}.{name}", *arguments], environment=environment)
 
     def read(self, file: str) -> bytes | None:
-        try:
-            return Path(file).read_bytes()
-        except FileNotFoundError:
-            return None
+        path = Path(file)
+        return path.read_bytes() if path.is_file() else None  # a pipe is read by somebody else
 
     def has_gpu(self) -> bool:
         return whoami.has_gpu()

@@ -73,15 +73,28 @@ def celsius() -> Optional[float]:
     return max(seen) if seen else None
 
 
-def has_gpu() -> bool:
-    """Is there a GPU that Python can use?"""
+def device() -> Optional[str]:
+    """The GPU that Python can use; None where there is none."""
     from ..runtime.cuda import CudaError, open_cuda
 
     try:
-        open_cuda()
+        return open_cuda().device
     except CudaError:
-        return False
-    return True
+        return None
+
+
+def has_gpu() -> bool:
+    """Is there a GPU that Python can use?"""
+    return device() is not None
+
+
+def boot() -> str:
+    """Another one on each machine, and each time that it starts; empty where the kernel tells none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def document() -> Dict[str, Any]:
@@ -91,8 +104,11 @@ def document() -> Dict[str, Any]:
         "memory_bytes": memory_bytes(),
         "description": description(),
         "host_hash": host_hash(),
+        "python": platform.python_version(),
         "numpy": version_of("numpy"),
-        "gpu": has_gpu(),
+        "tensorrt": version_of("tensorrt"),
+        "device": device(),
+        "boot": boot(),
         "celsius": celsius(),
     }
 

@@ -175,30 +175,52 @@ class DeployedTransition:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedWeights:
+    """Bytes of weights of variants that have some in common: of each network by itself, of what differs in content, and
+    as the program has them."""
+
+    separate: int
+    distinct: int
+    built: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedScenario:
-    """States, the first of them, the events that there are, and what leads where."""
+    """States, the first of them, the events that there are, and what leads where.
+
+    `weights` are there where variants share some.
+    """
 
     initial: str
     events: tuple[str, ...]
     states: tuple[DeployedState, ...]
     transitions: tuple[DeployedTransition, ...]
+    weights: SharedWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMemory:
-    """Bytes for networks on CPUs: their weights, the buffers between layers, and the tokens of all channels.
+    """Bytes for networks: their weights, the buffers between layers, and the tokens of all channels.
 
-    Networks of one worker share buffers, since they take turns; workers add.
+    Networks of one worker share buffers, since they take turns; workers add. `arenas` are the same on GPUs and DLAs,
+    for networks that TensorRT runs.
     """
 
     weights: int
     buffers: int
     tokens: int
+    arenas: int = 0
 
     @property
     def total(self) -> int:
         """All together; Python and the libraries are not in it."""
-        return self.weights + self.buffers + self.tokens
+        return sum(self.figures.values())
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """By name, as files and reports have them: arenas only where there are any."""
+        found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
+        return found | ({"arenas": self.arenas} if self.arenas else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +244,8 @@ class DeployedCrossing:
 class DeployedPart:
     """What one machine of several has of a program: `whole` is the digest of all of it, `peers` are the other parts.
 
-    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only.
+    `led` are its apps whose sources are all elsewhere, `passed` those whose frames end elsewhere only. Where not every
+    part has channels to every other one, all are joined with the `hub`, and else only where there are channels.
     """
 
     machine: str
@@ -231,13 +254,14 @@ class DeployedPart:
     led: tuple[str, ...]
     passed: tuple[str, ...]
     crossings: tuple[DeployedCrossing, ...]
+    hub: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """`name` is the text's stem. `tensorrt` is the version of the platform, () = none.
 
-    `planned` is None where no network runs on a CPU, or where nobody knows what one takes. With a `scenario`, apps and
+    `planned` is None where there is no network, or where nobody knows what one takes. With a `scenario`, apps and
     processors are those of its states. With a `part` it is what one machine of several has.
     """
 
@@ -274,6 +298,10 @@ class Deployment:
         document: dict[str, Any] = {"version": DEPLOYMENT_VERSION, **asdict(self)}
         if self.scenario is None:
             del document["scenario"]
+        elif self.scenario.weights is None:
+            del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
+        if self.planned is not None:
+            document["planned"] = self.planned.figures
         return json.dumps(document, indent=1) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from typing import Annotated, Any
 
 from .json_reader import Between, parse_version, read
@@ -38,13 +39,34 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class BandCosts:
+    """What bands of rows of a network cost beside its own time, in ns: of each firing, of each byte that is copied
+    (`blocked`: in ONNX Runtime's own layout) or goes over a border (plain models), of each byte of weights that another
+    firing reads again. Multiplications that are done again take `again` times as long as others do.
+
+    Fitted to runs of so many `plans`, half of which it predicts within `error`; without any it is an estimate.
+    `whole_ns` is what the network took as a whole beside these runs.
+    """
+
+    blocked: bool
+    firing_ns: _Real
+    byte_ns: _Real
+    weight_ns: _Real
+    again: _Real = 1.0
+    whole_ns: _Real = 0.0
+    plans: Annotated[int, Between(0, 10**6)] = 0
+    error: _Real = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileEntry:
     """Times of one firing of `subject` (a task) on one kind of processor, in ns.
 
     `content_hash` covers code, parameters and types; `host_hash` the machine. `wcet_ns` is
     max(largest seen, mean + 6 sigma), and `totals_ns` are those of a workload curve that begins with it. A network may
     have its `layers` beside the whole, and `overhead_ns`: what an inference takes beyond them. `held` is the share of
-    its time in which a task keeps Python's lock: such tasks hold each other up on threads.
+    its time in which a task keeps Python's lock: such tasks hold each other up on threads. `arena_bytes` is what
+    TensorRT takes between the layers of a network in one execution, `bands` what bands of rows cost on a CPU.
     """
 
     processor: str
@@ -65,6 +87,8 @@ class ProfileEntry:
     overhead_ns: _Whole = 0
     held: Annotated[float, Between(0, 1)] | None = None
     totals_ns: tuple[_Whole, ...] = ()
+    arena_bytes: _Whole | None = None
+    bands: BandCosts | None = None
 
     @property
     def curve(self) -> WorkloadCurve | None:
@@ -89,15 +113,14 @@ class Profile:
     change_ns: _Whole | None = None
 
     def over(self, other: Profile) -> Profile:
-        """With the entries of another profile for what this one does not speak of; its layers where they still hold."""
+        """With the entries of another profile for what this one does not speak of; what it says of layers, arenas and
+        bands where that still holds.
+        """
         own = {(e.processor, e.subject) for e in self.entries}
-        layers = {(e.processor, e.content_hash): e for e in other.entries if e.layers}
-        entries = []
-        for e in self.entries:
-            known = layers.get((e.processor, e.content_hash))
-            if known is not None and not e.layers:
-                e = replace(e, layers=known.layers, overhead_ns=known.overhead_ns)
-            entries.append(e)
+        known: dict[tuple[str, str], list[ProfileEntry]] = {}
+        for e in other.entries:
+            known.setdefault((e.processor, e.content_hash), []).append(e)
+        entries = [reduce(_with, known.get((e.processor, e.content_hash), []), e) for e in self.entries]
         kept = (e for e in other.entries if (e.processor, e.subject) not in own)
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
         change_ns = other.change_ns if self.change_ns is None else self.change_ns
@@ -110,14 +133,7 @@ class Profile:
             "version": PROFILE_VERSION,
             "platform": self.platform,
             "host": self.host,
-            "entries": [
-                {
-                    **asdict(e),
-                    "layers": [_short(x) for x in e.layers],
-                    "held": None if e.held is None else round(e.held, 2),
-                }
-                for e in self.entries
-            ],
+            "entries": [_entry(e) for e in self.entries],
             "transfers": [_transfer(t) for t in self.transfers],
             "firing_ns": self.firing_ns,
             **({} if self.change_ns is None else {"change_ns": self.change_ns}),
@@ -128,6 +144,22 @@ class Profile:
     def from_json(text: str | bytes) -> Profile:
         """Inverse of `to_json`. Raises ValueError with the place and the reason when the text is something else."""
         return read(Profile, parse_version(text, "profile", PROFILE_VERSION))
+
+
+def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
+    """With what is known of the same thing, where it says nothing itself."""
+    of = e if e.layers or not known.layers else known
+    arena = known.arena_bytes if e.arena_bytes is None else e.arena_bytes
+    return replace(e, layers=of.layers, overhead_ns=of.overhead_ns, arena_bytes=arena, bands=e.bands or known.bands)
+
+
+def _entry(e: ProfileEntry) -> dict[str, Any]:
+    held = None if e.held is None else round(e.held, 2)
+    document = {**asdict(e), "layers": [_short(x) for x in e.layers], "held": held}
+    for rare in ("arena_bytes", "bands"):
+        if document[rare] is None:
+            del document[rare]
+    return document
 
 
 def _short(layer: LayerTime) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
+from ..machines import whoami
 from ..machines.host import HERE, Host
 from ..model.profile import Transfer
 from .measure import MeasurementFailed
@@ -36,12 +38,18 @@ def change_ns(host: Host = HERE) -> int:
 
 def noise(host: Host = HERE) -> float:
     """By how much equal work differs now: the span from the 10th to the 90th percentile, relative."""
-    return costs.noise() if host is HERE else _told(host, "noise")["noise"]
+    return costs.noise() if host is HERE else float(_told(host, "noise")["noise"])
 
 
-def _told(host: Host, what: str) -> dict[str, float]:
+def celsius(host: Host = HERE) -> float | None:
+    """The hottest place that the kernel of the machine knows of now; None where it tells none."""
+    found: float | None = whoami.celsius() if host is HERE else _told(host, "celsius")["celsius"]
+    return found
+
+
+def _told(host: Host, what: str) -> dict[str, Any]:
     done = host.steadily(lambda: host.module("profiling.there.costs", [what]))
     if done.status:
         raise MeasurementFailed(done.stderr.strip())
-    found: dict[str, float] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ..model.application import Task
 from ..model.profile import Profile, ProfileEntry
 from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
+from .engines import build_engines
 from .identity import implementation_name
 
 #: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
@@ -55,13 +56,14 @@ class Seen:
 
 
 def run_build(
-    directory: Path, seconds: float, *, strict: bool, paced: bool = False, host: Host = HERE, about: str = "measured"
-) -> Seen:
+    directory: Path, seconds: float, *, strict: bool, paced: bool = False, host: Host = HERE, about: str = "measured",
+    report: Callable[[str], None] | None = None,
+) -> Seen:  # fmt: skip
     """Run the build in `directory` for about `seconds` at full speed; `strict` checks what tasks return.
 
     If `paced`, apps keep their periods, and the times of firings count from when they could have begun: what the
-    runtime and the kernel add is in them. `about` is what another build of it is put in the place of, on `host`. Raises
-    MeasurementFailed.
+    runtime and the kernel add is in them. `about` is what another build of it is put in the place of, on `host`.
+    TensorRT engines are built before, as far as they are not there; `report` is told. Raises MeasurementFailed.
     """
     mode = "strict" if strict else "paced" if paced else ""
     # as generated programs have it
@@ -69,9 +71,11 @@ def run_build(
 
     def run() -> Seen:
         with host.folder() as folder:
-            output = f"{folder}/times.json"
-            words = [host.put(directory, about), str(seconds), output, mode]
-            done = host.module("profiling.there.child", words, environment)
+            output, tree = f"{folder}/times.json", host.put(directory, about)
+            why_not = build_engines(directory, tree, host, report)
+            if why_not:
+                raise MeasurementFailed(why_not)
+            done = host.module("profiling.there.child", [tree, str(seconds), output, mode], environment)
             if done.status:
                 raise MeasurementFailed(_death(done.status, done.stderr))
             document = json.loads(host.read(output) or b"")

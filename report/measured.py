@@ -235,7 +235,7 @@ def read_trace(content: bytes) -> Traced:
         kind = event.at("ph").text()
         if kind == "M" and event.at("name").text() == "thread_name" and event.get("pid", 1).value == 1:
             lanes[event.at("tid").whole()] = event.at("args").at("name").text()
-        elif kind == "X":
+        elif kind == "X" and event.get("cat", "").value != "bands":
             said, start, duration = event.at("args"), event.at("ts").time(), event.at("dur").time()
             firing, group = said.at("firing").whole(), said.get("firings", 1).whole()
             lane = lanes.get(event.at("tid").whole(), "?")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from functools import lru_cache
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -29,6 +30,9 @@ View = Tuple[int, int, str, Sequence[int], int, int]
 #: A tensor of a model by name, where it is, and the shape that the model gives it.
 Bound = Tuple[str, View, Sequence[int]]
 
+#: A firing of a unit: what the unit makes, when it began and when it ended, with its copies.
+Note = Tuple[str, int, int]
+
 _here = threading.local()
 #: The largest arena that a network of this process needs.
 _largest: List[int] = [0]
@@ -43,6 +47,8 @@ class Bands(Code):
     def __init__(self, file: str, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1) -> None:
         self.file, self.threads = file, threads
         self.plain = ""
+        #: Are firings of bands noted? See `noted`.
+        self.traced = False
         self._names, self._wanted = list(inputs), list(outputs)
         self._plan: Dict[str, Any] = {}
         self._sessions: List[Any] = []
@@ -81,8 +87,19 @@ class Bands(Code):
         if player is None:
             player = self._own.player = _Player(self._plan, self._sessions, arena(_largest[0]))
         made = self._outputs.arrays()
-        player.play([np.ascontiguousarray(a).reshape(a.shape) for a in inputs] + made)
+        tokens = [np.ascontiguousarray(a).reshape(a.shape) for a in inputs] + made
+        if self.traced:
+            notes: List[Note] = []
+            self._own.noted = notes
+            player.play(tokens, notes)
+        else:
+            player.play(tokens)
         return tuple(made)
+
+    def noted(self) -> List[Note]:
+        """The firings of the calling thread's last inference, where they are traced."""
+        found: List[Note] = getattr(self._own, "noted", [])
+        return found
 
 
 def arena(size: int) -> np.ndarray:
@@ -189,7 +206,7 @@ class _Player:
         reads = self._bound(call["reads"], binding.bind_input)
         makes = self._bound(call["makes"], binding.bind_output)
         before, after = ([self._move(*move) for move in call[when]] for when in ("before", "after"))
-        return before, reads, makes, session.run_with_iobinding, binding, after
+        return before, reads, makes, session.run_with_iobinding, binding, after, call["makes"][0][0]
 
     def _bound(self, tensors: Sequence[Bound], bind: Any) -> List[Tuple[Any, ...]]:
         """Bind what lies in the arena; of tokens: name, which one, type, shape, and how many bytes from its begin."""
@@ -221,10 +238,11 @@ class _Player:
         count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         return self._memory[offset : offset + count].view(dtype).reshape(shape)
 
-    def play(self, tokens: Sequence[np.ndarray]) -> None:
-        """One inference; tokens are the inputs, then the outputs."""
+    def play(self, tokens: Sequence[np.ndarray], notes: Optional[List[Note]] = None) -> None:
+        """One inference; tokens are the inputs, then the outputs. What is fired is added to the notes."""
         copy = np.copyto
-        for before, reads, makes, run, binding, after in self._calls:
+        for before, reads, makes, run, binding, after, unit in self._calls:
+            begin = 0 if notes is None else time.perf_counter_ns()
             for source, rows, target, places in before:
                 copy(
                     target if places is None else tokens[target][:, :, places],
@@ -240,3 +258,5 @@ class _Player:
                     target if places is None else tokens[target][:, :, places],
                     source if rows is None else tokens[source][:, :, rows],
                 )
+            if notes is not None:
+                notes.append((unit, begin, time.perf_counter_ns()))

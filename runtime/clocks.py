@@ -57,6 +57,8 @@ class Clocks:
     Raises Refused where one cannot be found, or does not know a rate that some state wants.
     """
 
+    name = "set"
+
     def __init__(self, states: Sequence[Wanted], root: str = "/sys") -> None:
         pools = {name: (kind, highest) for wanted in states for name, (kind, _, highest) in wanted.items()}
         self._knobs = {name: _knobs(root, kind, highest, pools) for name, (kind, highest) in pools.items()}
@@ -99,6 +101,35 @@ class Clocks:
                     knob.hold(*knob.before)
             except (OSError, ValueError):
                 pass
+
+
+class Played:
+    """Clocks that are only played: whoever has computed at the highest rate waits for as long as a slower one takes.
+
+    That shows which deadlines hold. A core is free meanwhile, and memory as fast as ever.
+    """
+
+    name = "emulate"
+
+    def __init__(self) -> None:
+        #: How many times as long work takes, by pool.
+        self.factors: Dict[str, float] = {}
+
+    def reach(self, wanted: Wanted) -> None:
+        """Make the clocks faster that are to be faster."""
+        for pool, factor in _factors(wanted).items():
+            self.factors[pool] = min(factor, self.factors.get(pool, factor))
+
+    def lower(self, wanted: Wanted) -> None:
+        """The rates, slower ones too."""
+        self.factors = {**self.factors, **_factors(wanted)}
+
+    def restore(self) -> None:
+        """There is nothing to be given back."""
+
+
+def _factors(wanted: Wanted) -> Dict[str, float]:
+    return {pool: highest / hz for pool, (_, hz, highest) in wanted.items()}
 
 
 def _knobs(root: str, kind: str, highest: int, pools: Dict[str, Tuple[str, int]]) -> List[Knob]:

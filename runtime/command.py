@@ -41,14 +41,16 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     _open_streams()
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.trace_frames is not None and options.trace is None:
-        parser.error("--trace-frames is about --trace FILE")
+    if options.trace is None and (options.trace_frames is not None or options.trace_bands):
+        parser.error("--trace-%s is about --trace FILE" % ("bands" if options.trace_bands else "frames"))
     program = build()
     program.speak = _say
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
     reason, outside = refusal(program), None
     if program.mesh is not None:
         reason = unready(program.mesh)
+    if program.face is not None:
+        reason = program.face.unready()
     if reason:
         mistakes = [*mistakes, reason]
     try:
@@ -131,7 +133,8 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         _say("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
-        program.tracer = Tracer(program, *(options.trace_frames or ()))
+        first, end = options.trace_frames or (0, None)
+        program.tracer = Tracer(program, first, end, options.trace_bands)
     shows: List[Any] = []
     if not options.quiet:
         shows.append(TerminalStatus() if sys.stderr.isatty() else LogStatus(_say))
@@ -239,6 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
     )
+    parser.add_argument("--trace-bands", action="store_true", help="units of bands of rows are in the trace, too")
     parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
     parser.add_argument(
         "--live", type=_count, metavar="FD", help="write a line of JSON to this file descriptor every half second"
@@ -250,8 +254,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
     parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
     parser.add_argument(
-        "--clocks", choices=["set", "model"], default="model",
-        help="`set` the clock rates that the mapping has chosen for states, or leave them as they are (`model`)",
+        "--clocks", choices=["set", "model", "emulate"], default="model",
+        help="`set` the clock rates that the mapping has chosen for states, leave them as they are (`model`), or wait "
+        "after each firing as long as it would take (`emulate`)",
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument(

@@ -14,9 +14,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from .clocks import Clocks, Refused, Wanted
+from .clocks import Clocks, Played, Refused, Wanted
+from .device import OnDevice
 from .graph import FOREVER, App, Failure, describe
 from .power import Power
 from .select import Select
@@ -123,7 +124,7 @@ class Control(threading.Thread):
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
         #: Who sets clock rates, where somebody wants that, and who counts joules, where anything is known of these.
-        self.clocks: Optional[Clocks] = None
+        self.clocks: Optional[Union[Clocks, Played]] = None
         self.power: Optional[Power] = None
         #: Where clocks and meters are.
         self.sysfs = "/sys"
@@ -204,15 +205,23 @@ class Control(threading.Thread):
 
     def set_clocks(self) -> None:
         """States are to have their clock rates. Raises Refused where the machine cannot, or nobody has chosen any."""
+        self.clocks = Clocks(self._chosen(), self.sysfs)
+
+    def play_clocks(self) -> None:
+        """Work is to take as long as at the clock rates of states. Raises Refused where nobody has chosen any."""
+        self._chosen()
+        self.clocks = self._program.played = Played()
+
+    def _chosen(self) -> List[Wanted]:
         wanted = [s.clocks for s in self.states.values() if s.clocks]
         if not wanted:
             raise Refused("no stored mapping has chosen any (see `flowc map`)")
-        self.clocks = Clocks(wanted, self.sysfs)
+        return wanted
 
     # -- the thread --------------------------------------------------------------------------------------------------
     def run(self) -> None:
         if any(s.energy_mw is not None for s in self.states.values()):
-            self.power = Power(self.sysfs)
+            self.power = Power(self.sysfs, any(isinstance(t.code, OnDevice) for t in self._program.tasks))
             self.power.start()
         try:
             self._go_on()
@@ -449,71 +458,3 @@ class Control(threading.Thread):
             else:
                 found[app.name] = app
         return list(found.values())
-
-
-def document(control: Control) -> Dict[str, Any]:
-    """What the report says of states."""
-    joules = {} if control.power is None else control.power.joules
-    return {
-        "states": {
-            s.name: {
-                "seconds": round(s.spent / 1e9, 6),
-                "entered": s.entered,
-                "joules": round(joules[s.name], 6) if s.name in joules else None,
-            }
-            for s in control.states.values()
-        },
-        "energy_from": control.power.source if joules and control.power is not None else None,
-        "clocks": _clocks(control),
-        "switches": [
-            {
-                "from": c.source.name,
-                "to": c.target.name,
-                "event": c.event,
-                "protocol": c.protocol,
-                "drain_ms": round((c.drained - c.asked) / 1e6, 3),
-                "first_ms": round((c.first - c.asked) / 1e6, 3) if c.first else None,
-                "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
-                if c.target.name in c.source.bounds
-                else None,
-                "control_ms": round(c.control / 1e6, 3) if c.entered else None,
-            }
-            for c in control.changes
-        ],
-        "stays": [{"state": s.state, "frames": s.frames} for s in control.stays],
-        "events": {"ignored": control.ignored},
-    }
-
-
-def _clocks(control: Control) -> Optional[str]:
-    """Whether clock rates were set, or only the model knows them; None where no state wants any."""
-    if not any(s.clocks for s in control.states.values()):
-        return None
-    return "model" if control.clocks is None else "set"
-
-
-def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
-    """The same as tables: states, and changes by where they lead from and to."""
-    states: List[Sequence[Any]] = [["state", "entered", "seconds"]]
-    states += [[name, s["entered"], "%.3f" % s["seconds"]] for name, s in found["states"].items()]
-    if found["energy_from"] is not None:
-        states[0] = [*states[0], "joules (%s)" % found["energy_from"]]
-        states[1:] = [
-            [*row, None if s["joules"] is None else "%.3f" % s["joules"]]
-            for row, s in zip(states[1:], found["states"].values())
-        ]
-    kinds: Dict[Tuple[str, str, str], List[Dict[str, Any]]] = {}
-    for c in found["switches"]:
-        kinds.setdefault((c["from"], c["to"], c["protocol"]), []).append(c)
-    changes: List[Sequence[Any]] = [
-        ["from", "to", "protocol", "times", "frames ended ms: mean", "max", "first frames ms: mean", "max", "bound"]
-    ]
-    for kind, own in kinds.items():
-        drains, firsts = [c["drain_ms"] for c in own], [c["first_ms"] for c in own if c["first_ms"] is not None]
-        figures = [_mean(drains), max(drains), _mean(firsts), max(firsts) if firsts else None, own[0]["bound_ms"]]
-        changes.append([*kind, len(own), *figures])
-    return [rows for rows in (states, changes) if len(rows) > 1]
-
-
-def _mean(values: Sequence[float]) -> Optional[float]:
-    return round(sum(values) / len(values), 3) if values else None

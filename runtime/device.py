@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -176,26 +176,55 @@ def _await(token: Token) -> None:
 
 
 # -- lanes -------------------------------------------------------------------------------------------------------------
+class Arena:
+    """Memory for what code computes in between, shared by all that never runs at once: as large as any of it needs.
+
+    That is the code of one worker, and of workers in other states: who joins does so before the first one uses it.
+    """
+
+    def __init__(self) -> None:
+        #: Bytes of it, and what each of its users would have alone, in all.
+        self.nbytes, self.apart = 0, 0
+        self._memory: Optional[Memory] = None
+        self._lock = threading.Lock()
+
+    def join(self, codes: Iterable[Any]) -> None:
+        """Have room for this code, too."""
+        for size in [c.arena_bytes for c in {id(c): c for c in codes}.values() if isinstance(c, OnDevice)]:
+            self.nbytes, self.apart = max(self.nbytes, size), self.apart + size
+
+    def memory(self, cuda: Cuda) -> Memory:
+        """All of it."""
+        with self._lock:
+            if self._memory is None:
+                self._memory = cuda.memory(self.nbytes)
+            return self._memory
+
+    def free(self) -> None:
+        """Give it back."""
+        if self._memory is not None:
+            open_cuda().free(self._memory)
+            self._memory = None
+
+
 class Lane:
     """What belongs to one worker: its processor, the code that it fires, and what of it is not known to have ended."""
 
-    def __init__(self, processor: str, codes: Sequence[Code]) -> None:
+    def __init__(self, processor: str, codes: Sequence[Code], shared: Optional[Arena] = None) -> None:
         self.processor = processor
         self.codes = [c for c in codes if isinstance(c, OnDevice)]
         self.flying: Deque[Tuple["OnDevice", str, Event, Event]] = deque()
-        self._arena: Optional[Memory] = None
+        self.shared = shared or Arena()
+        if shared is None:
+            self.shared.join(codes)
 
     def arena(self, cuda: Cuda) -> Memory:
         """Memory for what its code computes in between: as one firing follows the other, they can share it."""
-        if self._arena is None:
-            self._arena = cuda.memory(max([c.arena_bytes for c in self.codes] or [0]))
-        return self._arena
+        return self.shared.memory(cuda)
 
     def free(self) -> None:
         """Give the shared memory back."""
-        if self._arena is not None:
-            open_cuda().free(self._arena)
-            self._arena = None
+        self.shared.free()
 
     def land(self, wait: bool = False) -> None:
         """Note what has ended. Raises CudaError."""
@@ -213,10 +242,29 @@ _LANES: List[Lane] = []
 _here = threading.local()
 
 
-def begin_lane(processor: str, codes: Sequence[Code]) -> None:
-    """The calling thread is the worker of a processor that fires this code."""
-    _here.lane = Lane(processor, codes)
+def begin_lane(processor: str, codes: Sequence[Code], shared: Optional[Arena] = None) -> None:
+    """The calling thread is the worker of a processor that fires this code, and has joined the shared arena with it."""
+    _here.lane = Lane(processor, codes, shared)
     _LANES.append(_here.lane)
+
+
+def arenas(workers: Iterable[Tuple[str, Any, Sequence[Code]]]) -> List[Arena]:
+    """For each worker, given its processor, its state and its code, the arena that it has.
+
+    Workers of one state may run at once. States do not: the first worker of a processor that needs an arena has the
+    same one as the first ones in other states, and so on.
+    """
+    made: Dict[Tuple[str, int], Arena] = {}
+    count: Dict[Tuple[str, int], int] = {}
+    found: List[Arena] = []
+    for processor, state, codes in workers:
+        needs = any(isinstance(c, OnDevice) and c.arena_bytes for c in codes)
+        own = processor, id(state)
+        number = count.get(own, 0) if needs else -1 - len(found)
+        count[own] = count.get(own, 0) + needs
+        found.append(made.setdefault((processor, number), Arena()))
+        found[-1].join(codes)
+    return found
 
 
 def lane() -> Lane:

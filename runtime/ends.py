@@ -103,8 +103,8 @@ def refusal(program: Program) -> str:
     for app in program.apps:
         given = [(t.name.rpartition(".")[2], t.code) for t in app.tasks]
         ways = [
-            ("takes", [n for n, c in given if isinstance(c, Inlet)]),
-            ("gives", [n for n, c in given if isinstance(c, Outlet)]),
+            ("takes", [n for n, c in given if isinstance(c, Inlet) and c.take is None]),
+            ("gives", [n for n, c in given if isinstance(c, Outlet) and c.give is None]),
         ]
         said = ["%s %s" % (word, ", ".join("`%s`" % n for n in names)) for word, names in ways if names]
         if said:

@@ -250,7 +250,7 @@ class Ends:
                 return self._ended and not self._lobby
 
             with self._lock:
-                _wait_in_worker(self._filled, decided)
+                wait_in_worker(self._filled, decided)
                 if self._stopped or self._program.stopping or not waiting:
                     raise StopIteration
                 token = waiting.popleft()
@@ -289,7 +289,7 @@ class Ends:
                 else:
                     future.set_result(answer)
             with self._lock:
-                _wait_in_worker(self._taken, lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping)
+                wait_in_worker(self._taken, lambda: len(results) <= WAIT_OUT or self._left or self._program.stopping)
 
         return give
 
@@ -346,7 +346,7 @@ def _wait(condition: threading.Condition, until: Optional[float], why: str) -> N
     condition.wait(left)
 
 
-def _wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
+def wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
     """Wait for somebody outside. The worker counts as being in no firing meanwhile: the task takes no time."""
     if decided():
         return

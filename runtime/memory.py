@@ -258,17 +258,22 @@ def trim() -> None:
 
 
 def taken() -> Optional[Dict[str, Optional[int]]]:
-    """Bytes that this process had at most, has now, and had before its first network; None: nobody says."""
+    """Bytes that this process had at most, has now, and had before its first network; None: nobody says.
+
+    Of pages that it shares with other processes, `proportional` has its part only (PSS).
+    """
     now, most = _status("VmRSS"), _status("VmHWM")
     if not most:
         return None
     # Linux counts in batches: the mark may lag behind.
-    return {"process": max(most, now), "resident": now, "before_networks": _before[0] if _before else None}
+    before = _before[0] if _before else None
+    part = _status("Pss", "smaps_rollup") or None
+    return {"process": max(most, now), "resident": now, "proportional": part, "before_networks": before}
 
 
-def _status(field: str) -> int:
+def _status(field: str, file: str = "status") -> int:
     try:
-        with open("/proc/self/status") as stream:
+        with open("/proc/self/" + file) as stream:
             for line in stream:
                 if line.startswith(field + ":"):
                     return int(line.split()[1]) * 1024

@@ -29,7 +29,7 @@ class Mistake(Exception):
 def prepare(program: Program, options: Any) -> "Optional[Outside]":
     """What the options ask for; None for a program without states. Raises Mistake."""
     given = [(n, getattr(options, n)) for n in ("start", "events", "control", "replay") if getattr(options, n)]
-    given += [("clocks", True)] if options.clocks == "set" else []
+    given += [("clocks", True)] if options.clocks != "model" else []
     control = program.control
     if control is None:
         if given:
@@ -44,9 +44,9 @@ def prepare(program: Program, options: Any) -> "Optional[Outside]":
             raise Mistake("--replay does again what was done: it goes with none of --start, --events and --control")
         control.script = _stays(options.replay, control)
     refused = ""
-    if options.clocks == "set":
+    if options.clocks != "model":
         try:
-            control.set_clocks()
+            (control.set_clocks if options.clocks == "set" else control.play_clocks)()
         except (Refused, OSError, ValueError) as error:
             refused = "clock rates are left alone: %s" % error
     script = _script(options.events, program) if options.events else []

@@ -1,15 +1,17 @@
-"""What the machine takes: read from a meter where there is one, else by the model of the platform.
+"""What the machine takes: read from meters where there are some, else by the model of the platform.
 
-In: where sysfs is, and for each state the mean power that it has by the model. Out: joules by state.
+In: where sysfs is, whether the program works on a GPU, and for each state the mean power that it has by the model. Out:
+joules by state.
 """
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import threading
 import time
-from typing import Dict, List, Optional, Tuple, Type, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 #: Seconds between two looks at a meter: power in between counts as the mean of both.
 TICK = 0.1
@@ -93,13 +95,81 @@ class Ina3221:
         return (last + self._last) / 2 * seconds
 
 
-class Power(threading.Thread):
-    """Counts joules for whatever state the program is in. `source` is the meter's name, or `model`."""
+class Nvml:
+    """NVIDIA's GPUs, by the library of their driver: counters of energy, or where there are none what they take now.
 
-    def __init__(self, root: str = "/sys") -> None:
+    Numbers and names are those of nvml.h. On a Jetson the library knows of no power.
+    """
+
+    name = "nvml"
+    library = "libnvidia-ml.so.1"
+
+    def __init__(self, root: str) -> None:
+        self._gpus: List[Any] = []
+        self._counted = True
+        try:
+            self._nvml = ctypes.CDLL(self.library)
+        except OSError:  # there is no such driver
+            return
+        self._call("nvmlInit_v2")
+        count = ctypes.c_uint()
+        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        for index in range(count.value):
+            gpu = ctypes.c_void_p()
+            self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(gpu))
+            self._gpus.append(gpu)
+        try:
+            self._last = self._millijoules()
+        except OSError:  # counters came with Volta
+            self._counted = False
+            self._last = self._milliwatts()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Raises OSError, also where the library is too old to know of it."""
+        function = getattr(self._nvml, name, None)
+        status = "unknown" if function is None else function(*arguments)
+        if status:
+            raise OSError("%s: %s" % (name, status))
+
+    @property
+    def there(self) -> bool:
+        """Is there anything to read?"""
+        return bool(self._gpus)
+
+    def _millijoules(self) -> float:
+        return self._sum("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong)
+
+    def _milliwatts(self) -> float:
+        return self._sum("nvmlDeviceGetPowerUsage", ctypes.c_uint)
+
+    def _sum(self, name: str, kind: Any) -> float:
+        total = 0
+        for gpu in self._gpus:
+            value = kind()
+            self._call(name, gpu, ctypes.byref(value))
+            total += value.value
+        return total
+
+    def joules(self, seconds: float) -> float:
+        """Since it was last asked, so many seconds ago."""
+        last = self._last
+        self._last = self._millijoules() if self._counted else self._milliwatts()
+        return (self._last - last if self._counted else (last + self._last) / 2 * seconds) / 1e3
+
+
+Meter = Union[Rapl, Ina3221, Nvml]
+
+
+class Power(threading.Thread):
+    """Counts joules for whatever state the program is in. `source` has the names of the meters, or `model`.
+
+    With a `gpu` that one counts as well.
+    """
+
+    def __init__(self, root: str = "/sys", gpu: bool = False) -> None:
         threading.Thread.__init__(self, name="power", daemon=True)
         self.joules: Dict[str, float] = {}
-        self._meter = _meter(root)
+        self._meters = _meters(root, gpu)
         self._state: Optional[Tuple[str, Optional[float]]] = None
         self._since = time.perf_counter()
         self._lock = threading.Lock()
@@ -108,10 +178,10 @@ class Power(threading.Thread):
     @property
     def source(self) -> str:
         """Where joules come from."""
-        return "model" if self._meter is None else self._meter.name
+        return " + ".join(meter.name for meter in self._meters) or "model"
 
     def run(self) -> None:
-        while self._meter is not None and not self._over.wait(TICK):
+        while self._meters and not self._over.wait(TICK):
             self._count()
 
     def enter(self, state: str, energy_mw: Optional[float]) -> None:
@@ -131,23 +201,29 @@ class Power(threading.Thread):
             seconds, self._since = now - self._since, now
             watts = None if self._state is None or self._state[1] is None else self._state[1] / 1000
             spent: Optional[float] = None if watts is None else watts * seconds
-            if self._meter is not None:
+            if self._meters:
                 try:
-                    spent = self._meter.joules(seconds)
+                    spent = sum(meter.joules(seconds) for meter in self._meters)
                 except (OSError, ValueError):
-                    self._meter = None  # it has gone: the rest is by the model
+                    self._meters = []  # one of them has gone: the rest is by the model
             if self._state is not None and spent is not None:
                 name = self._state[0]
                 self.joules[name] = self.joules.get(name, 0.0) + spent
 
 
-def _meter(root: str) -> Optional[Union[Rapl, Ina3221]]:
-    kinds: Tuple[Type[Union[Rapl, Ina3221]], ...] = (Rapl, Ina3221)
+def _meters(root: str, gpu: bool) -> Sequence[Meter]:
+    """The board, or the packages of its processors; and GPUs that are no part of these."""
+    board: Tuple[Type[Meter], ...] = (Rapl, Ina3221)
+    return [*_first(root, board), *(_first(root, (Nvml,)) if gpu else ())]
+
+
+def _first(root: str, kinds: Sequence[Type[Meter]]) -> List[Meter]:
+    """The first that can be read."""
     for kind in kinds:
         try:
             meter = kind(root)
-        except (OSError, ValueError):
-            continue  # not for us to read
+        except (OSError, ValueError):  # not for us to read
+            continue
         if meter.there:
-            return meter
-    return None
+            return [meter]
+    return []

@@ -10,18 +10,19 @@ import threading
 import time
 from fractions import Fraction
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
-from .clocks import Wanted
+from .clocks import Played, Wanted
 from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
-from .device import OnDevice, end_lanes
+from .device import Arena, OnDevice, end_lanes
+from .device import arenas as arenas_of
 from .graph import App, Failure, Fire, Task, describe, details_of
 from .interval import short_interval
 from .link import Latest, Link, Put, Take
@@ -33,6 +34,9 @@ from .watch import GRACE, Watch
 from .window import Window
 from .wire import Mesh
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from .face import Face
 
 #: Seconds that frames in flight get to finish after Ctrl-C.
 DRAIN = 5.0
@@ -70,15 +74,23 @@ class Program:
         #: Who changes states, where there are any, and what all of them did together, once it is over.
         self.control: Optional[Control] = None
         self.told: List[App] = []
+        #: Where slower clocks are played: how long workers wait after each firing.
+        self.played: Optional[Played] = None
         self._making: Optional[State] = None
         self._of_state: List[Optional[State]] = []
         self.begin = 0
         self.seconds = 0.0
-        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels.
+        #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens on channels, arenas.
         self.planned: Optional[Dict[str, int]] = None
+        #: Bytes of weights of alternatives that have a part in common: separate, distinct, and as they are built.
+        self.shared: Optional[Dict[str, int]] = None
+        #: What the workers of devices share among their code.
+        self.arenas: List[Arena] = []
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
         self._crossings: List[Tuple[Any, ...]] = []
+        #: What joins open ends to the dataflow of a robot, where the program is a node of one.
+        self.face: Optional[Face] = None
         self.go = threading.Event()
         self._stirred = threading.Event()
         self._wiring: List[Tuple[Any, ...]] = []
@@ -188,10 +200,11 @@ class Program:
         self._wiring.append((source, output, destination, input, capacity, delay, values, key))
 
     def part(
-        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = ()
-    ) -> None:
+        self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = (),
+        hub: Optional[str] = None,
+    ) -> None:  # fmt: skip
         """What follows is what the machine of that name has of a program whose digest is `whole`; see `Mesh`."""
-        self.mesh = Mesh(self, name, peers, whole, led, passed)
+        self.mesh = Mesh(self, name, peers, whole, led, passed, hub)
 
     def outgoing(
         self, number: int, task: Task, output: str, peer: str, other: str, name: str, capacity: int,
@@ -353,22 +366,30 @@ class Program:
             if self.control is not None:
                 self.control.frames, app.limit = frames, 0  # until its state is entered
         try:
-            if self.mesh is not None and not self.mesh.start():
+            if self.mesh is not None and not (self._joined() and self.mesh.start()):
                 return False
             return self._open() and self._run(watchdog, drain, progress)
         finally:
             if self.mesh is not None:
                 self.mesh.close()
+            if self.face is not None:
+                self.face.close()
 
     def _run(self, watchdog: float, drain: float, progress: Optional[Callable[["Program"], None]]) -> bool:
         """From the first firing to the last close."""
+        if self.mesh is None and not self._joined():
+            self._end()
+            return False
         lanes: Dict[str, int] = {}
-        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state)
-        for (name, order), fixed, line, state in orders:
+        self.arenas = arenas_of(
+            (name, state, [e.task.code for e in order]) for (name, order), state in zip(self.orders, self._of_state)
+        )
+        orders = zip(self.orders, self.priorities, self.board.lines[1:], self._of_state, self.arenas)
+        for (name, order), fixed, line, state, arena in orders:
             if order:  # a processor may have several workers: each has a lane of its own in a trace
                 lanes[name] = lanes.get(name, 0) + 1
                 lane = name if lanes[name] == 1 else "%s (%d)" % (name, lanes[name])
-                self.workers.append(Worker(self, name, lane, order, line, fixed))
+                self.workers.append(Worker(self, name, lane, order, line, fixed, arena))
                 if state is not None:
                     state.workers.append(self.workers[-1])
         with short_interval():
@@ -393,6 +414,19 @@ class Program:
         if self.control is not None:
             self.told = self.control.told()
         return self.failure is None
+
+    def _joined(self) -> bool:
+        """Become a node of the dataflow that the program is meant for; parts do so first, to find each other.
+
+        The others may take as long as they like, and nothing of Python runs here until all of them are there.
+        """
+        if self.face is None:
+            return True
+        phase = self.board.phase
+        self.board.enter(IDLE)
+        joined = self.face.start()
+        self.board.enter(phase)
+        return joined
 
     def _open(self) -> bool:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""

@@ -10,11 +10,11 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from .bands import Bands
-from .control import document, table_rows
 from .graph import App, Failure, Path, Task
 from .link import Dropping
 from .memory import taken
 from .program import Program
+from .states import document, table_rows
 
 #: Where a build says what it is.
 MANIFEST = ".flowc-manifest.json"
@@ -85,7 +85,11 @@ def _memory(program: Program) -> Dict[str, Any]:
     planned = None if program.planned is None else dict(program.planned, total=sum(program.planned.values()))
     found = taken() if program.workers else None
     bands = {t.name: t.code.layout for t in program.tasks if isinstance(t.code, Bands)}
-    return {"planned": planned, **(found or dict.fromkeys(("process", "resident", "before_networks"))), "bands": bands}
+    known = found or dict.fromkeys(("process", "resident", "proportional", "before_networks"))
+    shared = {} if program.shared is None else {"shared": program.shared}
+    used = [a for a in {id(a): a for a in program.arenas}.values() if a.nbytes]
+    arenas = {"shared": sum(a.nbytes for a in used), "apart": sum(a.apart for a in used)} if used else None
+    return {"planned": planned, **known, **shared, "arenas": arenas, "bands": bands}
 
 
 def _failure(failure: Optional[Failure]) -> Optional[Dict[str, Any]]:
@@ -203,8 +207,17 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
         planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
         values = planned + [found["process"], found["before_networks"]]
         memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    weights: List[List[Any]] = [["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]]
+    if "shared" in found:
+        values = [found["shared"][k] for k in ("separate", "distinct", "built")] + [found["proportional"]]
+        weights.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
+    arenas: List[List[Any]] = [["arenas of devices MB", "planned", "shared", "each its own"]]
+    if found["arenas"] is not None:
+        wanted = None if found["planned"] is None else found["planned"].get("arenas", 0)
+        sizes = [wanted, found["arenas"]["shared"], found["arenas"]["apart"]]
+        arenas.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in sizes])
     bands = [["bands", "layout"], *([name, layout] for name, layout in found["bands"].items())]
-    return [rows for rows in (paths, lost, dropped, memory, bands) if len(rows) > 1]
+    return [rows for rows in (paths, lost, dropped, memory, weights, arenas, bands) if len(rows) > 1]
 
 
 def columns(rows: Sequence[Sequence[Any]], left: int = 1) -> str:

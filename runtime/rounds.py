@@ -112,6 +112,7 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
     if (
         program.tracer is not None
         or program.mesh is not None
+        or program.played is not None
         or any(t.on_error != "stop" for t in order[0].task.app.tasks)
     ):
         return None

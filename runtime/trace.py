@@ -1,12 +1,14 @@
 """A trace that Perfetto (ui.perfetto.dev) and Chrome open.
 
 A lane per processor with a slice per firing, arrows along the tokens between them, the fill of each channel, and for
-each app its frames, with deadlines that were missed.
+each app its frames, with deadlines that were missed. Where it is asked for, also a lane for each unit of bands of rows.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from .bands import Bands, Note
 
 if TYPE_CHECKING:
     from .graph import App, Path, Task
@@ -30,11 +32,15 @@ def frames_of(text: str) -> Tuple[int, Optional[int]]:
 class Tracer:
     """Collects events while the program runs; times are ns of one clock.
 
-    Of each app it keeps the frames from `first` to `end` (that one excluded; None: all).
+    Of each app it keeps the frames from `first` to `end` (that one excluded; None: all). `bands`: what networks in
+    bands of rows fire is in it, too.
     """
 
-    def __init__(self, program: Program, first: int = 0, end: Optional[int] = None) -> None:
+    def __init__(self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False) -> None:
         self._program, self._first, self._end = program, first, end
+        self._units: List[Tuple[str, int, List[Note]]] = []
+        for code in [t.code for t in program.tasks if isinstance(t.code, Bands)]:
+            code.traced = bands
         self._firings: List[Tuple[str, Task, int, int, int, int]] = []
         self._fills: List[Tuple[str, int, int]] = []
         self._releases: List[Tuple[str, Task, int, int]] = []
@@ -49,6 +55,8 @@ class Tracer:
         if not self._keeps(firing // task.per_iteration):
             return
         self._firings.append((lane, task, firing, group, start, end))
+        if isinstance(task.code, Bands) and task.code.traced:
+            self._units.append(("%s on %s" % (task.name, lane), firing // task.per_iteration, task.code.noted()))
         for channel in task.feeders + [c for readers in task.readers for c in readers]:
             self._fills.append((channel.name, channel.filled, end))  # type: ignore[union-attr]
 
@@ -71,7 +79,8 @@ class Tracer:
         """Everything as Chrome trace JSON; `build` is the digest of the program."""
         program, begin = self._program, self._program.begin
         lanes: Dict[str, int] = {}
-        for lane in [f[0] for f in self._firings] + [r[0] for r in self._releases]:
+        units = ["%s: %s" % (where, unit) for where, _, notes in self._units for unit, _, _ in notes]
+        for lane in [f[0] for f in self._firings] + [r[0] for r in self._releases] + units:
             lanes.setdefault(lane, len(lanes) + 1)
         events = [_named("process_name", RUNNING, 0, program.name)]
         events += [_named("thread_name", RUNNING, number, lane) for lane, number in lanes.items()]
@@ -81,6 +90,11 @@ class Tracer:
             said = {"frame": firing // task.per_iteration, "firing": firing, "firings": group}
             slice_ = {"ph": "X", "name": task.name, "pid": RUNNING, "tid": lanes[lane], "ts": (start - begin) / 1000}
             events.append({**slice_, "dur": (end - start) / 1000, "args": said})
+        for where, frame, notes in self._units:
+            for unit, start, end in notes:
+                slice_ = {"name": unit, "tid": lanes["%s: %s" % (where, unit)], "ts": (start - begin) / 1000}
+                one = {"ph": "X", "cat": "bands", "pid": RUNNING, "args": {"frame": frame}}
+                events.append({**one, **slice_, "dur": (end - start) / 1000})
         for lane, task, firing, time in self._releases:
             events.append(
                 {

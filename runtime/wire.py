@@ -1,6 +1,7 @@
 """The connections between the parts of a program that runs on several machines.
 
-In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts). Out: tokens in
+In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts; or it listens where
+there is room, says so, and reads where the others are). Out: tokens in
 order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
 and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place,
 and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a connection that
@@ -11,11 +12,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -28,14 +30,19 @@ if TYPE_CHECKING:
 
 #: Where a part finds out about its peers: a JSON document.
 VARIABLE = "FLOWC_MACHINES"
+#: What a part says on standard error that listens at a port of its own choice, before the number.
+LISTENS = "flowc: listens at port "
+#: From where on, and below which number that is.
+PORTS = 20000, 32000
 #: What a peer of another version would not understand.
-VERSION = 1
+VERSION = 2
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
 LOOK, LINGER = 50, 1000
-#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection.
-PATIENCE, FAREWELL = 60.0, 0.5
+#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection, if nothing
+#: else does; and looks, as a busy machine takes longer to bring what was sent.
+PATIENCE, FAREWELL, LOOKS = 60.0, 0.5, 5
 #: Pings after the start, in each later row, and seconds between rows.
 PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
 #: Nanoseconds between the word that all begin and the beginning.
@@ -47,14 +54,21 @@ _HEAD = struct.Struct("<BxHIIqQ")
 
 
 class Peer:
-    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most."""
+    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most.
+
+    `quiet` are the looks since it was heard.
+    """
 
     def __init__(self, name: str, address: str, socket: Any, monitor: Any) -> None:
         self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
         self.lock = threading.Lock()
         self.sent = self.heard = 0
-        self.joined = self.said_hello = self.ready = self.left = False
+        self.reached = self.joined = self.said_hello = self.ready = self.left = self.gone = False
         self.ended: Optional[float] = None
+        self.quiet = 0
+        #: The apps that it has a share of, and who it is joined with, once it has said so.
+        self.apps: Optional[Set[str]] = None
+        self.near: Set[str] = set()
         self.offset = self.round_trip = 0
         self._pings = 0
         self._best: Optional[Tuple[int, int]] = None
@@ -85,15 +99,18 @@ class Peer:
 class Mesh:
     """What a part knows of the others, and the thread that hears them.
 
-    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere.
+    `led` are the apps whose sources are all elsewhere, `passed` those that end elsewhere. Without a `hub` all parts
+    are joined with each other; else all with the hub, which hands on what is about apps, and where there are channels.
     """
 
     def __init__(
-        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str], passed: Sequence[str]
-    ) -> None:
+        self, program: "Program", name: str, peers: Sequence[str], whole: str, led: Sequence[str],
+        passed: Sequence[str], hub: Optional[str] = None,
+    ) -> None:  # fmt: skip
         self.program, self.name, self.whole = program, name, whole
         self.led, self.passed = frozenset(led), frozenset(passed)
-        self.names = sorted([name, *peers])
+        self.names, self.hub = sorted([name, *peers]), hub
+        self._cause: Optional[Dict[str, Any]] = None
         self.peers: Dict[str, Peer] = {}
         self.outgoing: Dict[int, Outgoing] = {}
         self.incoming: Dict[int, List[Incoming]] = {}
@@ -104,7 +121,9 @@ class Mesh:
         self._context: Any = None
         self._ears: Any = None
         self._thread: Optional[threading.Thread] = None
-        self._closing = self._told = False
+        self._closing = self._told = self._fed = False
+        #: Where this part listens and where the others are, if they have found each other; else VARIABLE says it.
+        self.given: Optional[Dict[str, Any]] = None
 
     # -- construction ----------------------------------------------------------------------------------------------
     def out(self, number: int, task: str, peer: str, name: str, capacity: int, delay: int) -> Outgoing:
@@ -129,34 +148,76 @@ class Mesh:
     # -- the connections -------------------------------------------------------------------------------------------
     def start(self) -> bool:
         """Listen, and look for the peers. False where that is not possible."""
-        given = json.loads(os.environ[VARIABLE])
+        given = self.given or json.loads(os.environ[VARIABLE])
         try:
-            self._connect(given)
+            self._listen(given)
         except Exception as error:
             why = getattr(error, "strerror", None) or error
             self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
+            return False
+        self._fed = bool(given.get("fed"))
+        peers = self._told_where() if self._fed else {}
+        if peers is None:
+            return False
+        try:
+            self._connect(given, {name: {**peer, **peers.get(name, {})} for name, peer in given["peers"].items()})
+        except Exception as error:
+            self._end("part %s cannot look for the others: %s" % (self.name, error))
             return False
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()
         return True
 
-    def _connect(self, given: Dict[str, Any]) -> None:
+    def _listen(self, given: Dict[str, Any]) -> None:
         import zmq
 
         self._context = zmq.Context()
-        self._token = given["token"]
         self._ears = self._context.socket(zmq.PULL)
-        public, secret = given["public"].encode(), given["secret"].encode()
         self._ears.setsockopt(zmq.CURVE_SERVER, 1)
-        self._ears.setsockopt(zmq.CURVE_SECRETKEY, secret)
+        self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
         self._ears.setsockopt(zmq.RCVHWM, 0)
         self._ears.setsockopt(zmq.LINGER, 0)
         self._ears.setsockopt(zmq.IPV6, 1)
-        self._ears.bind(given["listen"])
-        for name in self.names:
+        if not given.get("fed"):
+            self._ears.bind(given["listen"])
+            return
+        where, _, port = given["listen"].rpartition(":")
+        if port == "*":
+            port = self._ears.bind_to_random_port(where, *PORTS)
+        else:
+            self._ears.bind(given["listen"])
+        os.write(2, ("%s%s\n" % (LISTENS, port)).encode())
+
+    def _told_where(self) -> Optional[Dict[str, Any]]:
+        """Where the others are, from whoever starts all parts; None: that will not be."""
+        told, interrupts = b"", self.program.interrupts
+        while self.program.interrupts == interrupts:
+            self.program.board.beat()
+            if not select.select([0], [], [], LOOK / 1e3)[0]:
+                continue
+            piece = os.read(0, 1 << 16)
+            told += piece
+            if not piece or piece.endswith(b"\n"):
+                found = json.loads(told or b"{}")
+                if "peers" in found:
+                    peers: Dict[str, Any] = found["peers"]
+                    return peers
+                self._end(found.get("gone", "whoever started part %s has left" % self.name))
+                return None
+        return None
+
+    def _connect(self, given: Dict[str, Any], peers: Dict[str, Any]) -> None:
+        import zmq
+
+        self._token = given["token"]
+        public, secret = given["public"].encode(), given["secret"].encode()
+        near = self.names
+        if self.hub is not None and self.hub != self.name:
+            near = sorted({self.hub, *self._of.values()})
+        for name in near:
             if name == self.name:
                 continue
-            peer = given["peers"][name]
+            peer = peers[name]
             socket = self._context.socket(zmq.PUSH)
             for option, value in (
                 (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1), (zmq.CURVE_SERVERKEY, peer["public"].encode()),
@@ -178,6 +239,8 @@ class Mesh:
             "token": self._token,
             "order": sys.byteorder,
             "name": self.name,
+            "apps": [a.name for a in self.program.apps],
+            "near": sorted(self.peers),
         }
 
     def _say(
@@ -195,6 +258,13 @@ class Mesh:
         for peer in self.peers.values():
             self._say(peer, kind, where, 0, number, body)
 
+    def _of_app(self, app: str, kind: int, number: int, body: bytes, origin: Optional[Peer] = None) -> None:
+        """Tell all that have a share of an app; what comes from `origin`, those that it is not joined with."""
+        for peer in self.peers.values():
+            if peer.apps is None or app in peer.apps:
+                if origin is None or (peer is not origin and peer.name not in origin.near):
+                    self._say(peer, kind, 0, 0, number, body)
+
     # -- what channels and apps say --------------------------------------------------------------------------------
     def _tokens(self, number: int, block: Any, count: int) -> None:
         peer = self.peers[self._of[number]]
@@ -210,12 +280,12 @@ class Mesh:
         """An app ends after so many iterations: nobody begins others."""
         if iterations < self._limits.get(app.name, FOREVER):
             self._limits[app.name] = iterations
-            self._all(LIMIT, 0, iterations, app.name.encode())
+            self._of_app(app.name, LIMIT, iterations, app.name.encode())
 
     def started(self, app: App, iteration: int, time_ns: int) -> None:
         """A frame has begun here, at that time of ours."""
         body = struct.pack("<q", time_ns) + app.name.encode()
-        self._all(STARTED, 0, iteration, body)
+        self._of_app(app.name, STARTED, iteration, body)
 
     def drain(self) -> None:
         """Somebody wants the program to end in order."""
@@ -226,13 +296,13 @@ class Mesh:
         if not self._told:
             self._told = True
             document = {"app": failure.app, "task": failure.task, "firing": failure.firing, "reason": failure.reason}
-            self._all(FAILED, body=json.dumps(document).encode())
+            self._all(FAILED, body=json.dumps(self._cause or {"part": self.name, **document}).encode())
 
     # -- beginning and end -----------------------------------------------------------------------------------------
     def meet(self) -> Optional[int]:
         """Wait until all parts are ready; the moment at which all begin, in ns. None: something is in the way."""
         self._all(READY)
-        lead = self.names[0]
+        lead = self.hub or self.names[0]
         if lead == self.name:
             if not self._wait(lambda p: p.ready):
                 return None
@@ -244,9 +314,11 @@ class Mesh:
         return self._begin
 
     def farewell(self) -> None:
-        """Wait until all others have done what they had to do, and let them go."""
-        self._all(BYE)
-        self._wait(lambda p: p.left, to_end=True)
+        """Wait until all others have done what they had to do, and let them go; a hub is the last one."""
+        if self.hub != self.name:
+            self._all(BYE)
+        if self._wait(lambda p: p.left, to_end=True) and self.hub == self.name:
+            self._all(BYE)
 
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
@@ -275,6 +347,10 @@ class Mesh:
             self._thread.join()
         self._thread = None
         if self._context is not None:
+            for peer in self.peers.values():
+                # Who is not there yet may still want to know of a failure.
+                if peer.gone or peer.ended is not None or not (peer.joined or self.program.failure):
+                    peer.socket.close(0)
             self._context.destroy(LINGER)
         self._context = None
 
@@ -320,6 +396,9 @@ class Mesh:
         self, peer: Peer, kind: int, where: int, count: int, number: int, order: int, body: Sequence[Any]
     ) -> None:
         peer.heard += 1
+        peer.quiet = 0
+        if peer.ended is not None:
+            peer.ended = time.monotonic()
         if order != peer.heard:
             raise ValueError("message %d of part %s came as number %d" % (order, peer.name, peer.heard))
         if not peer.said_hello and kind != HELLO:
@@ -338,16 +417,24 @@ class Mesh:
             if peer.ping_back(number, struct.unpack("<q", body[0].buffer)[0], time.perf_counter_ns()):
                 self._say(peer, PING, number=time.perf_counter_ns())
         elif kind == STARTED:
-            app = self._app(bytes(body[0].buffer[8:]))
-            if app is not None:
-                app.started_elsewhere(number, struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset)
+            began = struct.unpack("<q", body[0].buffer[:8])[0] - peer.offset
+            self._hear_of_app(peer, kind, number, bytes(body[0].buffer[8:]), began)
         elif kind == LIMIT:
-            app = self._app(bytes(body[0].buffer))
-            if app is not None and number < self._limits.get(app.name, FOREVER):
-                self._limits[app.name] = number
-                app.end_at(number)
+            self._hear_of_app(peer, kind, number, bytes(body[0].buffer))
         else:
             self._hear_of(peer, kind, number, body)
+
+    def _hear_of_app(self, peer: Peer, kind: int, number: int, name: bytes, began: int = 0) -> None:
+        """A frame has begun, or an app ends after so many."""
+        app = self._app(name)
+        if kind == STARTED and app is not None:
+            app.started_elsewhere(number, began)
+        elif kind == LIMIT and app is not None and number < self._limits.get(app.name, FOREVER):
+            self._limits[app.name] = number
+            app.end_at(number)
+        if self.hub == self.name:
+            body = struct.pack("<q", began) + name if kind == STARTED else name
+            self._of_app(name.decode(), kind, number, body, peer)
 
     def _hear_of(self, peer: Peer, kind: int, number: int, body: Sequence[Any]) -> None:
         """What is about a part as a whole."""
@@ -357,6 +444,7 @@ class Mesh:
             words = {"order": "has another byte order", "token": "belongs to another run"}
             if wrong:
                 self._end("part %s at %s %s" % (peer.name, peer.address, words.get(wrong[0], "is of another build")))
+            peer.apps, peer.near = set(said.get("apps", ())), set(said.get("near", ()))
             peer.said_hello = True
         elif kind == READY:
             peer.ready = True
@@ -367,7 +455,8 @@ class Mesh:
         elif kind == FAILED:
             told = json.loads(bytes(body[0].buffer))
             cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
-            self._end("part %s failed: %s; here %s" % (peer.name, cause, self.program.who_waits()))
+            self._cause = self._cause or told
+            self._end("part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits()))
         elif kind == BYE:
             peer.left = True
 
@@ -383,13 +472,23 @@ class Mesh:
                 event = parse_monitor_message(peer.monitor.recv_multipart(zmq.NOBLOCK))["event"]
             except zmq.Again:
                 return
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            if event == zmq.EVENT_CONNECTED:
+                peer.reached = True
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
+            elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:  # it has listened before we were told
+                peer.gone = True
+                self._end("part %s at %s is gone, or something is in the way" % (peer.name, peer.address))
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
+            elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
+                peer.gone = True
+                self._end("whoever answers at %s is not part %s of this run, or is gone" % (peer.address, peer.name))
 
     def _look_after(self, peer: Peer) -> None:
-        if peer.ended is not None and not peer.left and time.monotonic() - peer.ended > FAREWELL:
+        peer.quiet += 1
+        silent = peer.ended is not None and peer.quiet > LOOKS and time.monotonic() - peer.ended > FAREWELL
+        if silent and not peer.left:
             waits = self.program.who_waits()
             self._end("part %s at %s is gone; here %s" % (peer.name, peer.address, waits))
         if peer.begins_row():
@@ -408,6 +507,11 @@ def unready(mesh: Mesh) -> str:
         return "this is part %s of %s: start all parts together, with `flowc run --machines`" % (
             mesh.name, " and ".join(mesh.names),
         )  # fmt: skip
+    return lacking()
+
+
+def lacking() -> str:
+    """What is missing for connections between parts; empty if nothing is."""
     try:
         import zmq
     except ImportError:

@@ -10,12 +10,12 @@ import os
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .cuda import CudaError
-from .device import OnDevice, begin_lane, leave, on_host, settle
+from .device import Arena, OnDevice, begin_lane, leave, on_host, settle
 from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
 from .rounds import Rounds, rounds_of
 from .tokens import Hole, TaskError, freeze, split_outputs
@@ -35,15 +35,17 @@ class Worker(threading.Thread, Waiter):
         order: Sequence[Fire],
         line: memoryview,
         fixed_priority: Optional[Tuple[int, int]] = None,
+        arena: Optional[Arena] = None,
     ) -> None:
         threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
-        self._fixed_priority = fixed_priority
+        self._fixed_priority, self._arena = fixed_priority, arena
         self.program, self.processor, self.order = program, processor, list(order)
         self.busy = 0
         self.round = 0
         self.progress = 0
         self.prepared = threading.Event()
+        self._pool = processor.partition("[")[0]
         #: Hands over what straight rounds have not told yet, while there are any.
         self.rest: Optional[Callable[[], None]] = None
         #: What it is doing, where others can see it whatever happens: task number, firing, since when.
@@ -68,7 +70,7 @@ class Worker(threading.Thread, Waiter):
     def run(self) -> None:
         if self._fixed_priority is not None:
             self._ask_for_priority(*self._fixed_priority)
-        begin_lane(self.processor, [e.task.code for e in self.order])
+        begin_lane(self.processor, [e.task.code for e in self.order], self._arena)
         try:
             rounds = self._prepare()
             control = self.program.control
@@ -213,6 +215,8 @@ class Worker(threading.Thread, Waiter):
                     arrays = [on_host(a) for a in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
                 results = self._call(task, arrays, firing, group)
+                if program.played is not None:
+                    self._linger(task, start, program.played.factors)
                 if program.recorder is not None:
                     seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
                     program.recorder(task, firing, group, *seen)
@@ -290,6 +294,12 @@ class Worker(threading.Thread, Waiter):
             raise TaskError(NO_SOURCE) from None
         outputs = task.outputs
         return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))] if outputs else ()
+
+    def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
+        """Wait for as long as the firing would have gone on at a slower clock; what waits for data is no work."""
+        more = factors.get(self._pool, 1.0) - 1
+        if more > 0 and not task.live and not isinstance(task.code, OnDevice):
+            time.sleep((time.perf_counter_ns() - start) * more / 1e9)
 
     def _account(self, task: Task, firing: int, group: int, start: int, end: int) -> None:
         self.progress += 1

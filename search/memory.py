@@ -75,8 +75,8 @@ def search(
     contest = None
     if measure is not None and not wish.least:
         contest = Contest(measure, "throughput", budget, teller)
-        for f in fitting:
-            contest.enter(f.design, run=f.design.predicted <= HOPELESS * fitting[0].design.predicted)
+        least = fitting[0].design.predicted
+        contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
         winner = contest.decide()
         best = next(f for f in fitting if f.design is winner.design)
         entries = tuple(e.contestant for e in sorted(contest.entries, key=lambda e: (e is not winner, e.value or 0.0)))
@@ -180,6 +180,7 @@ def _too_much(wish: Wish, smallest: _Fitting | None) -> Diagnostic:
     message = f"networks need {in_mb(memory.total)} at least, the limit is {in_mb(wish.limit)}"
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
+    parts += f", {in_mb(memory.arenas)} between layers on devices" if memory.arenas else ""
     largest = max(smallest.chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
         "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"
@@ -190,7 +191,8 @@ def _too_much(wish: Wish, smallest: _Fitting | None) -> Diagnostic:
 def _why(fronts: Fronts, best: _Fitting) -> Iterator[str]:
     """The front of each network, with the choice that was taken."""
     for task, front in fronts.items():
-        yield f"{task}: between layers, and times as long as the whole network"
+        known = "as estimated" if front[0].estimated else "by what bands of it cost here"
+        yield f"{task}: between layers, and times as long as the whole network, {known}"
         for c in front:
             mark = "->" if best.chosen.get(task) == c else "  "
             yield f"{mark} {in_mb(c.buffers):>9}  {c.time:.2f}  {c.firings} firings"

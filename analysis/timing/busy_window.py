@@ -72,8 +72,14 @@ class Tally:
 
 def demanded(demands: Iterable[Demand], counts: Iterable[int]) -> int:
     """Time of all of them together, if each comes so often."""
-    tally = Tally()
-    return sum(tally.add(d.plain, d.curved, n) for d, n in zip(demands, counts, strict=True))
+    time, tally = 0, None
+    for d, count in zip(demands, counts, strict=True):
+        if d.curved:
+            tally = tally or Tally()
+            time += tally.add(d.plain, d.curved, count)
+        else:
+            time += d.plain * count
+    return time
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +217,17 @@ def queued(queue: Queue, parts: int, level: int, window: int) -> int:
 
 def taken(queue: Queue, parts: int, counts: Iterable[int]) -> int:
     """Time that an equal takes from so many own sub-tasks, if each of its demands comes so often."""
-    tally = Tally()
     time = rounds = 0
+    tally = None
     for d, count in zip(queue.demands, counts, strict=True):
-        time += tally.add(d.plain, d.curved, count)
-        rounds = max(rounds, -(-count // d.per_round))
+        if d.curved:
+            tally = tally or Tally()
+            time += tally.add(d.plain, d.curved, count)
+        else:
+            time += d.plain * count
+        whole = -(-count // d.per_round)
+        if whole > rounds:
+            rounds = whole
     return time if queue.sums is None else min(time, queue.longest(parts, rounds))
 
 

@@ -63,9 +63,10 @@ class Note:
 class Solver:
     """The fixed point. `ends` and `arrivals` are by job; `reasons` has the clusters that are unbounded."""
 
-    def __init__(self, net: Unfolded, patience: Fraction | None = None) -> None:
+    def __init__(self, net: Unfolded, patience: Fraction | None = None, hasty: bool = False) -> None:
         self.net = net
         self.patience = patience
+        self.hasty = hasty
         # Whole paths cost time. They help where windows add up to more than there is, and know about offsets.
         self.careful = [c.offset is not None for c in net.clusters]
         self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
@@ -114,7 +115,7 @@ class Solver:
         return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def solve(self) -> None:
-        """Iterate until nothing changes."""
+        """Iterate until nothing changes. In haste, raises TooLate as soon as patience with some group is over."""
         clusters = self.net.clusters
         dirty = [True] * len(clusters)
         passes = [0] * len(clusters)
@@ -123,12 +124,14 @@ class Solver:
                 if not dirty[number]:
                     continue
                 dirty[number] = False
-                if number in self.reasons or self._hopeless(number):
+                if self._given_up(number):
                     continue
                 passes[number] += 1
                 if not self._look(number, passes[number]):
                     continue
                 dirty[number] = True
+                if self.hasty:
+                    self._given_up(number)
                 if self._publish(number):
                     for other in self.touching[number]:
                         dirty[other] = True
@@ -148,6 +151,13 @@ class Solver:
         for j in jobs:
             self._extend(chain, j, rivals)
         return chain
+
+    def _given_up(self, number: int) -> bool:
+        """Is a cluster not followed any further? In haste, nothing is then: bounds only grow."""
+        over = number in self.reasons or self._hopeless(number)
+        if over and self.hasty:
+            raise TooLate
+        return over
 
     def _hopeless(self, number: int) -> bool:
         """Is a group of the cluster so late already that nobody wants to know how late?"""
@@ -426,6 +436,10 @@ class Solver:
 
 def _overloaded(name: str, load: Fraction) -> str:
     return f"`{name}` is overloaded: {float(load):.4g} of its time is wanted"
+
+
+class TooLate(Exception):
+    """A bound is longer than anybody wants to wait."""
 
 
 class _Unbounded(Exception):

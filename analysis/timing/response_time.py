@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Literal
 
 from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
-from .fixed_point import Note, Solver
+from .fixed_point import Note, Solver, TooLate
 from .system import TimedPath, TimedSystem
 from .unfolding import Job, Unfolded, unfold
 from .whole_paths import path_shares
@@ -129,9 +129,27 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     """
     solution = Solver(unfold(system), patience)
     solution.solve()
+    return _numbers(solution)
+
+
+def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
+    """The bounds of all groups and paths, None where one of them has none, or is longer than its deadline.
+
+    The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises Refused.
+    """
+    solution = Solver(unfold(system), Fraction(1), hasty=True)
+    try:
+        solution.solve()
+    except TooLate:
+        return None
+    return _numbers(solution)
+
+
+def _numbers(solution: Solver) -> WorstCases:
+    groups = solution.net.system.groups
     return WorstCases(
-        {g.name: solution.response(i) for i, g in enumerate(system.groups)},
-        {g.name: solution.latencies(i) for i, g in enumerate(system.groups)},
+        {g.name: solution.response(i) for i, g in enumerate(groups)},
+        {g.name: solution.latencies(i) for i, g in enumerate(groups)},
     )
 
 

@@ -20,7 +20,7 @@ Times are ns, as integers or fractions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 from math import gcd, lcm
@@ -442,3 +442,8 @@ def iteration_sequence(group: Group) -> list[tuple[str, int]]:
 def workers_of(system: TimedSystem) -> tuple[Worker, ...]:
     """The workers that were given, or the default ones. Raises Refused."""
     return system.workers or default_workers(system)
+
+
+def with_its_workers(system: TimedSystem) -> TimedSystem:
+    """The system with its default workers, where none were given: they stay if times change. Raises Refused."""
+    return system if system.workers else replace(system, workers=default_workers(system))

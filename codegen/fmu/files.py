@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from ...templates import environment
 from ..c_text import comment, text
 from ..deploy import Deployed
-from ..emit import RUNTIME, STRICT_C, digest, header
+from ..emit import ELSEWHERE, RUNTIME, STRICT_C, digest, header
 from ..names import literal
 from ..sources import Plan
 from .unit import Unit
@@ -56,7 +56,7 @@ def files(made: Unit, deployed: Deployed, machine: str) -> UnitFiles:
     sources = (*units, "model.c", f"{made.face}.c")
     if made.called:
         fixed["resources/deployment.json"] = deployed.deployment.to_json().encode()
-        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ("external.py", "hopes.py")):
+        for file in sorted(f for f in RUNTIME.glob("*.py") if f.name not in ELSEWHERE - {"fmu.py"}):
             fixed[f"resources/runtime/{file.name}"] = file.read_bytes()
     else:
         made = replace(made, sources=sources)

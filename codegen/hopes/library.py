@@ -15,7 +15,7 @@ from ...model.application import Port, Task
 from ...model.deployment import Deployment
 from ...model.types import DTYPES
 from ..deploy import Deployed
-from ..emit import RUNTIME
+from ..emit import ELSEWHERE, RUNTIME
 from ..external import RESERVED
 from ..names import identifiers
 from ..sources import Plan
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: The folder of the project that holds the library.
 ROOM = "external"
 #: What of the runtime serves others.
-_OTHERS = ("external.py",)
+_OTHERS = ELSEWHERE - {"fmu.py", "hopes.py"}
 
 
 @dataclass(frozen=True, slots=True)

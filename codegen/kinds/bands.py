@@ -14,7 +14,8 @@ from ...model.deployment import Deployment
 from ...model.mapping import Bands
 from ...networks.bands.blocked import initializers, probe, version_here, without
 from ...networks.bands.firings import ALIGNED, Plan, View
-from ...networks.bands.made import Forms, Made, made
+from ...networks.bands.made import Forms, Made, made, shared_weights
+from ...networks.bands.net import Net
 from ..names import literal
 from ..sources import Sources
 from .kind import Identifiers, Kind, Site, names, tensors
@@ -98,28 +99,54 @@ def document(
     forms: Forms, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> dict[str, Any]:
     """What `runtime/bands.py` reads; `place` takes files by the ends of their names and says where they are."""
-    net = forms.plain.plan.net
-    ends = [[t, net.chain.tensors[t].dtype, list(net.shapes[t])] for t in outputs]
-    found: dict[str, Any] = {"version": PLAN_VERSION, "outputs": ends}
-    plain = [place(f"{k}.onnx", m) for k, m in enumerate(forms.plain.models)]
-    found["plain"] = _form(forms.plain, plain, inputs, outputs)
+    found = _head(forms.plain.plan.net, outputs) | {"plain": _plain(forms.plain, place, inputs, outputs)}
     if forms.blocked is None:
         return found | {"why": forms.why}
-    weights, shared = _weights(forms.blocked, forms.shared)
+    return found | {"blocked": _blocked(forms.blocked, forms.shared, place, inputs, outputs)}
+
+
+def document_here(
+    made: Made, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> dict[str, Any]:
+    """The same of one form, for this machine alone."""
+    head, net = _head(made.plan.net, outputs), made.plan.net
+    if net.blocked:
+        return head | {"blocked": _blocked(made, shared_weights(made), place, inputs, outputs)}
+    return head | {"plain": _plain(made, place, inputs, outputs), "why": "nothing else is needed"}
+
+
+def _head(net: Net, outputs: tuple[str, ...]) -> dict[str, Any]:
+    ends = [[t, net.chain.tensors[t].dtype, list(net.shapes[t])] for t in outputs]
+    return {"version": PLAN_VERSION, "outputs": ends}
+
+
+def _plain(
+    made: Made, place: Callable[[str, bytes], str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> dict[str, Any]:
+    return _form(made, [place(f"{k}.onnx", m) for k, m in enumerate(made.models)], inputs, outputs)
+
+
+def _blocked(
+    made: Made,
+    shared_names: Sequence[str],
+    place: Callable[[str, bytes], str],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> dict[str, Any]:
+    weights, shared = _weights(made, shared_names)
     file = place("weights", weights)
     places = {name: at for name, _, _, at in shared}
-    contents = [without(m, Path(file).name, places) for m in forms.blocked.models]
-    names = [sorted(places.keys() & initializers(m)) for m in forms.blocked.models]
+    contents = [without(m, Path(file).name, places) for m in made.models]
+    names = [sorted(places.keys() & initializers(m)) for m in made.models]
     models = [place(f"blocked.{k}.onnx", m) for k, m in enumerate(contents)]
-    found["blocked"] = _form(forms.blocked, models, inputs, outputs) | {
+    return _form(made, models, inputs, outputs) | {
         "probe": place("probe.onnx", probe()),
-        "block": max(forms.blocked.plan.net.blocks.values()),
+        "block": max(made.plan.net.blocks.values()),
         "onnxruntime": version_here(),
         "weights": file,
         "shared": shared,
         "names": names,
     }
-    return found
 
 
 def _weights(made: Made, shared: Sequence[str]) -> tuple[bytes, list[tuple[str, str, list[int], int]]]:

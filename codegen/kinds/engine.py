@@ -10,6 +10,7 @@ from pathlib import Path
 from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...model.tensorrt import TensorRTVersion
+from ...networks.onnx.memory import needs
 from ...networks.quantization.implicit import without_pairs
 from ..names import literal
 from .kind import Identifiers, Site, names, tensors
@@ -24,7 +25,9 @@ class EngineCode:
 
     `engine` is `onnxruntime` or `tensorrt`; the rest as in `OnnxCode`. `digest` covers all that an engine is built
     from, external weights and shapes among it. `implicit` is the same network without Q/DQ layers, for DLAs that know
-    none; the ranges of its tensors lie beside it, as .json.
+    none; the ranges of its tensors lie beside it, as .json. `weights` and `arena` are bytes that TensorRT takes for
+    each processor: its weights, and what lies between its layers in one execution (None: not known). The arena is an
+    estimate where nobody has measured it.
     """
 
     file: str
@@ -37,6 +40,8 @@ class EngineCode:
     fallback: bool
     digest: str
     implicit: str = ""
+    weights: int | None = None
+    arena: int | None = None
     kind: str = "engine"
 
     on_device = True
@@ -90,7 +95,20 @@ def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
         place.fallback,
         hashlib.sha256(words).hexdigest()[:12],
         implicit,
+        *(_memory(network, site, {kind for _, kind, _ in on}) if engine == "tensorrt" else ()),
     )
+
+
+def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, int | None]:
+    """Bytes of the weights and of the arena of an engine."""
+    known = needs(network)
+    if known is None:
+        return None, site.arena
+    # Where types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA knows nothing wider.
+    typed = TensorRTVersion(site.platform.tensorrt).strongly_typed
+    share = 2 if not typed and (network.precision != "fp32" or "dla" in kinds) else 1
+    arena = site.batch * known.block // share if site.arena is None else site.arena
+    return known.weights // share, arena
 
 
 def _implicit(network: Network, site: Site) -> tuple[str, bytes]:

@@ -52,7 +52,8 @@ class Site:
     """Where code is made for: the platform, the placement of the task, and the files of the build.
 
     `alone`: nobody else needs the cores that threads of the task's network use; `batch` is the number of its firings
-    that the order groups. `c_tasks` collects the tasks of each C source.
+    that the order groups. `c_tasks` collects the tasks of each C source. `arena` are the bytes that TensorRT was seen
+    to take between the layers of the task's network.
     """
 
     platform: Platform
@@ -62,6 +63,7 @@ class Site:
     c_tasks: dict[str, list[Task]]
     alone: bool
     batch: int
+    arena: int | None = None
 
     @property
     def on_cpu(self) -> bool:

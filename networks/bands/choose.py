@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from ...model.mapping import Bands
+from ...model.profile import BandCosts
 from .firings import HELD, CannotBand, Plan, Segment, plan, segments_of
 from .inner import inner_bytes, whole_inner_bytes
 from .net import Band, Net
-from .units import Unit, macs, unit_of
+from .units import Unit, cut_bytes, macs, unit_of
 
 #: Rows that are tried, and parts of the height.
 ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
@@ -29,17 +30,18 @@ LONGEST = 24
 #: Limits on the need of a unit, as shares of the whole network's block; prices of a ns in bytes.
 LIMITS = (2, 4, 8, 16, 32, 64)
 PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
-#: What was measured of ONNX Runtime on one core of a server: multiplications per ns where nobody has measured, ns per
-#: byte over the borders of a unit (copies, and other layouts), ns per byte that is copied (in ONNX Runtime's own layout
-#: that is all), ns per firing, ns per byte of weights that another firing reads again.
-RATE, BORDER, COPIED, FIRING, AGAIN = 40.0, 0.45, 0.25, 12_000.0, 0.07
+#: Multiplications per ns where nobody has measured: of ONNX Runtime on one core of a server.
+RATE = 40.0
+#: What bands cost where nobody has measured it, as it was seen there. In plain models, each byte goes over a border in
+#: another layout; in ONNX Runtime's own (the second one) it is copied.
+USUAL = (BandCosts(False, 12_000.0, 0.45, 0.07), BandCosts(True, 12_000.0, 0.25, 0.07))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's (an estimate).
+    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's, as predicted.
 
-    The layers that make `dictated_by` need the `block`.
+    The layers that make `dictated_by` need the `block`. `estimated`: nobody has measured here what bands cost.
     """
 
     bands: tuple[Bands, ...]
@@ -49,6 +51,7 @@ class Choice:
     time: float
     firings: int
     dictated_by: str = ""
+    estimated: bool = True
 
     @property
     def buffers(self) -> int:
@@ -61,33 +64,73 @@ class Choice:
         return self.weights + self.buffers
 
 
-def choice_of(planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None) -> Choice:
-    """What a plan takes."""
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What a plan does beside the network: the share of its multiplications that is done again, bytes that are copied
+    or go over borders, firings but the first, and bytes of weights that other firings read again.
+    """
+
+    work: float
+    bytes: int
+    firings: int
+    weights: int
+
+    def ns(self, costs: BandCosts, whole_ns: float) -> tuple[float, float, float, float]:
+        """The time of each, of a network that takes `whole_ns` as a whole."""
+        return (
+            self.work * whole_ns * costs.again,
+            self.bytes * costs.byte_ns,
+            self.firings * costs.firing_ns,
+            self.weights * costs.weight_ns,
+        )
+
+
+def extra_of(planned: Plan) -> Extra:
+    """What a plan does beside the network."""
     net = planned.net
-    own = sum(s.macs for s in net.steps)
-    whole = whole_ns or own / RATE + FIRING
-    if net.blocked:
-        spent = COPIED * planned.moved
-    else:
-        spent = BORDER * sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c in planned.calls
-                             if c.firing.band is not None for v in (*c.reads, *c.makes))  # fmt: skip
+    banded = [(c, c.firing.unit, c.firing.band) for c in planned.calls if c.firing.band is not None]
+    moved = planned.moved
+    if not net.blocked:
+        moved = sum(net.bytes(v.tensor, v.rows[1] - v.rows[0]) for c, _, _ in banded for v in (*c.reads, *c.makes))
+    cut = sum(cut_bytes(unit, *band) for _, unit, band in banded)
     read = sum(s.weights for c in planned.calls for s in c.firing.unit.steps)
-    again = read - sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
-    extra = spent + FIRING * (len(planned.calls) - 1) + AGAIN * again
-    time, calls = 1 + planned.work + extra / whole, len(planned.calls)
-    return Choice(bands, planned.weights, planned.arena, planned.block, time, calls, planned.dictated_by)
+    once = sum(s.weights for segment in planned.segments for u in segment.units for s in u.steps)
+    return Extra(planned.work, moved + cut, len(planned.calls) - 1, read - once)
+
+
+def costs_for(net: Net, costs: BandCosts | None) -> BandCosts:
+    """What bands of a network cost: what was measured of this form of it, else as usual."""
+    return costs if costs is not None and costs.blocked == net.blocked else USUAL[net.blocked]
+
+
+def choice_of(
+    planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None, costs: BandCosts | None = None
+) -> Choice:
+    """What a plan takes."""
+    price = costs_for(planned.net, costs)
+    whole = price.whole_ns or whole_ns or sum(s.macs for s in planned.net.steps) / RATE + price.firing_ns
+    time = 1 + sum(extra_of(planned).ns(price, whole)) / whole
+    return Choice(
+        bands, planned.weights, planned.arena, planned.block, time, len(planned.calls), planned.dictated_by,
+        not price.plans,
+    )  # fmt: skip
 
 
 def front(
-    net: Net, whole_ns: float | None = None, seconds: float = 4.0, plain: Net | None = None
+    net: Net,
+    whole_ns: float | None = None,
+    seconds: float = 4.0,
+    plain: Net | None = None,
+    costs: BandCosts | None = None,
 ) -> tuple[Choice, ...]:
     """Choices of which none is better in memory and in time than another, from least memory to least time.
 
     Of ONNX Runtime's own graph those that the `plain` network can do as well: that is what runs where it cannot be.
+    `costs` are those of bands of this network, if somebody has measured them.
     """
     end = time.process_time() + seconds
-    search = _Search(net, whole_ns)
-    whole = choice_of(plan(net, (Segment((search.unit(0, len(net.groups)),), None),)), (), whole_ns)
+    search = _Search(net, whole_ns, costs_for(net, costs))
+    whole = choice_of(plan(net, (Segment((search.unit(0, len(net.groups)),), None),)), (), whole_ns, costs)
     found = [whole]
     proposals: dict[tuple[int, Path], tuple[float, float]] = {}
     ends = list(search.ends())
@@ -100,7 +143,7 @@ def front(
         bands = (search.bands(path, rows),)
         if plain is not None and not _possible(plain, bands):
             continue
-        found.append(choice_of(plan(net, search.segments(path, rows)), bands, whole_ns))
+        found.append(choice_of(plan(net, search.segments(path, rows)), bands, whole_ns, costs))
     return pareto(found)
 
 
@@ -141,10 +184,10 @@ Cost = tuple[int, int, float, int]
 
 
 class _Search:
-    def __init__(self, net: Net, whole_ns: float | None) -> None:
-        self.net = net
-        own = sum(s.macs for s in net.steps)
-        self.rate = own / whole_ns if whole_ns and own else RATE
+    def __init__(self, net: Net, whole_ns: float | None, costs: BandCosts) -> None:
+        self.net, self.costs = net, costs
+        own, whole = sum(s.macs for s in net.steps), costs.whole_ns or whole_ns
+        self.rate = own / whole if whole and own else RATE
         self._units: dict[Band, Unit] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._known: dict[Band, tuple[int, int]] = {}
@@ -236,9 +279,10 @@ class _Search:
             reads = sum(self.net.bytes(t, needed[t][1] - needed[t][0]) for t in unit.reads if t in needed)
             made = self.net.bytes(unit.out, count)
             again = macs(unit, *band) - sum(s.macs for s in unit.steps) * count / own
-            spent = again / self.rate + (COPIED if self.net.blocked else BORDER) * (reads + made) + FIRING
+            moved, price = reads + made + cut_bytes(unit, *band), self.costs
             firings = own / count
-            spent = spent * firings + AGAIN * sum(s.weights for s in unit.steps) * (firings - 1)
+            spent = (again * price.again / self.rate + price.byte_ns * moved + price.firing_ns) * firings
+            spent += price.weight_ns * sum(s.weights for s in unit.steps) * (firings - 1)
             self._costs[key] = reads, made + inner_bytes(unit, *band), spent, -(-own // count)
         return self._costs[key]
 

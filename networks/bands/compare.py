@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...analysis.minakova import Edge, algorithm8
 from ...analysis.placement import Item, Placed, place
+from ...model.profile import BandCosts
 from .choose import Choice, front
 from .net import Net, Step
 
@@ -33,7 +34,13 @@ class Comparison:
     block: int = 0
 
 
-def compare(net: Net, whole_ns: float | None = None, seconds: float = 4.0, blocked: Net | None = None) -> Comparison:
+def compare(
+    net: Net,
+    whole_ns: float | None = None,
+    seconds: float = 4.0,
+    blocked: Net | None = None,
+    costs: BandCosts | None = None,
+) -> Comparison:
     """All of it; each search may take so many seconds. The front is that of the `blocked` form, if there is one."""
     tensors = [t for t, k in net.made.items() if k >= 0 and t not in net.chain.outputs]
     items = [Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t])) for t in tensors]
@@ -46,7 +53,7 @@ def compare(net: Net, whole_ns: float | None = None, seconds: float = 4.0, block
         place(items, seconds=seconds / 2),
         least[dictator],
         dictator,
-        front(net, whole_ns, seconds) if blocked is None else front(blocked, whole_ns, seconds, net),
+        front(blocked or net, whole_ns, seconds, net if blocked is not None else None, costs),
         max(blocked.blocks.values()) if blocked is not None else 0,
     )
 

@@ -109,12 +109,17 @@ def forms(net: Net, blocked: Net | None, bands: Sequence[Bands], seconds: float 
     if blocked is None:
         return Forms(_plain(net, bands, seconds, exact=True), why="ONNX Runtime has no blocks for it here")
     try:
-        planned = planned_of(blocked, bands, seconds)
+        found = as_planned(blocked, bands, seconds)
     except CannotBand as error:
         return Forms(_plain(net, bands, seconds, exact=True), why=error.message)
-    contents, which = models(blocked, tuple(c.firing for c in planned.calls))
-    found = Made(planned, contents, which, planned.weights, _blocks(planned, which, len(contents)))
-    return Forms(_plain(net, bands, seconds, exact=False), found, _shared(planned, contents))
+    return Forms(_plain(net, bands, seconds, exact=False), found, shared_weights(found))
+
+
+def as_planned(net: Net, bands: Sequence[Bands], seconds: float = PLACING) -> Made:
+    """One form, with what its firings take as planned. Raises CannotBand."""
+    planned = planned_of(net, bands, seconds)
+    contents, which = models(net, tuple(c.firing for c in planned.calls))
+    return Made(planned, contents, which, planned.weights, _blocks(planned, which, len(contents)))
 
 
 def _plain(net: Net, bands: Sequence[Bands], seconds: float, *, exact: bool) -> Made:
@@ -141,13 +146,13 @@ def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _shared(planned: Plan, contents: Sequence[bytes]) -> tuple[str, ...]:
+def shared_weights(made: Made) -> tuple[str, ...]:
     """The weights of the network that several models have."""
     import onnx
 
-    weights = {w.name for w in planned.net.model.graph.initializer}
+    weights = {w.name for w in made.plan.net.model.graph.initializer}
     count = Counter(
-        w.name for m in contents for w in onnx.load_model_from_string(m).graph.initializer if w.name in weights
+        w.name for m in made.models for w in onnx.load_model_from_string(m).graph.initializer if w.name in weights
     )
     return tuple(sorted(name for name, n in count.items() if n > 1))
 

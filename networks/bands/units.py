@@ -38,8 +38,10 @@ class Unit:
         self.why = next((s.why for s in self.steps if s.why), "")
         self._maker = {t: s for s in self.steps for t in s.makes}
         self._ranges: dict[Band, dict[str, Band]] = {}
-        #: What ONNX Runtime holds in firings, by kind.
+        self._kinds: dict[Band, Kind] = {}
+        #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them, by kind.
         self.inner: dict[Kind, int] = {}
+        self.cut: dict[Kind, int] = {}
 
     @property
     def out(self) -> str:
@@ -85,6 +87,9 @@ class Unit:
 
     def kind(self, first: int, end: int) -> Kind:
         """Firings of one kind have one model."""
+        known = self._kinds.get((first, end))
+        if known is not None:
+            return known
         rows = self.ranges(first, end)
         found = []
         for step, reads in self.readings(first, end):
@@ -93,7 +98,23 @@ class Unit:
                 a, b = rows[r.read.tensor]
                 numbers += [r.first - a, r.end - r.first, b - a, r.above, r.below]
             found.append(tuple(numbers))
-        return tuple(found)
+        self._kinds[first, end] = tuple(found)
+        return self._kinds[first, end]
+
+
+def cut_bytes(unit: Unit, first: int, end: int) -> int:
+    """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see `models.py`)."""
+    kind = unit.kind(first, end)
+    if kind not in unit.cut:
+        rows = unit.ranges(first, end)
+        cut = {
+            (r.read.tensor, r.first, r.end)
+            for _, readings in unit.readings(first, end)
+            for r in readings
+            if (r.first, r.end) != rows[r.read.tensor]
+        }
+        unit.cut[kind] = sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
+    return unit.cut[kind]
 
 
 def macs(unit: Unit, first: int, end: int) -> float:

@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 
+from ...machines.whoami import celsius
 from ...runtime.code import Code
 from ...runtime.graph import Fire
 from ...runtime.program import Program
@@ -194,9 +195,10 @@ def noise() -> float:
 
 
 if __name__ == "__main__":
-    measured: Dict[str, Callable[[], Dict[str, float]]] = {
+    measured: Dict[str, Callable[[], Mapping[str, Optional[float]]]] = {
         "costs": runtime_costs,
         "change": change_cost,
         "noise": lambda: {"noise": noise()},
+        "celsius": lambda: {"celsius": celsius()},
     }
     sys.stdout.write(json.dumps(measured[sys.argv[1]]()))

@@ -7,7 +7,7 @@ combination lies below one of them.
 That supposes that slower clocks never make a deadline easier to keep. Bounds on response times are not quite so: where
 something arrives later, less may be ahead of it in a queue. So what witnesses have ruled out is doubted afterwards: of
 the combinations that are cheaper than the answer some are tested as well, cheapest first. Where these were all of
-them, the answer stands without that supposition.
+them, the answer stands without that supposition. What is surely late needs neither test nor doubt.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Search:
             self.witnesses.append(self._problem.highest)
             return None
         for levels in self._problem.cheapest_first():
-            if not self._ruled_out(levels):
+            if not self._ruled_out(levels) and not self._problem.surely_late(levels):
                 if self.holds(levels):
                     return levels
                 self.witnesses.append(self._raised(levels))
@@ -63,7 +63,7 @@ class _Search:
         """One that is cheaper and passes although a witness rules it out; were all that are cheaper tested?"""
         spending = budget.begin(lambda: len(self.known))
         for levels in takewhile(lambda x: x != found, self._problem.cheapest_first()):
-            if levels in self.known:
+            if levels in self.known or self._problem.surely_late(levels):
                 continue
             if spending.over:
                 return None, False

@@ -25,13 +25,21 @@ class Domain:
     watts: tuple[Fraction, ...]
 
 
+def _never(levels: Levels) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ClockProblem:
-    """`holds`: is every deadline kept at these levels? `base_w` watts takes the board beside its domains."""
+    """`holds`: is every deadline kept at these levels? `base_w` watts takes the board beside its domains.
+
+    `surely_late` tells some of the levels at which none is, in no time and without any doubt.
+    """
 
     domains: tuple[Domain, ...]
     base_w: Fraction
     holds: Callable[[Levels], bool]
+    surely_late: Callable[[Levels], bool] = _never
 
     @property
     def highest(self) -> Levels:

@@ -61,9 +61,8 @@ def search(
         total = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks)
         nets = sum(problem.work_ns(a, t) for a in problem.apps for t in a.tasks if t.name in problem.networks)
         sure = nets >= SURE * total
-        for design in (*plain, *sorted(cut, key=stages)):
-            hopeful = design.predicted <= least * HOPELESS or not sure
-            contest.enter(design, run=design is first[0] or (design in first and hopeful))
+        hopeful = [d for d in first if d is first[0] or d.predicted <= least * HOPELESS or not sure]
+        contest.enter_all((design, design in hopeful) for design in (*plain, *sorted(cut, key=stages)))
         contest.catch_up()
         for design in apart(problem, contest, objective):
             contest.enter(design)

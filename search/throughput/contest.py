@@ -1,20 +1,23 @@
 """Measured runs between configurations: everybody once or twice, then the best ones in turns.
 
 In: designs, from simple to complicated, and a way to run them. Out: the simplest one that none is surely better than. A
-machine that others use gets faster and slower: so finalists run in alternation, and all pairs of runs count.
+machine that others use gets faster and slower: so finalists run in alternation, and all pairs of runs count. Where
+several machines measure, as many run side by side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
-from ...model.mapping import Contestant, as_text
+from ...model.diagnostic import Errors
+from ...model.mapping import Contestant, Mapping, as_text
 from ..budget import Budget
 from .design import Design
 from .partition import Objective
-from .problem import Measure, Measurement, Progress
+from .problem import Measure, Measurement, Progress, SideBySide
 
 #: Who is within that of the best after one run gets into the final: a single run can be off by that much.
 NEAR = 1.2
@@ -36,12 +39,13 @@ SURELY = 0.95
 
 @dataclass(eq=False)
 class Entry:
-    """A design with what its runs showed, in the unit of the objective."""
+    """A design with what its runs showed, in the unit of the objective; `out`: it does not run."""
 
     design: Design
     values: list[float] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
     last: Measurement | None = None
+    out: bool = False
 
     @property
     def value(self) -> float | None:
@@ -81,9 +85,14 @@ class Contest:
         """A new contestant, with a first run if there is time."""
         entry = Entry(design)
         self.entries.append(entry)
-        if run and (not self._spending.over or not self.runs):
-            self._run(entry)
+        if run:
+            self._run_each([entry])
         return entry
+
+    def enter_all(self, designs: Iterable[tuple[Design, bool]]) -> None:
+        """New contestants, and whether they have a first run if there is time."""
+        entered = [(self.enter(design, run=False), run) for design, run in designs]
+        self._run_each([entry for entry, run in entered if run])
 
     def catch_up(self) -> None:
         """Run everybody who was passed over for a prediction that is better than what the best ones turned out to be.
@@ -92,10 +101,10 @@ class Contest:
         """
         while not self._over():
             best = min((e.value for e in self.entries if e.value is not None), default=inf)
-            waiting = [e for e in self.entries if e.value is None and e.design.predicted < best]
+            waiting = [e for e in self.entries if e.value is None and not e.out and e.design.predicted < best]
             if not waiting:
                 return
-            self._run(min(waiting, key=lambda e: e.design.predicted))
+            self._run_each(sorted(waiting, key=lambda e: e.design.predicted)[: self._width])
 
     def close(self, entry: Entry) -> bool:
         """Could it win? Within a fifth of the best."""
@@ -125,9 +134,7 @@ class Contest:
         simplest, tested = done[0], set[Entry]()
         while winner not in (simplest, *tested) and (simplest.value or 0.0) <= (winner.value or 0.0) * UNLUCKY:
             tested.add(winner)
-            for entry in (simplest, winner) * CONFIRMING:
-                if not self._over():
-                    self._run(entry)
+            self._run_each((simplest, winner) * CONFIRMING)
             winner = _simplest_best([e for e in done if e is simplest or len(e.values) > 1])
         return winner
 
@@ -139,25 +146,59 @@ class Contest:
         final = [e for e in done if e in near or (e is done[0] and (e.value or 0.0) <= best * UNLUCKY)]
         running = final
         for _ in range(ROUNDS):
-            for entry in running if len(running) > 1 else ():
-                if not self._over():
-                    self._run(entry)
+            self._run_each(running if len(running) > 1 else ())
             running = [e for e in running if not any(o.beats(e) for o in running if len(e.values) > 1)]
         return _simplest_best(final)
 
     def _over(self) -> bool:
         return self.interrupted or self._spending.over
 
-    def _run(self, entry: Entry) -> None:
-        if self.interrupted:
-            return
+    @property
+    def _width(self) -> int:
+        """How many run at once."""
+        return self._measure.width if isinstance(self._measure, SideBySide) else 1
+
+    def _run_each(self, entries: Sequence[Entry]) -> None:
+        """A run of each, in order, as long as there is time; there is for the first of all."""
+        waiting = list(entries)
+        while waiting and not (self.interrupted or (self.runs and self._spending.over)):
+            now, waiting = waiting[: self._width], waiting[self._width :]
+            self._run([e for e in now if not e.out])
+
+    def _run(self, entries: Sequence[Entry]) -> None:
+        """A run of each, side by side. Raises the Errors of who fails before anybody has run."""
+        mappings = [e.design.mapping for e in entries]
         try:
-            seen = self._measure(entry.design.mapping)
+            if isinstance(self._measure, SideBySide):
+                found = self._measure.each(mappings)
+            else:
+                found = [self._tried(m) for m in mappings]
         except KeyboardInterrupt:
             if not any(e.values for e in self.entries):
                 raise
             self.interrupted = True
             return
+        for entry, seen in zip(entries, found, strict=True):
+            if isinstance(seen, Errors):
+                self._refuse(entry, seen)
+            else:
+                self._note(entry, seen)
+
+    def _tried(self, mapping: Mapping) -> Measurement | Errors:
+        try:
+            return self._measure(mapping)
+        except Errors as faults:
+            return faults
+
+    def _refuse(self, entry: Entry, faults: Errors) -> None:
+        """Out of the race; but where the plainest does not run, nothing does."""
+        if not any(e.values for e in self.entries):
+            raise faults
+        entry.out = True
+        if self._progress is not None:
+            self._progress(f"does not run: {entry.design.configuration}: {faults}")
+
+    def _note(self, entry: Entry, seen: Measurement) -> None:
         self.runs += 1
         entry.last = seen
         value = max((seen.latency_ns if self._objective == "latency" else seen.period_ns).values())

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from math import inf
+from typing import Protocol, runtime_checkable
 
 from ...model.application import Application, Channel, Port, Task
+from ...model.diagnostic import Errors
 from ...model.mapping import Mapping, Placement
 from ...model.platform import Platform
 from ..events import Progress as Progress
@@ -41,6 +43,21 @@ class Measurement:
 
 
 Measure = Callable[[Mapping], Measurement]
+
+
+@runtime_checkable
+class SideBySide(Protocol):
+    """A `Measure` on several equal machines: so many runs at once (`width`), each mapping on all of them in turns."""
+
+    @property
+    def width(self) -> int:
+        """How many machines there are now."""
+
+    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
+        """A run of each, in order, or why one failed."""
+
+    def __call__(self, mapping: Mapping) -> Measurement:
+        """One run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,14 +128,7 @@ class Trials:
         if self._contest is None or design.predicted == inf:
             self._report(design)
             return Entry(design)
-        try:
-            return self._contest.enter(design)
-        except Errors as faults:
-            if not any(e.values for e in self._contest.entries):
-                raise
-            if self._progress is not None:
-                self._progress(f"does not run: {design.configuration}: {faults}")
-            return self._contest.entries[-1]
+        return self._contest.enter(design)
 
     def _report(self, design: Design) -> None:
         """Predictions come by thousands: only the better ones are told."""

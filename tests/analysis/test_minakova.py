@@ -7,7 +7,7 @@ import random
 import pytest
 from flowc.analysis.minakova import Buffer, Edge, Reduced, algorithm8, algorithm9, selected
 from flowc.analysis.placement import Item, live_set, place
-from flowc.networks.dataflow.reduced import derived
+from flowc.networks.dataflow.reduced import derived, reduction
 from flowc.networks.onnx.layers import SAME, Cnn, Layer
 from flowc.networks.onnx.layers import Edge as EdgeOf
 
@@ -156,3 +156,19 @@ def test_selection_by_table_6_6() -> None:
     assert selected(front, limit, (1.0,)).memory == 14_900_000
     assert selected(front, limit, (1.0,), printed=False).memory == 14_980_000
     assert selected(front, limit, (1 / 43,)).memory == 14_900_000, "line 16"
+
+
+def test_all_of_it_for_a_network() -> None:
+    """Sums of edges, shared buffers, and the least that the genetic search has found until it was enough."""
+    quick = reduction(CNN1)
+    assert (quick.edges, quick.whole, quick.least) == (3 * 32 + 4 * 256, 24586 - 10, None)
+    assert quick.parts <= quick.edges and quick.steps == 5 * 32
+    asked = []
+
+    def enough() -> bool:
+        asked.append(1)
+        return len(asked) > 40
+
+    found = reduction(CNN1, enough)
+    assert found.least is not None and found.parts <= found.least.memory < found.whole
+    assert 1 < found.looks <= 41 and found.chosen == sum(found.least.chosen)

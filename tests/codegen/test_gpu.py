@@ -196,10 +196,20 @@ def test_programs_for_tensorrt_keep_its_protocol(dialect: str, detectors: dict[s
     again = on_stand_in(directory, "build_engines.py", tensorrt=version)
     assert again.stdout.count("is there") == 3
     wanted = first_line(run(directory, "--frames", "6", "--twin"))
+    report = directory.with_suffix(".json")
     for shared in (False, True):
-        done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt=version, integrated=shared)
+        done = on_stand_in(
+            directory, "main.py", "--frames", "6", "--report", str(report), tensorrt=version, integrated=shared
+        )
         assert "0 violations" in done.stderr
         assert first_line(done) == wanted
+    # Stages of one worker share an arena; an engine of the stand-in takes 4096 bytes.
+    document = json.loads((directory / "deployment.json").read_text())
+    engines = {t["name"] for t in document["apps"][0]["tasks"] if t["code"]["kind"] == "engine"}
+    users = [sum(e["task"] in engines for e in w["order"]) for w in document["processors"]]
+    shared, apart = sum(n > 0 for n in users), sum(users)
+    assert shared < apart
+    assert json.loads(report.read_text())["memory"]["arenas"] == {"shared": 4096 * shared, "apart": 4096 * apart}
     tested = on_stand_in(directory, "tests/test_detect.py", tensorrt=version)
     assert "OK" in tested.stderr and "0 violations" in tested.stderr, tested.stderr
 
@@ -499,6 +509,7 @@ def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
     for kind in ("gpu", "dla"):
         assert kinds[kind].wcet_ns >= kinds[kind].max_ns >= kinds[kind].mean_ns > 0 and kinds[kind].samples == 4
         assert kinds[kind].content_hash == kinds["cpu"].content_hash
+        assert kinds[kind].arena_bytes == 4096
         layers = {x.layer: x.mean_ns for x in kinds[kind].layers}
         chain = read_chain(text.parent / "yolo.onnx")
         assert list(layers) == [x.name for x in chain.layers]

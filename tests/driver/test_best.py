@@ -23,7 +23,7 @@ task Camera { out x: X   wcet 1 ms   python "code.py:camera" }
 task Watch { in y: float32[1, 4]   wcet 1 ms   python "code.py:watch" }
 network See {
     in x: X   out y
-    variant tiny from "net.onnx" accuracy 0.5
+    variant tiny from "exits.onnx" { out y from "soon" } accuracy 0.5
     variant careful from "net.onnx" accuracy 0.9
     variant quick from "net.onnx" accuracy 0.75
 }
@@ -48,6 +48,8 @@ CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\nde
 @pytest.fixture
 def text(write: Write, tmp_path: Path) -> Path:
     save(tmp_path / "net.onnx", [N("Gemm", ["x", "w"], ["y"])], {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    exits = [N("Gemm", ["x", "w"], ["soon"]), N("Relu", ["soon"], ["late"])]
+    save(tmp_path / "exits.onnx", exits, {"x": [1, 8]}, {"w": weights(8, 4)}, "soon late")
     return write(TEXT, code_py=CODE)
 
 

@@ -12,6 +12,7 @@ import flowc
 import pytest
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.slower import slower
+from flowc.driver.clocks import why_these_rates
 from flowc.driver.map import Mapped, WhatIf
 from flowc.model.diagnostic import Errors
 
@@ -64,6 +65,22 @@ def test_every_state_has_the_cheapest_rates_that_keep_its_deadlines(text: Path) 
     }
     changes = {(t.source, t.target): t.delay_ns for t in found.mapping.transitions}
     assert changes == {("calm", "both"): 20_000_000, ("both", "calm"): 20_000_000}
+
+
+def test_each_rate_has_a_reason(text: Path) -> None:
+    text.write_text(APPS.replace("A.s -> big", "A.s -> big   frequency small 750 MHz for Pairs.calm"))
+    found = mapped(text)
+    assert found.states is not None
+    said = {n: [*why_these_rates(c, found.valid.platform)] for n, c in found.states.clocked.items()}
+    assert said["calm"][:2] == [
+        "`big` has 500 MHz, its slowest rate",
+        "`small` has 750 MHz: no other rate may be chosen",
+    ]
+    assert said["both"] == [
+        "`big` has 1000 MHz: at 500 MHz `big` needs 200% of its time, `A` has no bound",
+        "`small` has 500 MHz, its slowest rate",
+        f"{found.states.clocked['both'].tests} of 12 combinations were tested, and all that take less miss a deadline",
+    ]
 
 
 def test_no_combination_of_rates_takes_less(text: Path) -> None:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import flowc
 import pytest
-from flowc.driver import memory
+from flowc.codegen.deploy import Deployed
+from flowc.codegen.kinds.engine import EngineCode
+from flowc.codegen.memory import shared_arenas
+from flowc.driver import band_costs, memory, store
 from flowc.driver.build import place, plan
 from flowc.driver.check import check
 from flowc.driver.map import WhatIf, find_mapping
+from flowc.machines.whoami import host_hash
+from flowc.model.deployment import DeployedWorker, Entry
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Bands
+from flowc.model.platform import Platform
+from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.bands.blocked import block_here
+from flowc.profiling.identity import task_hashes
+from flowc.report.measured import read_trace
+from flowc.runtime import device
 from flowc.search import memory as searching
 
 from builds import harness, run, store_profile
@@ -69,8 +81,16 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     assert code["kind"] == "bands" and [Bands(b["rows"], b["until"], tuple(b["keep"])) for b in code["bands"]] == list(
         stage.bands
     )
-    done = run(tmp_path / "out", "--frames", "5", "--report", str(tmp_path / "r.json"))
+    traced = ["--trace", str(tmp_path / "t.json"), "--trace-bands", "--trace-frames", "1:3"]
+    done = run(tmp_path / "out", "--frames", "5", "--report", str(tmp_path / "r.json"), *traced)
     assert done.returncode == 0, done.stderr
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    units = [e for e in events if e.get("cat") == "bands"]
+    assert len(units) == 2 * code["firings"] and {e["args"]["frame"] for e in units} == {1, 2}
+    assert {f"Eye.net on core[0]: {e['name']}" for e in units} <= {
+        e["args"].get("name") for e in events if e["ph"] == "M"
+    }
+    assert len(read_trace((tmp_path / "t.json").read_bytes()).firings) == 2 * 3, "reports show firings of tasks"
     memory = json.loads((tmp_path / "r.json").read_text())["memory"]
     assert memory["planned"]["total"] <= limit
     assert memory["bands"] == {
@@ -181,3 +201,133 @@ def test_networks_of_one_worker_share_and_workers_add(text: Path) -> None:
     assert [p.buffers for p in plans] == [2 * image, 4 * image]
     assert plans[0].weights == plans[1].weights == 4 * 16 * 9 * (3 + 5 * 16)
     assert replace(plans[0], tokens=0).total == plans[0].weights + plans[0].buffers
+
+
+BOARD = """
+platform board { tensorrt "10.3"  cpu core[2]  gpu ampere compute 8.7 MEMORY }
+mapping on board { Eye.net -> ampere  Eye.small -> ampere  Eye.half -> ampere streams 2 }
+"""
+
+
+@pytest.fixture
+def devices(text: Path) -> Path:
+    """Three networks on a GPU: one in 16 bits, one that needs half as much between its layers."""
+    stack(text.parent / "small.onnx", 6, 64)
+    more = 'network Half from "net.onnx" { precision fp16 }\nnetwork Small from "small.onnx"\n'
+    more += 'task Crop { in x: float32[1, 3, 128, 32] out y: float32[1, 3, 64, 32] python "tasks.py:crop" }\napp Eye {'
+    graph = "net: Net crop: Crop small: Small half: Half a: Show b: Show show: Show "
+    graph += "camera -> crop -> small -> a camera -> half -> b camera -> net -> show }"
+    told = text.read_text().replace("app Eye {", more)
+    text.write_text(told.replace("net: Net show: Show camera -> net -> show }", graph))
+    (text.parent / "tasks.py").write_text(TASKS + "\n\ndef crop(x):\n    return x[:, :, :64].copy()\n")
+    return text
+
+
+def on_board(text: Path, memory: str = "", seen: Mapping[str, int] = MappingProxyType({})) -> tuple[Deployed, Platform]:
+    """What is planned; TensorRT was `seen` to take so much for some networks."""
+    whole = text.read_text().partition("platform board")[0]
+    text.write_text(whole + BOARD.replace("MEMORY", memory))
+    valid = check(text, platform="board").require()
+    entries = tuple(
+        ProfileEntry("gpu", name, "", digest, host_hash(), 9, 1000, 0, 1000, 1000, arena_bytes=seen[name])
+        for name, digest in task_hashes(valid.system).items()
+        if name in seen
+    )
+    times = times_of(valid.system, valid.platform, Profile("board", "", entries))
+    return plan(valid, times, place(valid, times)), valid.platform
+
+
+IMAGE = 4 * 16 * 128 * 32
+
+
+def test_contexts_of_tensorrt_share_an_arena(devices: Path) -> None:
+    """The largest of a worker, a second one for the second stream; each engine has weights, in its precision."""
+    deployed, _ = on_board(devices)
+    planned = deployed.deployment.planned
+    assert planned is not None
+    weights = 4 * 16 * 9 * (3 + 5 * 16)
+    assert planned.arenas == 2 * IMAGE + IMAGE  # whole in one stream, in 16 bits in the other
+    assert planned.weights == 2 * weights + weights // 2 and planned.buffers == 0
+    assert planned.total == planned.weights + planned.tokens + planned.arenas
+    assert '"arenas": ' in deployed.deployment.to_json()
+    known, _ = on_board(devices, seen={"Eye.net": 1000, "Eye.half": 3000, "Eye.small": 2000})
+    assert known.deployment.planned == replace(planned, arenas=3000 + 3000)
+
+
+def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None:
+    """Where its pool has some; else it is that of the CPUs."""
+    deployed, platform = on_board(devices, "memory 1 GB")
+    assert not memory.beyond_platform(deployed, platform)
+    deployed, platform = on_board(devices, "memory 900 kB")
+    (fault,) = memory.beyond_platform(deployed, platform)
+    assert fault.code == "F513" and "on `ampere` of `board`, which has 0.9 MB" in fault.message
+    assert "0.7864 MB lie between layers" in fault.help
+    deployed, platform = on_board(devices)
+    board = replace(platform, pools=(replace(platform.pools[0], memory_bytes=50_900_000), *platform.pools[1:]))
+    (fault,) = memory.beyond_platform(deployed, board)
+    assert fault.code == "F521" and "0.7864 MB are arenas" in fault.help
+
+
+def test_states_share_arenas() -> None:
+    """By hand: two workers in one state, one in the other, and what ends at a CPU has none."""
+    codes = {n: EngineCode("n", (), (), 1, "tensorrt", (("gpu", "gpu", 0),), "fp32", False, "", "", 10, size)
+             for n, size in (("a", 5), ("b", 7), ("c", 9))}  # fmt: skip
+
+    def worker(*tasks: str, processor: str = "gpu") -> DeployedWorker:
+        return DeployedWorker(processor, "fifo", tuple(Entry(t, 1, 0, 0, (0, 1), (0, 1)) for t in tasks), None)
+
+    states = [[worker("x", processor="cpu"), worker("a", "b"), worker("a")], [worker("c", "x")]]
+    assert shared_arenas(codes, states[:1]) == 7 + 5
+    assert shared_arenas(codes, states) == 9 + 5
+    given = [OfSize(n) for n in (5, 7, 9)]
+    workers = [("cpu", 1, []), ("gpu", 1, given[:2]), ("gpu", 1, given[:1]), ("gpu", 2, given[2:])]
+    run_here = device.arenas(workers)
+    assert [a.nbytes for a in run_here] == [0, 9, 5, 9] and run_here[1] is run_here[3]
+    assert [a.apart for a in run_here] == [0, 21, 5, 21]
+
+
+class OfSize(device.OnDevice):
+    """Code that needs an arena."""
+
+    def __init__(self, size: int) -> None:
+        device.OnDevice.__init__(self)
+        self.arena_bytes = size
+
+    def words(self) -> str:
+        return ""
+
+    def run(self, *given: object) -> None:
+        """Nothing."""
+
+
+def test_the_platform_limits_a_search_too(text: Path) -> None:
+    """Without `--memory`, where a quick mapping is too large; with it, the smaller one holds, and is named."""
+    whole = find_mapping(text, memory=10**9, measure=False, platform="one").mapping
+    assert whole.memory is not None
+    limit = whole.memory.total * 9 // 10
+    text.write_text(text.read_text() + f"platform little {{ cpu core[1] memory {50_000_000 + limit} B }}\n")
+    store_profile(text, {"Eye.net": 8_000_000}, "little")
+    for wanted, codes in ((None, []), (10**9, ["F524"])):
+        found = find_mapping(text, memory=wanted, measure=False, platform="little", keep=False)
+        assert found.mapping.memory is not None and found.mapping.memory.total <= limit
+        assert [d.code for d in found.diagnostics if d.code != "F614"] == codes
+
+
+def test_what_bands_cost_is_measured_once(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this machine, kept in the profile by content, and counted with."""
+    monkeypatch.setattr(band_costs, "PAYS", 0)
+    monkeypatch.setattr(band_costs, "SEARCHING", 0.3)
+    monkeypatch.setattr(band_costs, "RUNNING", 0.05)
+    store_profile(text, {"Eye.net": 8_000_000})
+    valid = check(text).require()
+    stored, _ = store.read_profile(valid)
+    assert stored is not None
+    measured, unsaved = band_costs.with_band_costs(valid, stored)
+    (costs,) = (e.bands for e in measured.entries if e.bands is not None)
+    assert not unsaved and costs.plans >= 2 and costs.whole_ns > 0 and costs.blocked == bool(block_here())
+    again, _ = store.read_profile(valid)
+    assert again == measured
+    monkeypatch.setattr(band_costs, "measured_costs", None)
+    assert band_costs.with_band_costs(valid, measured)[0] == measured
+    (front,) = memory.fronts_of(valid.tasks.values(), {"Eye.net": 8e6}, measured).values()
+    assert not any(c.estimated for c in front)

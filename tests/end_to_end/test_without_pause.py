@@ -105,6 +105,9 @@ def test_events_change_it_without_a_pause_and_a_report_repeats_it(built: Path) -
     assert len(document["switches"]) > 20 and document["apps"]["A"]["frames"] == 200
     firings = {n: t["firings"] for n, t in document["tasks"].items() if n.startswith("A.see")}
     assert set(firings) == {"A.see.whole", "A.see.early", "A.see.tiny"} and sum(firings.values()) == 200
+    memory = document["memory"]
+    assert memory["shared"] == json.loads((built / "deployment.json").read_text())["scenario"]["weights"]
+    assert 0 < memory["proportional"] <= memory["process"]
     (built.parent / "first.json").write_text(json.dumps(document))
     again = report(built, "--replay", built.parent / "first.json")
     assert again["stays"] == document["stays"]
@@ -117,6 +120,8 @@ def test_weights_that_variants_share_are_there_once(built: Path) -> None:
     assert whole["segments"][0]["file"] == early["segments"][0]["file"] and tiny["kind"] == "onnx"
     assert deployment["planned"]["weights"] < 4 * (2 * SIZE * SIZE + 20 * SIZE)
     assert len(list((built / "networks").iterdir())) == 4  # trunk, both ends, tiny
+    weights = deployment["scenario"]["weights"]
+    assert weights["separate"] - weights["built"] == 4 * SIZE * SIZE and weights["distinct"] <= weights["built"]
 
 
 def test_each_variant_computes_what_its_file_does(built: Path) -> None:

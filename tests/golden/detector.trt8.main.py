@@ -20,6 +20,8 @@ else:
 
 def program() -> Program:
     p = Program("detector", HOME)
+    # Bytes that are planned for networks: weights, buffers between their layers, tokens of full channels, arenas
+    p.planned = {"weights": 1323368, "buffers": 0, "tokens": 5499360, "arenas": 1966080}
 
     # ----------------------------------------------------------------------------------------------------
     # App Detect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 
@@ -108,3 +109,42 @@ def test_what_is_missing_on_machines_is_told_at_once(text: Path, tmp_path: Path)
         run(text, tmp_path / "out", platform="rig", machines=file)
     assert [d.code for d in caught.value.diagnostics] == ["F651", "F651"]
     assert "`back` has no pyzmq" in caught.value.diagnostics[1].message
+
+
+def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = tmp_path / "rig.toml"
+        file.write_text(f'[front]\nhere = true\nport = {port}\n[back]\nhere = true\naddress = "no.such.invalid"\n')
+        with pytest.raises(Errors) as caught:
+            run(text, tmp_path / "out", platform="rig", machines=file)
+    assert [d.code for d in caught.value.diagnostics] == ["F653", "F654"]
+    said = [d.message for d in caught.value.diagnostics]
+    assert (
+        f"`front` cannot listen at port {port}" in said[0]
+        and "`front` does not know where `no.such.invalid`" in said[1]
+    )
+
+
+def test_who_ends_before_it_listens_ends_all_at_once(
+    text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has started both knows, and nobody looks for it for a minute."""
+    never = tmp_path / "never"
+    never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) exit 3;; esac\nexec {sys.executable} "$@"\n')
+    never.chmod(0o755)
+    file = tmp_path / "rig.toml"
+    file.write_text(f'[front]\nhere = true\npython = "{never}"\n[back]\nhere = true\n')
+    assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True).status == 1
+    assert "[back] flowc: part front has ended before it began" in capfd.readouterr().err
+
+
+def test_over_ipv6_at_a_port_of_ones_own(text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    file = tmp_path / "rig.toml"
+    file.write_text(f'[front]\nhere = true\naddress = "::1"\nport = {port}\n[back]\nhere = true\naddress = "::1"\n')
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=3, quiet=True)
+    out, err = capfd.readouterr()
+    assert ran.status == 0 and len(out.splitlines()) == 7 and "listens" not in err, err

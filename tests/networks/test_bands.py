@@ -17,9 +17,11 @@ from flowc.analysis.minakova import algorithm8
 from flowc.analysis.placement import place
 from flowc.codegen.kinds import bands as kind
 from flowc.model.mapping import Bands
+from flowc.model.profile import BandCosts
 from flowc.networks.bands.blocked import NCHWC, read_blocked
-from flowc.networks.bands.choose import choice_of, front
+from flowc.networks.bands.choose import Extra, choice_of, extra_of, front
 from flowc.networks.bands.firings import CannotBand, Plan, View
+from flowc.networks.bands.fitted import fitted
 from flowc.networks.bands.made import Made, planned_of
 from flowc.networks.bands.models import models
 from flowc.networks.bands.net import Net, read_net
@@ -320,7 +322,7 @@ def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
             chosen = [name for name, bit in zip(layers, bits, strict=True) if bit]
             edges, steps = derived(cnn, chosen)
             between = [e for e in edges if "x." not in e.name and "output" not in e.name]
-            theirs = 4 * sum(b.size for b in algorithm8(between, ()))
+            theirs = sum(b.size for b in algorithm8(between, ()))
             bands = []
             for by_parts, run in groupby(zip(layers, bits, strict=True), key=lambda pair: pair[1]):
                 names = [name for name, _ in run]
@@ -359,6 +361,37 @@ def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
     assert [c.time for c in found] == sorted((c.time for c in found), reverse=True)
     for choice in found[:-1]:
         assert choice_of(planned_of(net, choice.bands, 0.0), choice.bands) == choice
+
+
+def test_costs_are_found_in_what_plans_take() -> None:
+    """Times that follow from prices give these back, as nearly as prices are held to the usual ones."""
+    plans = [(0.1, 4, 100, 2), (0.02, 9, 30, 9), (0.3, 1, 5, 1), (0.0, 2, 200, 20), (0.15, 8, 60, 40)]
+    extras = [Extra(work, 10**6 * copied, firings, 10**6 * again) for work, copied, firings, again in plans]
+    prices = BandCosts(False, 40_000.0, 0.9, 0.01, 2.0)
+    found = fitted([(e, 1 + sum(e.ns(prices, 2e7)) / 2e7) for e in extras], 2e7, False)
+    assert found.plans == 5 and found.whole_ns == 2e7 and found.error < 0.02
+    assert found.firing_ns == pytest.approx(40_000, rel=0.2) and found.byte_ns == pytest.approx(0.9, rel=0.2)
+    assert found.again == pytest.approx(2, rel=0.2) and found.weight_ns < 0.05
+
+
+def test_choices_go_by_measured_prices(tmp_path: Path) -> None:
+    """And say that they do; of the other form of a network they say nothing."""
+    net = read_net(stack(tmp_path / "net.onnx"))
+    plan, bands = planned_of(net, [Bands(8, "c3", ("c1",))], 0.0), (Bands(8, "c3", ("c1",)),)
+    usual, dear = (choice_of(plan, bands, 1e7, costs) for costs in (None, BandCosts(False, 1e5, 1, 1, 2, 1e7, 5, 0.1)))
+    assert usual.estimated and not dear.estimated and dear.time > usual.time
+    assert dear.time == pytest.approx(
+        1 + 2 * plan.work + (sum(extra_of(plan).ns(BandCosts(False, 1e5, 1, 1, 0), 1))) / 1e7
+    )
+    assert choice_of(plan, bands, 1e7, BandCosts(True, 1e5, 1, 1, 2, 1e7, 5, 0.1)) == usual
+
+
+def test_prices_stay_as_usual_where_runs_do_not_tell(tmp_path: Path) -> None:
+    """Of a plan that copies nothing and fires once, only what it does again can be dear."""
+    found = fitted([(Extra(0.2, 0, 0, 0), 1.6), (Extra(0.1, 0, 0, 0), 1.3)], 1e7, True)
+    assert (found.firing_ns, found.byte_ns, found.weight_ns) == pytest.approx((12_000, 0.25, 0.07))
+    assert found.again == pytest.approx(3, rel=0.05)
+    assert fitted([(Extra(0.2, 0, 0, 0), 0.9)], 1e7, True).again == pytest.approx(0, abs=0.1), "never negative"
 
 
 @pytest.mark.parametrize(

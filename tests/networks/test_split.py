@@ -267,8 +267,8 @@ def light(name: str, path: Path, external: bool = False) -> Path:
     [
         ("squeezenet", 66, 39, 4),
         ("shufflenet", 203, 110, 4),
-        ("inception_v2", 371, 94, 3),
-        ("densenet121", 668, 245, 2),
+        ("inception_v2", 371, 94, 1),
+        ("densenet121", 668, 245, 1),
         ("resnet50", 176, 57, 3),
     ],
 )

@@ -1,4 +1,4 @@
-"""Equations 5.3 and 5.4 of Kim's thesis (ch. 5.4.2.3), kept under their names to compare with.
+"""Equations 4.2, 5.3 and 5.4 of Kim's thesis (ch. 4, and 5.4.2.3), kept under their names to compare with.
 
 In: a timed system. Out: the response times that the paper's analysis gives, read literally. They are not safe (each
 equation's docstring has a counter-example); the bounds that hold are in response_time.py.
@@ -54,6 +54,22 @@ def paper_5_4(period: Time, parts: Sequence[Time], others: Iterable[tuple[Time, 
             total += times * theirs[0]
         else:
             total += sum(sorted(list(theirs) * times, reverse=True)[: len(parts)])
+    return total
+
+
+def paper_4_2(period: Time, parts: Sequence[Time], others: Iterable[tuple[Time, Sequence[Time]]], wrap: bool) -> Time:
+    """r = C + sum of B over the other stages on a FIFO GPU, given as (period, times of kernels).
+
+    B is the largest sum of min(own kernels, those of the other stage in ceil(P / P') + 1 of its frames) *successive*
+    kernels of it. Read inside of one frame it is not safe: with E = 10 1 1 1 10 every 43, F = 50 x 3 every 1000, and
+    3 x 1 every 30 it gives 24 for the last, which takes 33: the end of one frame of E is followed by the next one. With
+    `wrap`, kernels of the next frame succeed.
+    """
+    total = sum(parts)
+    for other, theirs in others:
+        count = min(len(parts), (-(-period // other) + 1) * len(theirs))
+        row = list(theirs) * (count // len(theirs) + 2) if wrap or count > len(theirs) else list(theirs)
+        total += max(sum(row[k : k + count]) for k in range(len(row) - count + 1))
     return total
 
 

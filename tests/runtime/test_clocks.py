@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from flowc.runtime import power
+from flowc.runtime import power, worker
 from flowc.runtime.clocks import Clocks, Refused, Wanted
 from flowc.runtime.power import Power
 from flowc.runtime.report import report, table
@@ -115,6 +117,9 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
     def steer() -> None:
         program.go.wait()
         for count in (1, 2):
+            frames = len(a.seen) if count == 1 else len(b.seen)
+            while len(a.seen if count == 1 else b.seen) < frames + 3:  # faster rates are set with the event
+                threading.Event().wait(0.001)
             program.raise_event("go")
             while len(control.changes) < count:
                 threading.Event().wait(0.001)
@@ -146,6 +151,32 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     assert program.run() and a.right
     assert said == ["clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"]
     assert report(program)["clocks"] == "model" and limits(board) == (1_000_000, 2_400_000)
+
+
+def test_clocks_are_played_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At half the rate, work takes as long again; frames under way when clocks fall go on at the old rate."""
+    waited: list[float] = []
+    a, b = Sums(20), Sums()
+    program = patrol(a, b)
+    control = program.control
+    assert control is not None
+    for name, hz in (("one", 1200), ("two", 2400), ("three", 800)):
+        control.states[name].clocks = {"c0": ("cpu", hz * MHZ, 2400 * MHZ)}
+    control.play_clocks()
+    assert program.played is not None
+    played = program.played
+    played.lower(control.states["one"].clocks)
+    assert played.factors == {"c0": 2}
+    played.reach(control.states["three"].clocks)
+    assert played.factors == {"c0": 2}
+    played.reach(control.states["two"].clocks)
+    assert played.factors == {"c0": 1}
+    ticks = itertools.count(0, 1000)
+    fake = SimpleNamespace(perf_counter_ns=lambda: next(ticks), sleep=waited.append, thread_time_ns=lambda: 0)
+    monkeypatch.setattr(worker, "time", fake)
+    assert program.run() and a.right and len(a.seen) == 20
+    assert len(waited) == 3 * 20 and all(seconds >= 1e-6 for seconds in waited)
+    assert report(program)["clocks"] == "emulate"
 
 
 # -- meters ------------------------------------------------------------------------------------------------------------
@@ -187,6 +218,64 @@ def test_without_a_meter_the_model_counts(tmp_path: Path) -> None:
     assert Power(str(tmp_path)).source == "model"
     hidden = files(tmp_path / "class/powercap/intel-rapl:0", name="package-0", max_energy_range_uj=10)
     assert not (hidden / "energy_uj").exists() and Power(str(tmp_path)).source == "model"
+
+
+class Driver:
+    """Stands in for NVIDIA's library, as nvml.h has it: two GPUs, with counters of energy if they are `counted`."""
+
+    def __init__(self, counted: bool) -> None:
+        self.counted, self.mj, self.mw, self.status = counted, [1000, 5000], [10_000, 30_000], 0
+
+    def nvmlInit_v2(self) -> int:
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, gpu: Any) -> int:
+        gpu._obj.value = index.value + 1
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: Any, value: Any) -> int:
+        value._obj.value = self.mj[gpu.value - 1]
+        return self.status if self.counted else 3  # not supported
+
+    def nvmlDeviceGetPowerUsage(self, gpu: Any, value: Any) -> int:
+        value._obj.value = self.mw[gpu.value - 1]
+        return self.status
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_gpus_are_read_where_a_program_works_on_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    driver = Driver(counted)
+    monkeypatch.setattr(power.ctypes, "CDLL", lambda name: driver)
+    now = iter((0.0, 0.0, 2.0, 3.0, 4.0))
+    monkeypatch.setattr(power, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    files(tmp_path / "class/powercap/intel-rapl:0", name="package-0", energy_uj=0, max_energy_range_uj=10**9)
+    assert Power(str(tmp_path)).source == "rapl"
+    meter = Power(str(tmp_path), gpu=True)
+    assert meter.source == "rapl + nvml"
+    meter.enter("one", 5000.0)
+    files(tmp_path / "class/powercap/intel-rapl:0", energy_uj=7_000_000)
+    driver.mj, driver.mw = [2000, 8000], [20_000, 40_000]
+    meter.enter("two", 5000.0)
+    # In a second: 1 J and 3 J more, or from 10 to 20 W and from 30 to 40 W.
+    assert meter.joules["one"] == pytest.approx(7 + (4 if counted else 50))
+    driver.status = 15  # the GPU is lost
+    meter.enter("three", 5000.0)
+    assert meter.source == "model" and meter.joules["two"] == pytest.approx(5.0)
+
+
+def test_a_library_without_power_is_no_meter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(counted=False)
+    driver.status = 3
+    monkeypatch.setattr(power.ctypes, "CDLL", lambda name: driver)
+    assert Power(str(tmp_path), gpu=True).source == "model"
+    monkeypatch.setattr(power.ctypes, "CDLL", lambda name: object())
+    assert Power(str(tmp_path), gpu=True).source == "model"
 
 
 # -- a whole program ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,11 +15,35 @@ from pathlib import Path
 
 import pytest
 
-from builds import HANGS, build, run
+from builds import HANGS, Write, build, run
 from forks import PROGRAM, forks
 from rigs import TASKS, TEXT, joined
 
 ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
+#: In a row: the first knows nothing of the last but by the second, which is joined with all.
+ROW = """
+task Count(count: int = 30) { out n: int64   python "row.py:Count" }
+task Add { in n: int64   out m: int64   python "row.py:add" }
+task Show { in m: int64   python "row.py:show" }
+app R { count: Count   one: Add   two: Add   show: Show   count -> one -> two -> show }
+platform rig {
+    machine a { cpu core }   machine b { cpu core }   machine c { cpu core }   machine d { cpu core }
+    link a b 1 GB/s 20 us   link b c 1 GB/s 20 us   link c d 1 GB/s 20 us
+}
+mapping on rig { R.count -> a.core   R.one -> b.core   R.two -> c.core   R.show -> d.core }
+"""
+ROW_TASKS = """
+class Count:
+    def __init__(self, count): self.n, self.count = 0, count
+    def __call__(self):
+        if self.n == self.count: raise StopIteration
+        self.n += 1
+        return self.n
+def add(n): return n + 1
+def show(m):
+    if m == BROKEN: raise ValueError("no luck")
+    print(int(m), flush=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +157,26 @@ def test_a_signal_to_one_part_ends_all_in_order(made: Callable[[str], Path]) -> 
     marks = [int(line.split()[0]) for line in lines]
     assert marks == list(range(marks[0], marks[0] + len(marks)))  # nothing is lost, nothing comes twice
     assert last.startswith("odd ")
+
+
+@pytest.mark.parametrize("broken", [0, 12])
+def test_parts_are_joined_where_there_are_channels(write: Write, tmp_path: Path, broken: int) -> None:
+    """And with one that hands on what others have to know: when frames begin, how many there are, who has failed."""
+    flow = write(ROW, row_py=ROW_TASKS.replace("BROKEN", str(broken)))
+    out, names = build(flow, tmp_path / "out", platform="rig"), "abcd"
+    commands = [[str(out / "parts" / n / "main.py"), "--quiet", "--report", str(tmp_path / f"{n}.json")] for n in names]
+    done = in_forks(commands, list(joined(names).values()))
+    reports = {n: json.loads((tmp_path / f"{n}.json").read_text()) for n in names}
+    near = {n: set(r["part"]["clocks"]) for n, r in reports.items()}
+    assert near == {"a": {"b"}, "b": {"a", "c", "d"}, "c": {"b", "d"}, "d": {"b", "c"}}
+    if broken:
+        assert [d.returncode for d in done] == [1] * 4
+        assert all("part d failed: app R, task R.show failed at firing 9" in d.stderr for d in done[:3])
+        return
+    assert [d.returncode for d in done] == [0] * 4, [d.stderr for d in done]
+    assert done[3].stdout.split() == [str(n) for n in range(3, 33)]
+    app = reports["d"]["apps"]["R"]
+    assert app["frames"] == 30 and 0 < app["latency_ms"]["max"] < 1000 * HANGS
 
 
 def test_who_does_not_belong_is_refused(made: Callable[[str], Path]) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from flowc.runtime.channel import EndOfStream
-from flowc.runtime.control import Stay, document
+from flowc.runtime.control import Stay
 from flowc.runtime.embed import Running
 from flowc.runtime.graph import App, Fire
 from flowc.runtime.harness import tour
 from flowc.runtime.outside import Mistake, prepare
 from flowc.runtime.program import Program
+from flowc.runtime.states import document
 
 from changing import Sums, patrol
 

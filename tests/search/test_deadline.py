@@ -274,7 +274,7 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         assert found.verdict is None or not found.verdict.feasible
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
     found = {name: run(problem, 0, Budget(60), None, ALONE) for name, run in SEARCHES.items() if name != "entire-ga"}

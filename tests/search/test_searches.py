@@ -6,7 +6,7 @@ Nothing is run here: `Fake` stands for runs, with what the evaluator predicts an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, cycle, pairwise, product
 from math import inf
@@ -15,8 +15,8 @@ import numpy
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application
-from flowc.model.diagnostic import Errors
-from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from flowc.model.diagnostic import Diagnostic, Errors
+from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan, as_text
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.events import Event
@@ -250,6 +250,56 @@ def test_who_wins_has_to_win_again(later: float, winner: str) -> None:
     for name in runs:
         contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
     assert contest.decide().design.name == winner
+
+
+class SideBySide(Fake):
+    """Runs on so many machines at once."""
+
+    width = 3
+    most = 0
+
+    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
+        assert 0 < len(mappings) <= self.width
+        self.most = max(self.most, len(mappings))
+        return [self(m) for m in mappings]
+
+
+@pytest.mark.parametrize("name", ["auto", "ga"])
+def test_machines_side_by_side_find_what_one_finds(name: str) -> None:
+    given = CASES["cpu and gpu"]()
+    alone, together = (found(name, given, measure=kind(given, noise=0.0)) for kind in (Fake, SideBySide))
+    assert together.contestants[0].pins == alone.contestants[0].pins
+    assert together.effort.measured_runs >= alone.effort.measured_runs
+    if name == "auto":
+        side_by_side = SideBySide(given, noise=0.0)
+        found(name, given, measure=side_by_side)
+        assert side_by_side.most == side_by_side.width
+
+
+def test_who_does_not_run_is_out_of_the_race() -> None:
+    """But where the plainest does not run, nothing does."""
+    given = CASES["cpu and gpu"]()
+    best = found("auto", given, measure=Fake(given, noise=0.0))
+    assert best.contestants[0].name != "one core"
+    fault = Errors([Diagnostic("F606", "the engines cannot be built there", None)])
+
+    def refusing(refused: tuple[str, ...]) -> Callable[[Mapping], Measurement]:
+        fake = Fake(given, noise=0.0)
+
+        def measure(mapping: Mapping) -> Measurement:
+            if as_text(mapping.platform, mapping.placements, mapping.networks) in refused:
+                raise fault
+            return fake(mapping)
+
+        return measure
+
+    told: list[Event] = []
+    second = found("auto", given, measure=refusing((best.contestants[0].pins,)), progress=told.append)
+    assert second.contestants[0].pins != best.contestants[0].pins
+    assert any("does not run" in str(e) for e in told)
+    plainest = next(c.pins for c in best.contestants if c.name == "one core")
+    with pytest.raises(Errors, match="cannot be built"):
+        found("auto", given, measure=refusing((plainest,)))
 
 
 @pytest.mark.parametrize("name", ["jedi", "ga"])

@@ -20,8 +20,8 @@ from typing import Any
 STATUS = 99
 
 
-def main(build: Path, script: str, arguments: list[str]) -> int:
-    """Run it, and report."""
+def adopt(build: Path) -> Any:
+    """Have the libraries of this process be stand-ins, for a build; returns its GPU."""
     # This folder has modules called `cuda` and `tensorrt`: nobody may find them under these names.
     sys.path[0] = str(build)
     sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -39,6 +39,12 @@ def main(build: Path, script: str, arguments: list[str]) -> int:
     cuda.adopt(gpu, "runtime", setattr)
     onnx_cuda.install(gpu, setattr)
     sys.modules["tensorrt"] = tensorrt.module(gpu, version, machine)
+    return gpu
+
+
+def main(build: Path, script: str, arguments: list[str]) -> int:
+    """Run it, and report."""
+    gpu = adopt(build)
     os.environ.setdefault("GLIBC_TUNABLES", "")  # else the program would start itself again, without us
     command: Any = importlib.import_module("runtime.command")
     # Nor may it go on in a child: libraries with threads are loaded.

@@ -1,0 +1,80 @@
+"""A program as a module of dora: a node for each of its parts, edges where it has open ends.
+
+In: a deployment and the program. Out: the same build with `module.yml`, which a dataflow of dora takes as a node, and
+`dataflow.yml` where nothing has to come in. Tokens between parts go their own way (see `runtime/wire.py`): the only
+edges between parts are those by which they find each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..model.types import DTYPES
+from ..runtime.dora import MEET, TAKEN
+from ..runtime.face import MOST, room
+from .deploy import Deployed
+from .emit import folder_of
+from .robots import End, Robot, node_name, open_ends, own_ends, rendered, with_runtime
+from .sources import Plan
+
+#: The first dora with modules and lossless queues.
+LEAST_DORA = "1.0"
+#: Names that mean something to dora.
+_RESERVED = frozenset({"dora", "_mod"})
+
+
+def _files(deployed: Deployed, program: Plan) -> Plan:
+    whole = deployed.deployment
+    ends = open_ends(whole, DORA.separator)
+    name = node_name(whole.name, _RESERVED)
+    incoming, outgoing = [e for e in ends if e.incoming], [e for e in ends if not e.incoming]
+    plan = dict(program)
+    nodes = []
+    for part in deployed.parts or (deployed,):
+        machine = None if part.deployment.part is None else part.deployment.part.machine
+        folder = "" if machine is None else f"{folder_of(machine)}/"
+        own = own_ends(ends, part.deployment)
+        plan |= with_runtime("dora", folder)
+        words: dict[str, Any] = {"robot": "dora", "module": "dora", "ends": own, "name": None}
+        plan[f"{folder}node.py"] = rendered("node.py", deployment=part.deployment, **words)
+        requirements = program[f"{folder}requirements.txt"]
+        assert isinstance(requirements, bytes)
+        plan[f"{folder}requirements.txt"] = requirements + f"dora-rs>={LEAST_DORA}\n".encode()
+        nodes.append(_node(part, folder, own))
+    own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes, "taken": TAKEN}
+    plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, **own_words)
+    if not incoming:
+        plan["dataflow.yml"] = rendered("dataflow.yml", deployment=whole, name=name)
+    return dict(sorted(plan.items()))
+
+
+def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
+    """A node of the module: how it is started, and its edges."""
+    inputs = [{"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)} for e in ends if e.incoming]
+    inputs += [
+        {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST} for e in ends if not e.incoming
+    ]
+    outputs = [e.name if not e.incoming else e.name + TAKEN for e in ends]
+    if part.deployment.part is None:
+        return {"id": "program", "path": "node.py", "inputs": inputs, "outputs": outputs}
+    for peer in part.deployment.part.peers:
+        inputs.append({"name": f"{MEET}.{peer}", "source": f"{_id(peer)}/{MEET}", "room": 1})
+    machine = part.deployment.part.machine
+    return {"id": _id(machine), "path": f"{folder}node.py", "inputs": inputs, "outputs": [*outputs, MEET]}
+
+
+def _id(machine: str) -> str:
+    return f"{machine}_" if machine in _RESERVED else machine
+
+
+#: `build --target dora`.
+DORA = Robot(
+    name="dora",
+    messages="Arrow arrays",
+    dtypes=frozenset(DTYPES) - {"complex64", "complex128"},
+    files=_files,
+    root=lambda deployment: "",
+    separator=".",
+    made_there=("out",),
+    most_bytes=67_000_000,
+)

@@ -1,0 +1,128 @@
+"""A program as a node of a robot's dataflow: what every such target has in common.
+
+In: a deployment. Out: its open ends under the names that they have outside, and diagnostics for those that cannot be
+there. A target is a `Robot`: which files it adds, and where the program lies among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ..model.application import Port, Task
+from ..model.deployment import Deployment
+from ..model.diagnostic import Diagnostic
+from ..model.span import Span
+from ..model.system import System
+from ..templates import environment
+from .deploy import Deployed
+from .emit import RUNTIME
+from .kinds.border import BorderCode
+from .names import literal, one_line
+from .sources import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An open end: a task, and its name outside."""
+
+    task: str
+    name: str
+    incoming: bool
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def type(self) -> str:
+        """Its type, as texts have it."""
+        return f"{self.dtype}{list(self.shape) if self.shape else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """A target: `files` makes a build of a program, `root` says in which folder of it the program lies ('' = its own).
+
+    `separator` stands between an app and its open end. `dtypes` are those that its messages have, `messages` is what
+    they are called, `made_there` what it puts beside a program, `refused` what its names may not contain, `most_bytes`
+    how large a message can be.
+    """
+
+    name: str
+    messages: str
+    dtypes: Container[str]
+    files: Callable[[Deployed, Plan], Plan]
+    root: Callable[[Deployment], str]
+    separator: str
+    made_there: tuple[str, ...] = ()
+    refused: re.Pattern[str] | None = None
+    most_bytes: int | None = None
+
+
+def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
+    """All open ends; with the name of their app in front, where several apps have any."""
+    found = [(a.name, t) for a in deployment.apps for t in a.tasks if isinstance(t.code, BorderCode)]
+    several = len({app for app, _ in found}) > 1
+    ends = []
+    for app, task in found:
+        (port,) = (*task.inputs, *task.outputs)
+        name = f"{app}{separator}{port.name}" if several else port.name
+        ends.append(End(task.name, name, task.code.kind == "in", port.dtype, port.shape))
+    return tuple(ends)
+
+
+def own_ends(ends: tuple[End, ...], deployment: Deployment) -> tuple[End, ...]:
+    """Those that a part has."""
+    names = {t.name for t in deployment.tasks}
+    return tuple(e for e in ends if e.task in names)
+
+
+def node_name(stem: str, reserved: Container[str] = ()) -> str:
+    """A name that identifiers may have, from that of a file."""
+    name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "app"
+    name = f"app_{name}" if name[0].isdigit() else name
+    return f"{name}_" if name in reserved else name
+
+
+def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
+    """Open ends that messages have no type for, or no room, or that cannot be called so outside."""
+    bordered = [a for a in system.apps if any(t.border is not None for t in a.tasks)]
+    for app in bordered if robot.refused is not None and len(bordered) > 1 else ():
+        yield from _misnamed(app.name, app.span, robot)
+    for task in (t for a in bordered for t in a.tasks if t.border is not None):
+        for port in (*task.inputs, *task.outputs):
+            yield from _misnamed(port.name, task.span, robot)
+            yield from _too_large(port, task, robot)
+            if port.type is not None and port.type.dtype not in robot.dtypes:
+                message = f"`{port.name}` is {port.type}, and {robot.messages} have no such type"
+                instead = "float32" if port.type.dtype == "float16" else "two ends, one for each part of the number"
+                yield Diagnostic("F535", message, task.span, help=f"make it {instead}, with a task that converts")
+
+
+def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
+    """Messages of Arrow have a bit for each element beside its bytes, and a few words in front."""
+    kind = port.type
+    if kind is not None and robot.most_bytes is not None and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes:
+        message = f"`{port.name}` is {kind}, and a message has {robot.most_bytes // 10**6} MB at most"
+        yield Diagnostic("F537", message, task.span, help="send it in pieces, or make it smaller inside of the program")
+
+
+def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic]:
+    found = None if robot.refused is None else robot.refused.search(name)
+    if found is not None:
+        message = f"`{name}` is part of the name of a topic, which may not have `{found[0]}` in it"
+        yield Diagnostic("F536", message, span, help="give it another name")
+
+
+def rendered(template: str, **words: object) -> bytes:
+    """A file of a target."""
+    jinja = environment()
+    jinja.filters["py"] = literal
+    jinja.filters["line"] = one_line
+    return jinja.get_template(f"robots/{template}.j2").render(words).encode()
+
+
+def with_runtime(module: str, folder: str) -> Plan:
+    """What a program needs of the runtime to be a node, for the program in that folder ('' or with a slash behind)."""
+    return {f"{folder}runtime/{name}.py": (RUNTIME / f"{name}.py").read_bytes() for name in ("face", module)}

@@ -1,0 +1,31 @@
+"""Building the TensorRT plans of a program on the machine that it runs on.
+
+In: a build, and where it is there. Out: nothing, or why that is not possible. Plans are named after what they depend on
+and stay on the machine, so that only those are built that are not there yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from ..machines.board import BUILDER
+from ..machines.host import Host, last_words
+
+
+def build_engines(directory: Path, tree: str, host: Host, report: Callable[[str], None] | None = None) -> str:
+    """Have the plans of the build in `directory` on `host`, where it is `tree`; returns why not, or nothing."""
+    script = directory / BUILDER
+    if not script.exists():
+        return ""
+    wanted = hashlib.sha256(script.read_bytes()).hexdigest()  # it names all plans
+    if wanted in host.made:
+        return ""
+    if report is not None:
+        report("building TensorRT engines, which takes minutes the first time")
+    done = host.execute([*host.python, BUILDER], cwd=tree)
+    if not done.status:
+        host.made.add(wanted)
+        return ""
+    return f"the engines cannot be built there\n{last_words(done.stderr) or f'exit status {done.status}'}"

@@ -1,0 +1,60 @@
+"""Runs a network whole and in several plans of bands, in turns, and tells what each takes: as a program, in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from typing import Dict, List
+
+import numpy as np
+
+from ...runtime.bands import Bands
+from ...runtime.code import Code, Network
+from ...runtime.memory import rehearsed
+from ...runtime.tokens import Port
+from .kernels import random_value
+
+#: What a directory holds: the whole model, the ends of all (lists of name, type and shape, by side), and folders 0, 1,
+#: ... with plans.
+MODEL, ENDS, PLAN = "whole.onnx", "ends.json", "plan.json"
+#: Turns at least, whatever they take.
+FEWEST = 5
+
+
+def times(directory: str, seconds: float) -> List[List[int]]:
+    """CPU time in ns of each inference of the network, and of each plan, in turns; one thread, random data."""
+    with open(os.path.join(directory, ENDS), encoding="utf-8") as file:
+        ends: Dict[str, List[List[object]]] = json.load(file)
+    inputs, outputs = (
+        [Port(str(name), str(dtype), tuple(shape)) for name, dtype, shape in ends[side]]  # type: ignore[arg-type]
+        for side in ("inputs", "outputs")
+    )
+    names, wanted = [p.name for p in inputs], [p.name for p in outputs]
+    codes: List[Code] = [Network(MODEL, names, wanted)]
+    while os.path.isdir(os.path.join(directory, str(len(codes) - 1))):
+        codes.append(Bands(os.path.join(str(len(codes) - 1), PLAN), names, wanted))
+    for code in codes:
+        code.open(directory, inputs, outputs)
+    for _, step in rehearsed((None, r) for code in codes for r in code.rehearsals()):
+        step()
+    rng = np.random.default_rng(0)
+    tokens = [random_value(rng, p.dtype.name, p.shape) for p in inputs]
+    for code in codes:
+        code.fire(tokens, 0)
+    spent: List[List[int]] = [[] for _ in codes]
+    turns, order = random.Random(0), list(range(len(codes)))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or len(spent[0]) < FEWEST:
+        turns.shuffle(order)
+        for k in order:
+            begin = time.thread_time_ns()
+            codes[k].fire(tokens, 0)
+            spent[k].append(time.thread_time_ns() - begin)
+    return spent
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(times(sys.argv[1], float(sys.argv[2]))))

@@ -1,0 +1,187 @@
+"""A program as a node of dora (https://dora-rs.ai): open ends are its inputs and outputs, tokens are Arrow arrays.
+
+In: a program, in a process that dora has started. Out: its exit status. Written for dora-rs 1.x, on its documented
+Python interface.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+
+from . import command
+from .exchange import wait_in_worker
+from .face import Face
+from .program import Program
+
+#: Set by dora for the processes that it starts.
+CONFIG = "DORA_NODE_CONFIG"
+#: The output by which a part says where it is; inputs that hear of others begin with its name.
+MEET = "flowc.meet"
+#: What stands behind the name of an end, for the word how many of its tokens have been taken; and how many more than
+#: these may be on their way, where somebody says it.
+TAKEN, WINDOW = ".taken", 16
+#: Seconds between two looks whether the program has ended, and without a token behind the end of an input: the word
+#: that an input has ended may come before its last tokens.
+LOOK, QUIET = 0.1, 0.4
+
+
+def main(build: Callable[[], Program], ends: Dict[str, str], arguments: Optional[List[str]] = None) -> int:
+    """What `main.py` does, as a node: see `command.main`. `ends`: what dora calls the open ends."""
+
+    def made() -> Program:
+        program = build()
+        program.face = DoraNode(program, ends)
+        return program
+
+    return command.main(made, arguments)
+
+
+class DoraNode(Face):
+    """The open ends of a program, as inputs and outputs of a node."""
+
+    def __init__(self, program: Program, ends: Dict[str, str]) -> None:
+        Face.__init__(self, program, ends)
+        self._node: Any = None
+        self._thread: Optional[threading.Thread] = None
+        self._sending = threading.Lock()
+        self._sent: Dict[str, int] = {}
+        self._next: Dict[str, int] = {}
+        #: Inputs that have ended, and when something came from them last.
+        self._ended: Dict[str, float] = {}
+        #: Inlets whose senders want to know what was taken, and outlets whose readers say it: how many so far.
+        self._told: Dict[str, int] = {}
+        self._credited: Dict[str, int] = {}
+        self._credit = threading.Condition(threading.Lock())
+        self._stopped = self._leaving = False
+
+    def lacks(self) -> str:
+        """See `Face`."""
+        if any(importlib.util.find_spec(name) is None for name in ("dora", "pyarrow")):
+            return "dora-rs is missing: python3 -m pip install dora-rs"
+        return "" if CONFIG in os.environ else "this is a node: start its dataflow, with `dora run dataflow.yml`"
+
+    def connect(self) -> None:
+        """See `Face`. Returns when all nodes of the dataflow are there."""
+        from dora import Node
+
+        self._node = Node()
+        given = self._node.node_config().get("inputs") or {}
+        self._credited = {name: 0 for name in self.outlets if name + TAKEN in given}
+        read = _sources(self._node.dataflow_descriptor())
+        self._told = {name: 0 for name in self.inlets if any(s.endswith("/" + name + TAKEN) for s in read)}
+        self._thread = threading.Thread(target=self._run, name="dora", daemon=True)
+        self._thread.start()
+
+    def send(self, name: str, token: np.ndarray) -> None:
+        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is missing.
+
+        Waits while too many are on their way to a reader who says what was taken.
+        """
+        if name in self._credited:
+            with self._credit:
+                wait_in_worker(self._credit, lambda: self._may_send(name) or self.program.stopping)
+            if self.program.stopping:
+                return
+        with self._sending:
+            number = self._sent[name] = self._sent.get(name, -1) + 1
+            self._put(name, token, {"dtype": str(token.dtype), "shape": list(token.shape), "token": number})
+
+    def _may_send(self, name: str) -> bool:
+        credit = self._credited.get(name)
+        return credit is None or self._sent.get(name, -1) + 1 < credit + WINDOW
+
+    def taken(self, name: str) -> None:
+        """See `Face`. What is said is how many they are in all: if a word is lost, the next one has it."""
+        if name in self._told:
+            self._told[name] += 1
+            with self._sending:
+                self._put(name + TAKEN, np.array([self._told[name]]), {})
+
+    def tell(self, text: str) -> None:
+        """See `Face`."""
+        with self._sending:
+            self._put(MEET, np.frombuffer(text.encode(), np.uint8), {})
+
+    def _put(self, name: str, token: np.ndarray, metadata: Dict[str, Any]) -> None:
+        import pyarrow
+
+        self._node.send_output(name, pyarrow.array(np.ascontiguousarray(token).reshape(-1)), metadata)
+
+    def disconnect(self) -> None:
+        """See `Face`."""
+        self._leaving = True
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = self._node = None
+
+    # -- the thread that hears ---------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        try:
+            while not self._leaving:
+                event = self._node.next(timeout=LOOK)
+                if event is None:
+                    self._over()
+                    return
+                self._hear(event)
+                for name in [n for n, since in self._ended.items() if time.monotonic() - since > QUIET]:
+                    del self._ended[name]
+                    self.closed(name)
+        except Exception as error:  # what comes in is not what it should be
+            self.fail("the connection to dora failed: %s: %s" % (type(error).__name__, error))
+
+    def _over(self) -> None:
+        for name in self.inlets:
+            self.closed(name)
+        if not (self._stopped or self._leaving):
+            self.fail("dora is gone")
+
+    def _hear(self, event: Dict[str, Any]) -> None:
+        kind, name = event["type"], event.get("id", "")
+        end = name[: -len(TAKEN)] if name.endswith(TAKEN) else ""
+        if kind == "INPUT" and name in self.inlets:
+            self._input(name, event["value"], event["metadata"])
+        elif end in self._credited and kind in ("INPUT", "INPUT_CLOSED"):
+            with self._credit:
+                if kind == "INPUT":
+                    self._credited[end] = max(
+                        self._credited[end], int(event["value"].to_numpy(zero_copy_only=False)[0])
+                    )
+                else:  # nobody reads any more
+                    del self._credited[end]
+                self._credit.notify_all()
+        elif kind == "INPUT":
+            self.met(bytes(event["value"].to_numpy(zero_copy_only=False)).decode())
+        elif kind == "INPUT_CLOSED" and name in self.inlets:
+            self._ended[name] = time.monotonic()
+        elif kind == "STOP":
+            self._stopped = True
+            if name == "MANUAL":
+                self.stop()
+        elif kind == "NODE_FAILED":
+            self.fail("node %s has failed: %s" % (name, event["value"]["error"]))
+        elif kind == "ERROR" and "imed out" not in str(event["error"]):  # nothing came for a while
+            self.fail("dora says: %s" % event["error"])
+
+    def _input(self, name: str, value: Any, metadata: Dict[str, Any]) -> None:
+        if name in self._ended:
+            self._ended[name] = time.monotonic()
+        number, shape = metadata.get("token"), metadata.get("shape")
+        if isinstance(number, int):
+            expected = self._next.get(name, number)
+            self._next[name] = number + 1
+            if number != expected:
+                self.fail("token %d came at `%s` where %d was next" % (number, name, expected), self.inlets[name])
+                return
+        self.came(name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None)
+
+
+def _sources(descriptor: Dict[str, Any]) -> List[str]:
+    """What the nodes of a dataflow read: `NODE/OUTPUT`."""
+    inputs = [i for node in descriptor["nodes"] for i in (node.get("inputs") or {}).values()]
+    return [str(i["source"] if isinstance(i, dict) else i) for i in inputs]

@@ -1,0 +1,5 @@
+"""Who calls callbacks."""
+
+from rclpy import SingleThreadedExecutor
+
+__all__ = ["SingleThreadedExecutor"]
