@@ -354,7 +354,7 @@ def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path)
 def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
     """From the least memory to the whole network, which is always there; every choice is a plan that can be written."""
     net = read_net(stack(tmp_path / "net.onnx", 6, 128))
-    found = front(net, seconds=1.0)
+    found = front(net, seconds=0.4)
     assert found[-1].bands == () and found[-1].time == 1.0
     assert found[0].buffers < found[-1].buffers / 1.3
     assert list(found) == sorted(found, key=lambda c: c.bytes)
