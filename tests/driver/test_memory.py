@@ -51,7 +51,7 @@ def show(y):
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
-    monkeypatch.setattr(memory, "SEARCHING", 0.15)
+    monkeypatch.setattr(memory, "SEARCHING", 0.35)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
     stack(tmp_path / "net.onnx", 6, 128)
     (tmp_path / "tasks.py").write_text(TASKS)
