@@ -116,6 +116,7 @@ class Board:
         self.kind: dict[str, str] = {}
         self.boot = ""
         self.made: set[str] = set()
+        self.celsius: float | None = None
         self._ours = ""
 
     def __enter__(self) -> Board:
@@ -208,7 +209,7 @@ class Board:
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
         self._gpu = found["device"] is not None
         self.kind = {name: str(found[key] or "none") for name, key in KIND.items()}
-        self.boot = found["boot"]
+        self.boot, self.celsius = found["boot"], found["celsius"]
         self._identity = Identity(*(found[name] for name in ("cores", "memory_bytes", "description", "host_hash")))
 
     def _ask(self, do: str, payload: bytes = b"", **request: Any) -> tuple[dict[str, Any], bytes]:
