@@ -18,15 +18,15 @@ from typer.testing import CliRunner
 
 from builds import Write
 
-#: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy.
+#: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy, `old` an old one.
 SSH = """#!/bin/sh
-for last; do case $last in other) export PYTHONPATH={stand_in};; esac; done
+for last; do case $last in other) export PYTHONPATH={stand_in} NUMPY=1.17.3;; old) export PYTHONPATH={stand_in} NUMPY=1.13.3;; esac; done
 exec sh -c "$last"
 """
 ANOTHER_NUMPY = """
-import importlib.metadata
+import importlib.metadata, os
 found = importlib.metadata.version
-importlib.metadata.version = lambda name: "1.13.3" if name == "numpy" else found(name)
+importlib.metadata.version = lambda name: os.environ["NUMPY"] if name == "numpy" else found(name)
 """
 KILL_THE_AGENT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
 TEXT = """
@@ -130,8 +130,11 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
         reach("a", "other")
     (fault,) = caught.value.diagnostics
     assert fault.code == "F655"
-    assert "`other` is another kind of board than `a`: numpy 1.13.3, and there" in fault.message
+    assert "`other` is another kind of board than `a`: numpy 1.17.3, and there" in fault.message
     assert "Python" not in fault.message
+    with pytest.raises(Errors) as caught:
+        reach("a", "old")
+    assert [d.code for d in caught.value.diagnostics] == ["F641"] and "1.13.3" in caught.value.diagnostics[0].message
     with pytest.raises(Errors) as caught:
         reach("a", "b", "a")
     assert [d.code for d in caught.value.diagnostics] == ["F655"]
