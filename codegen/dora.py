@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.types import DTYPES
-from ..runtime.dora import MEET
-from ..runtime.face import room
+from ..runtime.dora import MEET, TAKEN
+from ..runtime.face import MOST, room
 from .deploy import Deployed
 from .emit import folder_of
 from .robots import End, Robot, node_name, open_ends, own_ends, rendered, with_runtime
@@ -41,7 +41,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         assert isinstance(requirements, bytes)
         plan[f"{folder}requirements.txt"] = requirements + f"dora-rs>={LEAST_DORA}\n".encode()
         nodes.append(_node(part, folder, own))
-    own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes}
+    own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes, "taken": TAKEN}
     plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, **own_words)
     if not incoming:
         plan["dataflow.yml"] = rendered("dataflow.yml", deployment=whole, name=name)
@@ -51,7 +51,10 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
 def _node(part: Deployed, folder: str, ends: tuple[End, ...]) -> dict[str, Any]:
     """A node of the module: how it is started, and its edges."""
     inputs = [{"name": e.name, "source": f"_mod/{e.name}", "room": room(e.dtype, e.shape)} for e in ends if e.incoming]
-    outputs = [e.name for e in ends if not e.incoming]
+    inputs += [
+        {"name": e.name + TAKEN, "source": f"_mod/{e.name}{TAKEN}", "room": MOST} for e in ends if not e.incoming
+    ]
+    outputs = [e.name if not e.incoming else e.name + TAKEN for e in ends]
     if part.deployment.part is None:
         return {"id": "program", "path": "node.py", "inputs": inputs, "outputs": outputs}
     for peer in part.deployment.part.peers:
@@ -73,4 +76,5 @@ DORA = Robot(
     root=lambda deployment: "",
     separator=".",
     made_there=("out",),
+    most_bytes=67_000_000,
 )

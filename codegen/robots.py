@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from math import prod
 
+from ..model.application import Port, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic
 from ..model.span import Span
@@ -43,7 +45,8 @@ class Robot:
     """A target: `files` makes a build of a program, `root` says in which folder of it the program lies ('' = its own).
 
     `separator` stands between an app and its open end. `dtypes` are those that its messages have, `messages` is what
-    they are called, `made_there` what it puts beside a program, `refused` what its names may not contain.
+    they are called, `made_there` what it puts beside a program, `refused` what its names may not contain, `most_bytes`
+    how large a message can be.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Robot:
     separator: str
     made_there: tuple[str, ...] = ()
     refused: re.Pattern[str] | None = None
+    most_bytes: int | None = None
 
 
 def open_ends(deployment: Deployment, separator: str) -> tuple[End, ...]:
@@ -82,17 +86,26 @@ def node_name(stem: str, reserved: Container[str] = ()) -> str:
 
 
 def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
-    """Open ends that messages have no type for, or that cannot be called so outside."""
+    """Open ends that messages have no type for, or no room, or that cannot be called so outside."""
     bordered = [a for a in system.apps if any(t.border is not None for t in a.tasks)]
     for app in bordered if robot.refused is not None and len(bordered) > 1 else ():
         yield from _misnamed(app.name, app.span, robot)
     for task in (t for a in bordered for t in a.tasks if t.border is not None):
         for port in (*task.inputs, *task.outputs):
             yield from _misnamed(port.name, task.span, robot)
+            yield from _too_large(port, task, robot)
             if port.type is not None and port.type.dtype not in robot.dtypes:
                 message = f"`{port.name}` is {port.type}, and {robot.messages} have no such type"
                 instead = "float32" if port.type.dtype == "float16" else "two ends, one for each part of the number"
                 yield Diagnostic("F535", message, task.span, help=f"make it {instead}, with a task that converts")
+
+
+def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
+    """Messages of Arrow have a bit for each element beside its bytes, and a few words in front."""
+    kind = port.type
+    if kind is not None and robot.most_bytes is not None and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes:
+        message = f"`{port.name}` is {kind}, and a message has {robot.most_bytes // 10**6} MB at most"
+        yield Diagnostic("F537", message, task.span, help="send it in pieces, or make it smaller inside of the program")
 
 
 def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic]:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from . import command
+from .exchange import wait_in_worker
 from .face import Face
 from .program import Program
 
@@ -22,6 +23,9 @@ from .program import Program
 CONFIG = "DORA_NODE_CONFIG"
 #: The output by which a part says where it is; inputs that hear of others begin with its name.
 MEET = "flowc.meet"
+#: What stands behind the name of an end, for the word how many of its tokens have been taken; and how many more than
+#: these may be on their way, where somebody says it.
+TAKEN, WINDOW = ".taken", 16
 #: Seconds between two looks whether the program has ended, and without a token behind the end of an input: the word
 #: that an input has ended may come before its last tokens.
 LOOK, QUIET = 0.1, 0.4
@@ -50,6 +54,10 @@ class DoraNode(Face):
         self._next: Dict[str, int] = {}
         #: Inputs that have ended, and when something came from them last.
         self._ended: Dict[str, float] = {}
+        #: Inlets whose senders want to know what was taken, and outlets whose readers say it: how many so far.
+        self._told: Dict[str, int] = {}
+        self._credited: Dict[str, int] = {}
+        self._credit = threading.Condition(threading.Lock())
         self._stopped = self._leaving = False
 
     def lacks(self) -> str:
@@ -63,14 +71,37 @@ class DoraNode(Face):
         from dora import Node
 
         self._node = Node()
+        given = self._node.node_config().get("inputs") or {}
+        self._credited = {name: 0 for name in self.outlets if name + TAKEN in given}
+        read = _sources(self._node.dataflow_descriptor())
+        self._told = {name: 0 for name in self.inlets if any(s.endswith("/" + name + TAKEN) for s in read)}
         self._thread = threading.Thread(target=self._run, name="dora", daemon=True)
         self._thread.start()
 
     def send(self, name: str, token: np.ndarray) -> None:
-        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is missing."""
+        """See `Face`. `token` in the metadata counts, so that a reader can see whether one is missing.
+
+        Waits while too many are on their way to a reader who says what was taken.
+        """
+        if name in self._credited:
+            with self._credit:
+                wait_in_worker(self._credit, lambda: self._may_send(name) or self.program.stopping)
+            if self.program.stopping:
+                return
         with self._sending:
             number = self._sent[name] = self._sent.get(name, -1) + 1
             self._put(name, token, {"dtype": str(token.dtype), "shape": list(token.shape), "token": number})
+
+    def _may_send(self, name: str) -> bool:
+        credit = self._credited.get(name)
+        return credit is None or self._sent.get(name, -1) + 1 < credit + WINDOW
+
+    def taken(self, name: str) -> None:
+        """See `Face`. What is said is how many they are in all: if a word is lost, the next one has it."""
+        if name in self._told:
+            self._told[name] += 1
+            with self._sending:
+                self._put(name + TAKEN, np.array([self._told[name]]), {})
 
     def tell(self, text: str) -> None:
         """See `Face`."""
@@ -111,9 +142,19 @@ class DoraNode(Face):
             self.fail("dora is gone")
 
     def _hear(self, event: Dict[str, Any]) -> None:
-        kind, name = event["type"], event.get("id")
+        kind, name = event["type"], event.get("id", "")
+        end = name[: -len(TAKEN)] if name.endswith(TAKEN) else ""
         if kind == "INPUT" and name in self.inlets:
             self._input(name, event["value"], event["metadata"])
+        elif end in self._credited and kind in ("INPUT", "INPUT_CLOSED"):
+            with self._credit:
+                if kind == "INPUT":
+                    self._credited[end] = max(
+                        self._credited[end], int(event["value"].to_numpy(zero_copy_only=False)[0])
+                    )
+                else:  # nobody reads any more
+                    del self._credited[end]
+                self._credit.notify_all()
         elif kind == "INPUT":
             self.met(bytes(event["value"].to_numpy(zero_copy_only=False)).decode())
         elif kind == "INPUT_CLOSED" and name in self.inlets:
@@ -138,3 +179,9 @@ class DoraNode(Face):
                 self.fail("token %d came at `%s` where %d was next" % (number, name, expected), self.inlets[name])
                 return
         self.came(name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None)
+
+
+def _sources(descriptor: Dict[str, Any]) -> List[str]:
+    """What the nodes of a dataflow read: `NODE/OUTPUT`."""
+    inputs = [i for node in descriptor["nodes"] for i in (node.get("inputs") or {}).values()]
+    return [str(i["source"] if isinstance(i, dict) else i) for i in inputs]

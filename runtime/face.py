@@ -75,6 +75,9 @@ class Face:
         """Hand a token to whoever reads that end."""
         raise NotImplementedError
 
+    def taken(self, name: str) -> None:
+        """The program has taken a token of that inlet; whoever sends it may want to know."""
+
     def tell(self, text: str) -> None:
         """Say something to all other parts, which hear it by `met`."""
         raise NotImplementedError
@@ -166,7 +169,9 @@ class Face:
                 wait_in_worker(self._changed, decided)
                 if program.stopping or not waiting:
                     raise StopIteration
-                return waiting.popleft()
+                token = waiting.popleft()
+            self.taken(name)
+            return token
 
         return take
 

@@ -175,8 +175,9 @@ class Mesh:
 
         self._context = zmq.Context()
         self._ears = self._context.socket(zmq.PULL)
-        self._ears.setsockopt(zmq.CURVE_SERVER, 1)
-        self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
+        if given.get("encrypted", True):
+            self._ears.setsockopt(zmq.CURVE_SERVER, 1)
+            self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
         self._ears.setsockopt(zmq.RCVHWM, 0)
         self._ears.setsockopt(zmq.LINGER, 0)
         self._ears.setsockopt(zmq.IPV6, 1)
@@ -222,11 +223,16 @@ class Mesh:
             peer = peers[name]
             socket = self._context.socket(zmq.PUSH)
             for option, value in (
-                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1), (zmq.CURVE_SERVERKEY, peer["public"].encode()),
-                (zmq.CURVE_PUBLICKEY, public), (zmq.CURVE_SECRETKEY, secret),
+                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1),
                 (zmq.HEARTBEAT_IVL, BEAT), (zmq.HEARTBEAT_TIMEOUT, GONE),
             ):  # fmt: skip
                 socket.setsockopt(option, value)
+            if "public" in peer:  # else it wants to hear all in plain
+                for option, key in (
+                    (zmq.CURVE_SERVERKEY, peer["public"].encode()), (zmq.CURVE_PUBLICKEY, public),
+                    (zmq.CURVE_SECRETKEY, secret),
+                ):  # fmt: skip
+                    socket.setsockopt(option, key)
             monitor = socket.get_monitor_socket()
             socket.connect(peer["address"])
             self.peers[name] = Peer(name, peer["address"], socket, monitor)

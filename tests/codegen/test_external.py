@@ -531,7 +531,7 @@ def test_two_libraries_start_at_once_in_one_program(digits: Path) -> None:
         shim(directory)
     flags = (f"-I{second}", f"-L{second}", "-lother_external", f"-Wl,-rpath,{second}")
     program = link(first.directory, BOTH, "both.c", *flags)
-    for _ in range(10):
+    for _ in range(5):
         ended = call(program)
         assert (ended.returncode, ended.stderr) == (0, b"")
 

@@ -146,8 +146,10 @@ def test_a_stream_ends_behind_its_last_token(module: Path, tmp_path: Path) -> No
         tmp_path, module, [*numbered(0, 1), closed, *numbered(2), {"type": "STOP", "id": "ALL_INPUTS_CLOSED"}]
     )
     assert ended.returncode == 0, ended.stderr
+    counted = [line for line in ended.stdout.splitlines() if line.startswith("image.taken")]
+    assert counted == [f"image.taken [{n}] {{}}" for n in (1, 2, 3)]
     lines = [f'brightness [1.0] {{"dtype": "float32", "shape": [], "token": {n}}}' for n in range(3)]
-    assert ended.stdout.splitlines() == lines
+    assert [line for line in ended.stdout.splitlines() if line not in counted] == lines
 
 
 #: What ends a program, and what it says then.
@@ -174,7 +176,19 @@ def test_what_cannot_be_taken_ends_the_program(module: Path, tmp_path: Path) -> 
 
 def test_a_stop_finishes_what_has_begun(module: Path, tmp_path: Path) -> None:
     (ended,) = hear(tmp_path, module, [*numbered(0), STOP])
-    assert ended.returncode == 0 and len(ended.stdout.splitlines()) <= 1, ended.stderr
+    assert ended.returncode == 0 and ended.stdout.count("brightness") <= 1, ended.stderr
+
+
+def test_a_reader_that_says_what_it_has_taken_is_waited_for(module: Path, tmp_path: Path) -> None:
+    taken = {"type": "INPUT", "id": "brightness.taken", "value": [5], "dtype": "int64", "metadata": {}}
+    closed = [{"type": "INPUT_CLOSED", "id": name} for name in ("brightness.taken", "image")]
+    failed = {"type": "NODE_FAILED", "id": "camera", "value": {"error": "killed"}}
+    images = numbered(*range(40))
+    waits, free = hear(
+        tmp_path, module, [*images, taken, {"after": ["brightness", 21]}, failed], [*images, taken, *closed]
+    )
+    assert waits.returncode == 1 and waits.stdout.count("brightness") == 21, waits.stderr
+    assert free.returncode == 0 and free.stdout.count("brightness") == 40, free.stderr
 
 
 def test_a_program_that_is_too_slow_says_so(module: Path, tmp_path: Path) -> None:
