@@ -227,7 +227,10 @@ def trial(built: Path, seed: int, still: float) -> Trial:
         if survived and not parts.wait(0.5):
             parts.send(signal.SIGINT)
     else:
-        os.kill(own[inside], signal.SIGKILL)
+        try:
+            os.kill(own[inside], signal.SIGKILL)
+        except ProcessLookupError:  # it had a child for a moment
+            os.kill(own[0], signal.SIGKILL)
     for seconds, way in (
         (GRACE, signal.SIGTERM),
         (AGAIN, signal.SIGTERM),

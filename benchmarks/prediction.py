@@ -145,7 +145,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             network = structures.write(given.networks or Path(scratch), [name])[name]
             quiet.wait()
-            noises.append(noise())
+            noises.append(noise()[0])
             own = list(trials(name, network, Path(scratch) / name))
             for _ in range(given.rounds):
                 for trial in own:

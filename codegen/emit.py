@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..machines.board import LEAST_NUMPY
 from ..machines.whoami import version_of
 from ..model.application import Task
 from ..model.deployment import (
@@ -40,8 +41,8 @@ from .sources import Plan
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: The oldest versions with which programs run: numpy's first for Python 3.8, and ONNX Runtime's as flowc itself has it.
-LEAST_NUMPY, LEAST_ONNXRUNTIME = "1.17.3", "1.17"
+#: The oldest version with which programs run, as flowc itself has it.
+LEAST_ONNXRUNTIME = "1.17"
 #: The first pyzmq with wheels for everything that parts run on, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"

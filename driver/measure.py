@@ -75,7 +75,7 @@ def profile(
     from .devices import measure_devices
 
     valid = prepare(path, platform=platform, host=host, report=report).require()
-    cold = machine.celsius(host)
+    cold = host.celsius
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
     devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
@@ -89,7 +89,7 @@ def profile(
     tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)
-    noise, hot = machine.noise(host), machine.celsius(host)
+    noise, hot = machine.noise(host)
     celsius = None if cold is None or hot is None else (cold, hot)
     return Profiled(measured, own, kept, noise, celsius, valid.losses, (*unsaved, *warnings))
 

@@ -56,8 +56,8 @@ ENGINES, BUILDER = "engines", "build_engines.py"
 AGAIN = 3
 #: What boards of one kind have in common, in words and as `whoami` calls it.
 KIND = {"CPU": "description", "GPU": "device", "Python": "python", "numpy": "numpy", "TensorRT": "tensorrt"}
-#: Oldest Python that programs run with.
-LEAST_PYTHON = (3, 8)
+#: Oldest Python and numpy that programs run with: numpy's first for that Python.
+LEAST_PYTHON, LEAST_NUMPY = (3, 8), "1.17.3"
 
 
 #: What a shell ends with that finds no such command.
@@ -116,6 +116,7 @@ class Board:
         self.kind: dict[str, str] = {}
         self.boot = ""
         self.made: set[str] = set()
+        self.celsius: float | None = None
         self._ours = ""
 
     def __enter__(self) -> Board:
@@ -206,9 +207,13 @@ class Board:
             message = f"`{self._python}` on `{self.address}` has no numpy"
             help_text = "install it there (`pip install numpy`), or name another Python with --board-python"
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
+        if _numbers(found["numpy"]) < _numbers(LEAST_NUMPY):
+            message = f"numpy of `{self._python}` on `{self.address}` is {found['numpy']}: programs need {LEAST_NUMPY}"
+            help_text = "install a newer one there, in a virtual environment say, and name it with --board-python"
+            raise Errors([Diagnostic("F641", message, None, help=help_text)])
         self._gpu = found["device"] is not None
         self.kind = {name: str(found[key] or "none") for name, key in KIND.items()}
-        self.boot = found["boot"]
+        self.boot, self.celsius = found["boot"], found["celsius"]
         self._identity = Identity(*(found[name] for name in ("cores", "memory_bytes", "description", "host_hash")))
 
     def _ask(self, do: str, payload: bytes = b"", **request: Any) -> tuple[dict[str, Any], bytes]:
@@ -418,6 +423,11 @@ class Board:
                 if faults.diagnostics[0].code != "F642" or time.monotonic() > end:
                     raise
             time.sleep(PAUSE)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """What two versions are compared by."""
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
 
 
 def lost_way(where: Address, said: str) -> Diagnostic:

@@ -27,6 +27,7 @@ class Fleet:
     """Boards that were compared (`fleet`). What is asked outside of a piece of work is asked of the first one."""
 
     name = "board"
+    celsius: float | None = None
 
     def __init__(self, boards: Sequence[Board], report: Report | None = None) -> None:
         self._there, self._report = list(boards), report

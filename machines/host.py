@@ -64,6 +64,10 @@ class Host(Protocol):
         """The words that start Python there."""
 
     @property
+    def celsius(self) -> float | None:
+        """How hot it was when it was reached, where it tells; None for several machines."""
+
+    @property
     def made(self) -> set[str]:
         """What is known to have been made there, by digests: nobody has to look again."""
 
@@ -108,6 +112,10 @@ class Here:
     @property
     def identity(self) -> Identity:
         return Identity(whoami.cores(), whoami.memory_bytes(), whoami.description(), whoami.host_hash())
+
+    @property
+    def celsius(self) -> float | None:
+        return whoami.celsius()
 
     @property
     def python(self) -> list[str]:

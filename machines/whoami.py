@@ -5,6 +5,7 @@ It also runs on boards (`python3 -m flowc.machines.whoami` prints it as JSON), s
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import hashlib
 import json
@@ -88,6 +89,15 @@ def has_gpu() -> bool:
     return device() is not None
 
 
+def _has_driver() -> bool:
+    """Is CUDA's driver installed? Without it there is no need to import anything that takes long."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def boot() -> str:
     """Another one on each machine, and each time that it starts; empty where the kernel tells none."""
     try:
@@ -107,7 +117,7 @@ def document() -> Dict[str, Any]:
         "python": platform.python_version(),
         "numpy": version_of("numpy"),
         "tensorrt": version_of("tensorrt"),
-        "device": device(),
+        "device": device() if _has_driver() else None,
         "boot": boot(),
         "celsius": celsius(),
     }

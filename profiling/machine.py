@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from ..machines import whoami
 from ..machines.host import HERE, Host
 from ..model.profile import Transfer
 from .measure import MeasurementFailed
@@ -36,15 +35,11 @@ def change_ns(host: Host = HERE) -> int:
     return round((costs.change_cost() if host is HERE else _told(host, "change"))["change_ns"])
 
 
-def noise(host: Host = HERE) -> float:
-    """By how much equal work differs now: the span from the 10th to the 90th percentile, relative."""
-    return costs.noise() if host is HERE else float(_told(host, "noise")["noise"])
-
-
-def celsius(host: Host = HERE) -> float | None:
-    """The hottest place that the kernel of the machine knows of now; None where it tells none."""
-    found: float | None = whoami.celsius() if host is HERE else _told(host, "celsius")["celsius"]
-    return found
+def noise(host: Host = HERE) -> tuple[float, float | None]:
+    """By how much equal work differs now (the span from the 10th to the 90th percentile, relative), and how hot the
+    machine is, in degrees Celsius, where it tells."""
+    found = costs.noise() if host is HERE else _told(host, "noise")
+    return found["noise"], found["celsius"]
 
 
 def _told(host: Host, what: str) -> dict[str, Any]:

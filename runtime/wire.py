@@ -36,6 +36,8 @@ LISTENS = "flowc: listens at port "
 PORTS = 20000, 32000
 #: What a peer of another version would not understand.
 VERSION = 2
+#: Bytes that are sent in one piece: a heartbeat comes in between, and need not wait for the end of a large token.
+PIECE = 1 << 20
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
@@ -258,7 +260,8 @@ class Mesh:
                 return
             peer.sent += 1
             head = _HEAD.pack(kind, self.names.index(self.name), where, count, number, peer.sent)
-            peer.socket.send_multipart([head] if body is None else [head, body], copy=False)
+            pieces = () if body is None else [body[at : at + PIECE] for at in range(0, max(1, len(body)), PIECE)]
+            peer.socket.send_multipart([head, *pieces], copy=False)
 
     def _all(self, kind: int, where: int = 0, number: int = 0, body: Optional[bytes] = None) -> None:
         for peer in self.peers.values():
@@ -277,7 +280,7 @@ class Mesh:
         if isinstance(block, Hole):
             self._say(peer, HOLES, number, count)
         else:
-            self._say(peer, TOKENS, number, count, 0, np.ascontiguousarray(block).data)
+            self._say(peer, TOKENS, number, count, 0, np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
     def _credit(self, number: int, count: int) -> None:
         self._say(self.peers[self._of[number]], CREDIT, number, count)
@@ -410,8 +413,9 @@ class Mesh:
         if not peer.said_hello and kind != HELLO:
             raise ValueError("part %s has not said who it is" % peer.name)
         if kind == TOKENS:
+            content = body[0].buffer if len(body) == 1 else b"".join(frame.buffer for frame in body)
             for channel in self.incoming[where]:
-                channel.arrived(body[0].buffer, count)
+                channel.arrived(content, count)
         elif kind == HOLES:
             for channel in self.incoming[where]:
                 channel.arrived(None, count)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Sequence
 
 import numpy as np
 
@@ -181,8 +181,9 @@ def _read_ns(size: int, here: bool) -> float:
     return float(np.median(times))
 
 
-def noise() -> float:
-    """How much equal work differs on this machine now: the span from the 10th to the 90th percentile, relative."""
+def noise() -> Dict[str, Any]:
+    """How much equal work differs on this machine now (from the 10th to the 90th percentile, relative), and how hot it
+    is then."""
     a = np.ones((96, 96), np.float32)
     times = []
     for _ in range(400):
@@ -191,14 +192,13 @@ def noise() -> float:
             a @ a
         times.append(time.perf_counter_ns() - begin)
     low, middle, high = np.percentile(times, [10, 50, 90])
-    return float((high - low) / middle)
+    return {"noise": float((high - low) / middle), "celsius": celsius()}
 
 
 if __name__ == "__main__":
-    measured: Dict[str, Callable[[], Mapping[str, Optional[float]]]] = {
+    measured: Dict[str, Callable[[], Dict[str, Any]]] = {
         "costs": runtime_costs,
         "change": change_cost,
-        "noise": lambda: {"noise": noise()},
-        "celsius": lambda: {"celsius": celsius()},
+        "noise": noise,
     }
     sys.stdout.write(json.dumps(measured[sys.argv[1]]()))

@@ -18,15 +18,15 @@ from typer.testing import CliRunner
 
 from builds import Write
 
-#: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy.
+#: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy, `old` an old one.
 SSH = """#!/bin/sh
-for last; do case $last in other) export PYTHONPATH={stand_in};; esac; done
+for last; do case $last in other) export PYTHONPATH={stand_in} NUMPY=1.17.3;; old) export PYTHONPATH={stand_in} NUMPY=1.13.3;; esac; done
 exec sh -c "$last"
 """
 ANOTHER_NUMPY = """
-import importlib.metadata
+import importlib.metadata, os
 found = importlib.metadata.version
-importlib.metadata.version = lambda name: "1.13.3" if name == "numpy" else found(name)
+importlib.metadata.version = lambda name: os.environ["NUMPY"] if name == "numpy" else found(name)
 """
 KILL_THE_AGENT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
 TEXT = """
@@ -90,12 +90,21 @@ def test_boards_share_what_is_to_be_done_in_turns(reach: Reach) -> None:
     assert sorted(boards.steadily(lambda: place(boards)) for _ in range(2)) == ["a", "b"]
     assert [d.code for d in boards.told] == ["F649"]  # it is one machine
 
+    def failing() -> str:
+        raise ValueError("no camera")
+
+    with pytest.raises(ValueError, match="no camera"):
+        boards.share([("x", placing(boards)), ("y", failing)])
+    assert boards.share([("x", placing(boards))])
+
 
 def placing(boards: Fleet) -> Callable[[], str]:
     return lambda: place(boards)
 
 
-def test_a_board_that_dies_costs_time_only(reach: Reach) -> None:
+def test_a_board_that_dies_costs_time_only(reach: Reach, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one is waited for."""
+    monkeypatch.setattr("flowc.machines.board.PAUSE", 0.05)
     said: list[str] = []
     boards, begun = reach("a", "b", said=said), []
 
@@ -111,29 +120,9 @@ def test_a_board_that_dies_costs_time_only(reach: Reach) -> None:
     assert len(said) == 1 and "was lost" in said[0] and f"{first} does its share" in said[0]
     assert boards.share([("x", placing(boards)), ("y", placing(boards))]) == [first] * 2
     assert second in ("a", "b") and boards.identity.cores
-
-
-def test_the_last_board_is_waited_for(reach: Reach) -> None:
-    boards, begun = reach("a", "b"), []
-
-    def dying() -> str:
-        begun.append(1)
-        if len(begun) <= 2:
-            boards.execute([*boards.python, "-c", KILL_THE_AGENT])
-        return place(boards)
-
-    assert len(boards.share([("x", dying), ("y", dying)])) == 2 and boards.size == 1
-
-
-def test_what_fails_on_a_board_is_raised_here(reach: Reach) -> None:
-    boards = reach("a", "b")
-
-    def failing() -> str:
-        raise ValueError("no camera")
-
-    with pytest.raises(ValueError, match="no camera"):
-        boards.share([("x", placing(boards)), ("y", failing)])
-    assert boards.share([("x", placing(boards))])
+    begun.clear()
+    assert boards.share([("x", dying)]) == [first] and len(begun) == 2
+    assert "waiting for it" in said[-1]
 
 
 def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
@@ -141,8 +130,11 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
         reach("a", "other")
     (fault,) = caught.value.diagnostics
     assert fault.code == "F655"
-    assert "`other` is another kind of board than `a`: numpy 1.13.3, and there" in fault.message
+    assert "`other` is another kind of board than `a`: numpy 1.17.3, and there" in fault.message
     assert "Python" not in fault.message
+    with pytest.raises(Errors) as caught:
+        reach("a", "old")
+    assert [d.code for d in caught.value.diagnostics] == ["F641"] and "1.13.3" in caught.value.diagnostics[0].message
     with pytest.raises(Errors) as caught:
         reach("a", "b", "a")
     assert [d.code for d in caught.value.diagnostics] == ["F655"]
@@ -154,12 +146,13 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
 def test_contestants_are_shared(reach: Reach, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapping, "SHORTEST", 0.1)
     monkeypatch.setattr(measuring, "SHORT", 0.1)
+    monkeypatch.setattr(mapping, "with_layers", lambda valid, profile, **_: (profile, ()))  # what the runtime costs
     boards = reach("a", "b")
     used: list[Board] = []
     put = Board.put
     monkeypatch.setattr(Board, "put", lambda self, *words: (used.append(self), put(self, *words))[1])
     flow = write(TEXT, tasks_py=TASKS)
-    found = mapping.find_mapping(flow, host=boards, evaluations=4)
+    found = mapping.find_mapping(flow, host=boards, evaluations=2)
     assert found.mapping.effort.measured_runs >= 1 and found.path is not None
     assert found.path.name.endswith(".board.mapping.json")
     assert len(set(used)) == 2

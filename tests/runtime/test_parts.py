@@ -24,7 +24,7 @@ ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
 ROW = """
 task Count(count: int = 30) { out n: int64   python "row.py:Count" }
 task Add { in n: int64   out m: int64   python "row.py:add" }
-task Show { in m: int64   python "row.py:show" }
+task Show(broken: int = 0) { in m: int64   python "row.py:Show" }
 app R { count: Count   one: Add   two: Add   show: Show   count -> one -> two -> show }
 platform rig {
     machine a { cpu core }   machine b { cpu core }   machine c { cpu core }   machine d { cpu core }
@@ -40,9 +40,11 @@ class Count:
         self.n += 1
         return self.n
 def add(n): return n + 1
-def show(m):
-    if m == BROKEN: raise ValueError("no luck")
-    print(int(m), flush=True)
+class Show:
+    def __init__(self, broken): self.broken = broken
+    def __call__(self, m):
+        if m == self.broken: raise ValueError("no luck")
+        print(int(m), flush=True)
 """
 
 
@@ -159,24 +161,26 @@ def test_a_signal_to_one_part_ends_all_in_order(made: Callable[[str], Path]) -> 
     assert last.startswith("odd ")
 
 
-@pytest.mark.parametrize("broken", [0, 12])
-def test_parts_are_joined_where_there_are_channels(write: Write, tmp_path: Path, broken: int) -> None:
+def test_parts_are_joined_where_there_are_channels(write: Write, tmp_path: Path) -> None:
     """And with one that hands on what others have to know: when frames begin, how many there are, who has failed."""
-    flow = write(ROW, row_py=ROW_TASKS.replace("BROKEN", str(broken)))
-    out, names = build(flow, tmp_path / "out", platform="rig"), "abcd"
-    commands = [[str(out / "parts" / n / "main.py"), "--quiet", "--report", str(tmp_path / f"{n}.json")] for n in names]
-    done = in_forks(commands, list(joined(names).values()))
+    out, names = build(write(ROW, row_py=ROW_TASKS), tmp_path / "out", platform="rig"), "abcd"
+
+    def ran(*words: str) -> list[subprocess.CompletedProcess[str]]:
+        mains = [[str(out / "parts" / n / "main.py"), "--quiet"] for n in names]
+        own = [["--report", str(tmp_path / f"{n}.json"), *(words if n == "d" else ())] for n in names]
+        return in_forks([m + o for m, o in zip(mains, own, strict=True)], list(joined(names).values()))
+
+    done = ran()
+    assert [d.returncode for d in done] == [0] * 4, [d.stderr for d in done]
+    assert done[3].stdout.split() == [str(n) for n in range(3, 33)]
     reports = {n: json.loads((tmp_path / f"{n}.json").read_text()) for n in names}
     near = {n: set(r["part"]["clocks"]) for n, r in reports.items()}
     assert near == {"a": {"b"}, "b": {"a", "c", "d"}, "c": {"b", "d"}, "d": {"b", "c"}}
-    if broken:
-        assert [d.returncode for d in done] == [1] * 4
-        assert all("part d failed: app R, task R.show failed at firing 9" in d.stderr for d in done[:3])
-        return
-    assert [d.returncode for d in done] == [0] * 4, [d.stderr for d in done]
-    assert done[3].stdout.split() == [str(n) for n in range(3, 33)]
     app = reports["d"]["apps"]["R"]
     assert app["frames"] == 30 and 0 < app["latency_ms"]["max"] < 1000 * HANGS
+    broken = ran("--set", "R.show.broken=12")
+    assert [d.returncode for d in broken] == [1] * 4
+    assert all("part d failed: app R, task R.show failed at firing 9" in d.stderr for d in broken[:3])
 
 
 def test_who_does_not_belong_is_refused(made: Callable[[str], Path]) -> None:
