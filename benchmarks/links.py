@@ -7,7 +7,8 @@ token every 20 ms) the time from the call that sends to the token in hand; as fa
 processes together per token. `tcp` is the yardstick: plain sockets of the standard library, credits, nothing else. Each
 round takes all kinds in turn; the medians of the rounds are printed. Zenoh (`pip install eclipse-zenoh`) and pyzmq (the
 extra `machines`) are left out where they are not installed; keys and certificates for TLS are made by `openssl`.
-`program` is an application in two parts as flowc builds it, source and sink and reports included, over zmq-curve.
+`program` is an application in two parts as flowc builds it, source and sink and reports included, over zmq-curve, and
+`program-plain` the same with `encrypted = false`.
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ KINDS: dict[str, tuple[Any, Any, bool, str]] = {
     "zmq": (zmq_sender, zmq_receiver, False, "zmq"),
     "zmq-curve": (zmq_sender, zmq_receiver, True, "zmq"),
     "program": (None, None, True, "zmq"),
+    "program-plain": (None, None, False, "zmq"),
     "zenoh": (zenoh_sender, zenoh_receiver, False, "zenoh"),
     "zenoh-tls": (zenoh_sender, zenoh_receiver, True, "zenoh"),
 }
@@ -266,9 +268,10 @@ def sink(token): token[0] + token[-1]
 """
 
 
-def program(size: int, folder: Path) -> tuple[float, float, float, bool]:
+def program(size: int, folder: Path, secret: bool) -> tuple[float, float, float, bool]:
     """The same of a program that flowc writes: a frame from its release to its end, and CPU time per frame."""
-    (folder / "rig.toml").write_text("[a]\nhere = true\n[b]\nhere = true\n")
+    encrypted = json.dumps(secret)
+    (folder / "rig.toml").write_text("".join(f"[{m}]\nhere = true\nencrypted = {encrypted}\n" for m in "ab"))
     (folder / "t.py").write_text(TASKS.format(size=size))
     used, seconds = {}, {}
     for name, pace, frames in (("paced", "period 20 ms", PACED), ("few", "", FAST), ("many", "", 3 * FAST)):
@@ -319,11 +322,11 @@ def main() -> None:
                 done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
                 found[kind].append(tuple(json.loads(done.stdout)))
     yardstick = statistics.median(r[1] for r in found.get("tcp", [(0.0, 1.0, 0.0, True)]))
-    print(f"{'kind':10}  {'p50 us':>8}  {'CPU us':>8}  {'x tcp':>6}  {'tokens/s':>8}  complete, in order")
+    print(f"{'kind':13}  {'p50 us':>8}  {'CPU us':>8}  {'x tcp':>6}  {'tokens/s':>8}  complete, in order")
     for kind, rows in found.items():
         p50, cpu, rate = (statistics.median(r[i] for r in rows) for i in range(3))
         good = "yes" if all(r[3] for r in rows) else "NO"
-        print(f"{kind:10}  {p50:8.0f}  {cpu:8.0f}  {cpu / yardstick:6.2f}  {rate:8.0f}  {good}")
+        print(f"{kind:13}  {p50:8.0f}  {cpu:8.0f}  {cpu / yardstick:6.2f}  {rate:8.0f}  {good}")
 
 
 if __name__ == "__main__":
@@ -331,7 +334,8 @@ if __name__ == "__main__":
         receiving(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
     elif sys.argv[1:2] == ["--once"]:
         kind, size, folder = sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
-        print(json.dumps(program(size, folder) if kind == "program" else once(kind, size, folder)), flush=True)
+        made = KINDS[kind][0]
+        print(json.dumps(once(kind, size, folder) if made else program(size, folder, KINDS[kind][2])), flush=True)
         os._exit(0)
     else:
         main()

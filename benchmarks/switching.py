@@ -1,18 +1,21 @@
-"""Changes of state: ten thousand of them with running sums that stay right, and what one takes.
+"""Changes of state: ten thousand of them with running sums that stay right, what one takes, and what it may take.
 
 Usage: python benchmarks/switching.py [CHANGES]
 
 A program of two apps in three states: alone on one core, together over two cores in pipelines, the other one alone.
 Both add up numbers through a delay; their sinks compare every sum with the formula, and raise an event every few
 frames, so that the program changes states as fast as it can. Then the same at a pace, with frames that take a moment.
+Last, the examples patrol and drone at their own pace, mapped here: what changes took over their bounds.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import cycle
 from pathlib import Path
 
 import flowc
@@ -94,10 +97,35 @@ def told(report: dict[str, object]) -> str:
     return text
 
 
+def within_bounds(name: str, events: tuple[str, ...], frames: int, each: float) -> str:
+    """An example runs so many frames, with an event every so many seconds; one line about what changes took."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / name
+        shutil.copytree(Path(__file__).parent.parent / "examples" / name, home)
+        mapped = flowc.map(home / f"{name}.flow", budget=10)
+        flowc.build(home / f"{name}.flow", home / "b")
+        lines = (f"{each * k:.3f} s {event}\n" for k, event in zip(range(1, frames), cycle(events), strict=False))
+        (home / "script").write_text("".join(lines))
+        command = [sys.executable, str(home / "b/main.py"), "--quiet", "--report", "r.json", "--events", "script"]
+        subprocess.run([*command, "--frames", str(frames)], cwd=home, check=True, stdout=subprocess.DEVNULL)
+        switches = [s for s in json.loads((home / "r.json").read_text())["switches"] if s["first_ms"] is not None]
+    bounded = [s for s in switches if s["bound_ms"]]
+    ratios = sorted(s["first_ms"] / s["bound_ms"] for s in bounded)
+    text = f"{len(switches)} changes{' (late by the analysis)' if mapped.late else ''}, {len(bounded)} with a bound"
+    if ratios:
+        text += f": {ratios[len(ratios) // 2]:.2f} of it in the median, {ratios[-1]:.2f} at most, "
+        text += f"{sum(r > 1 for r in ratios)} above it"
+        worst = max(bounded, key=lambda s: s["first_ms"] / s["bound_ms"])
+        text += f" (worst: {json.dumps(worst)})" if ratios[-1] > 1 else ""
+    return text
+
+
 def main(count: int = 10_000) -> None:
-    """Print both."""
+    """Print all."""
     print("as fast as it can: " + told(changes(count, "", 0.0)))
     print("2 ms every 5 ms:   " + told(changes(count // 20, "period 5 ms", 2.0)))
+    print("patrol:            " + within_bounds("patrol", ("turn", "straight"), 1500, 0.25))
+    print("drone:             " + within_bounds("drone", ("windy", "calm"), 600, 0.35))
 
 
 if __name__ == "__main__":

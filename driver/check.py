@@ -6,7 +6,7 @@ or, by `require`, `Valid`: what all later stages take, and never have to ask abo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.mapping import Mapping
 from ..model.platform import Platform
-from ..model.scenario import State
+from ..model.scenario import Option
 from ..model.system import System
 from ..model.times import times_of
 from ..model.verdict import AppVerdicts
@@ -75,7 +75,7 @@ class Valid:
 
     others: tuple[Valid, ...] = ()
     states: dict[str, Valid] = field(default_factory=dict)
-    #: Of states that want the best variants: each of `State.options`, or the first of its errors.
+    #: Of states that want the best variants: each of `State.options`, or the first of its errors (for mappings only).
     options: dict[str, tuple[Valid | str, ...]] = field(default_factory=dict)
 
     def taking(self, option: MappingABC[str, int]) -> Valid:
@@ -137,7 +137,8 @@ class Checked:
 
     `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
     the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario. `options`
-    are what states that want the best variants may be, in the order of `State.options`; one of them is the state.
+    are what states that want the best variants may be, in the order of `State.options`; one of them is the state. They
+    are there for whoever looks for a mapping.
     """
 
     loaded: Loaded
@@ -280,9 +281,11 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         if not state.options:
             states[state.name] = part(state.apps)
             continue
-        own = options[state.name] = tuple(part(option.apps) for option in state.options)
-        k = _taken(state, own, stored.get(state.name))
-        states[state.name], taken[state.name] = own[k], state.options[k].apps
+        wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [*state.options]
+        checked = (part(option.apps) for option in wanted)
+        if not mapped:  # whoever looks for a mapping wants all of them
+            options[state.name] = tuple(checked)
+        states[state.name], taken[state.name] = _best(wanted, options.get(state.name, checked))
     if scenario is not None and taken and found.staged is not None:
         system = replace(found.staged.system, scenario=scenario.taking(taken))
         found = replace(found, staged=replace(found.staged, system=system))
@@ -290,13 +293,13 @@ def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     return replace(found, diagnostics=in_order(told), others=others, states=states, options=options)
 
 
-def _taken(state: State, own: Sequence[Checked], stored: Choices | None) -> int:
-    """The number of the option that counts: the stored one, else the most accurate one that may keep its deadlines."""
-    by_choice = {option.choices: k for k, option in enumerate(state.options)}
-    if stored in by_choice:
-        return by_choice[stored]
-    fine = (k for k, c in enumerate(own) if c.ok and not c.impossible)
-    return next(fine, len(own) - 1)
+def _best(options: Sequence[Option], checked: Iterable[Checked]) -> tuple[Checked, tuple[Application, ...]]:
+    """The first option that may keep its deadlines, else the last one, with its apps."""
+    for option, found in zip(options, checked, strict=True):
+        best = found, option.apps
+        if found.ok and not found.impossible:
+            break
+    return best
 
 
 def _stored_choices(staged: Staged) -> dict[str, Choices]:

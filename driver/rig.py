@@ -257,12 +257,14 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
             parts.append(_Part(site, host, python, tree, stack.enter_context(host.folder())))
         _ask(parts)
         keys = {p.site.machine: [k.decode() for k in zmq.curve_keypair()] for p in parts}
+        known = {p.site.machine: {"public": keys[p.site.machine][0]} if p.site.encrypted else {} for p in parts}
         token = secrets.token_hex(32)
         for part in parts:
             own = part.site.machine
             document = {
                 "listen": f"tcp://*:{part.site.port or '*'}", "token": token, "public": keys[own][0],
-                "secret": keys[own][1], "peers": {m: {"public": keys[m][0]} for m in keys if m != own}, "fed": True,
+                "secret": keys[own][1], "encrypted": part.site.encrypted,
+                "peers": {m: k for m, k in known.items() if m != own}, "fed": True,
             }  # fmt: skip
             part.environment[VARIABLE] = json.dumps(document)
         yield Rig(built, parts)

@@ -267,7 +267,7 @@ class _Builder:
                 known := [v.name.text for v in networks[name].variants]
             ):
                 notes = [Note("its network", networks[name].name.span)]
-                help_text = did_you_mean(item.variant.text, known) or f"there is {one_of(known)}"
+                help_text = did_you_mean(item.variant.text, [*known, BEST]) or f"there is {one_of(known)}, or `{BEST}`"
                 message = f"`{item.variant.text}` is no variant of `{name}`"
                 self._context.fault("F804", message, item.variant.span, notes=notes, help=help_text)
             else:

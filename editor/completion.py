@@ -16,6 +16,7 @@ from lark import Token
 from lsprotocol import types as lsp
 
 from ..dsl.advice import ITEMS
+from ..dsl.best import BEST
 from ..dsl.components import LANGUAGES, PARAMETER_TYPES
 from ..dsl.index import Symbol
 from ..dsl.load import SHIPPED
@@ -303,8 +304,11 @@ def _pin(place: _Place) -> Iterator[Offer]:
 
 
 def _transition(place: _Place) -> Iterator[Offer]:
-    """In a scenario: apps behind `run`, events behind `on`, states elsewhere."""
+    """In a scenario: apps behind `run`, events behind `on`, variants behind a network, states elsewhere."""
     index, behind = place.seen.index, [str(t.type) for t in place.chunk[::-2]]
+    if place.kind() == "EQUAL":
+        yield from _variants(place)
+        return
     if place.kind() == "RUN" or (place.kind() == "COMMA" and "RUN" in behind[:9]):
         yield from _symbols(index.members("", "app"), Kind.Module)
     elif place.kind() == "ON":
@@ -313,6 +317,22 @@ def _transition(place: _Place) -> Iterator[Offer]:
     elif place.depth == 1:
         known = (str(b) for a, b in pairwise(place.around) if a.type == "STATE")
         yield from (Offer(name, Kind.Variable, "state") for name in known)
+
+
+def _variants(place: _Place) -> Iterator[Offer]:
+    """The variants of the network whose path stands in front of a `=`, and the best of them."""
+    index, names = place.seen.index, [str(place.chunk[-2])]
+    for dot, before in zip(place.chunk[-3::-2], place.chunk[-4::-2], strict=False):
+        if dot.type != "DOT":
+            break
+        names.insert(0, str(before))
+    owner = names[0]
+    for name in names[1:]:
+        owner = next((m.of for m in index.members(owner, "instance") if m.name == name), "")
+    variants = index.members(owner, "variant") if owner else ()
+    yield from _symbols(variants, Kind.EnumMember)
+    if variants:
+        yield Offer(BEST, Kind.Keyword, "the most accurate one that keeps the deadlines")
 
 
 def _events(place: _Place) -> Iterator[str]:

@@ -8,6 +8,7 @@ wrong is told at once.
     address = "10.0.0.5"        # where the others find it (default: that of the board; here, 127.0.0.1)
     port = 47600                # to listen at (default: a free one from 20000 to 31999)
     python = "python3"          # or the words of a command
+    encrypted = true            # what the others send to it
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "address": (str,),
     "port": (int,),
     "python": (str, list),
+    "encrypted": (bool,),
 }
 _LOCAL = "127.0.0.1"
 
@@ -37,7 +39,9 @@ _LOCAL = "127.0.0.1"
 class Site:
     """Where a machine is: `board` is its address for ssh, None = this machine. Others find it at `address`.
 
-    `port` None is one that is free; `python` are the words that start Python, () = those of the host.
+    `port` None is one that is free; `python` are the words that start Python, () = those of the host. What others send
+    to it is `encrypted` by CURVE, and only who has the keys of a run can connect to it; else anybody who reaches its
+    port can.
     """
 
     machine: str
@@ -45,6 +49,7 @@ class Site:
     address: str
     port: int | None
     python: tuple[str, ...]
+    encrypted: bool = True
 
 
 def read_sites(path: Path, machines: Sequence[str]) -> tuple[Site, ...]:
@@ -108,4 +113,4 @@ def _site(name: str, table: dict[str, Any]) -> Site:
     found = _LOCAL if board is None else board_address(board).host.rpartition("@")[2]
     words = table.get("python", ())
     python = (words,) if isinstance(words, str) else tuple(words)
-    return Site(name, board, table.get("address", found), table.get("port"), python)
+    return Site(name, board, table.get("address", found), table.get("port"), python, table.get("encrypted", True))

@@ -63,7 +63,7 @@ class Peer:
         self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
         self.lock = threading.Lock()
         self.sent = self.heard = 0
-        self.reached = self.joined = self.said_hello = self.ready = self.left = False
+        self.reached = self.joined = self.said_hello = self.ready = self.left = self.gone = False
         self.ended: Optional[float] = None
         self.quiet = 0
         #: The apps that it has a share of, and who it is joined with, once it has said so.
@@ -173,8 +173,9 @@ class Mesh:
 
         self._context = zmq.Context()
         self._ears = self._context.socket(zmq.PULL)
-        self._ears.setsockopt(zmq.CURVE_SERVER, 1)
-        self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
+        if given.get("encrypted", True):
+            self._ears.setsockopt(zmq.CURVE_SERVER, 1)
+            self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
         self._ears.setsockopt(zmq.RCVHWM, 0)
         self._ears.setsockopt(zmq.LINGER, 0)
         self._ears.setsockopt(zmq.IPV6, 1)
@@ -220,11 +221,16 @@ class Mesh:
             peer = peers[name]
             socket = self._context.socket(zmq.PUSH)
             for option, value in (
-                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1), (zmq.CURVE_SERVERKEY, peer["public"].encode()),
-                (zmq.CURVE_PUBLICKEY, public), (zmq.CURVE_SECRETKEY, secret),
+                (zmq.SNDHWM, 0), (zmq.LINGER, LINGER), (zmq.IPV6, 1),
                 (zmq.HEARTBEAT_IVL, BEAT), (zmq.HEARTBEAT_TIMEOUT, GONE),
             ):  # fmt: skip
                 socket.setsockopt(option, value)
+            if "public" in peer:  # else it wants to hear all in plain
+                for option, key in (
+                    (zmq.CURVE_SERVERKEY, peer["public"].encode()), (zmq.CURVE_PUBLICKEY, public),
+                    (zmq.CURVE_SECRETKEY, secret),
+                ):  # fmt: skip
+                    socket.setsockopt(option, key)
             monitor = socket.get_monitor_socket()
             socket.connect(peer["address"])
             self.peers[name] = Peer(name, peer["address"], socket, monitor)
@@ -347,10 +353,10 @@ class Mesh:
             self._thread.join()
         self._thread = None
         if self._context is not None:
-            if self.program.failure is None:  # else who is not there yet may still want to know
-                for peer in self.peers.values():
-                    if not peer.joined:
-                        peer.socket.close(0)
+            for peer in self.peers.values():
+                # Who is not there yet may still want to know of a failure.
+                if peer.gone or peer.ended is not None or not (peer.joined or self.program.failure):
+                    peer.socket.close(0)
             self._context.destroy(LINGER)
         self._context = None
 
@@ -477,10 +483,12 @@ class Mesh:
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 peer.joined = True
             elif event == zmq.EVENT_CLOSED and self._fed and not peer.joined:  # it has listened before we were told
+                peer.gone = True
                 self._end("part %s at %s is gone, or something is in the way" % (peer.name, peer.address))
             elif event == zmq.EVENT_DISCONNECTED and peer.joined and peer.ended is None:
                 peer.ended = time.monotonic()
             elif event == zmq.EVENT_DISCONNECTED and peer.reached and not peer.joined:
+                peer.gone = True
                 self._end("whoever answers at %s is not part %s of this run, or is gone" % (peer.address, peer.name))
 
     def _look_after(self, peer: Peer) -> None:

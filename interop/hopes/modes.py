@@ -65,8 +65,8 @@ def modes_of(
         return Modes()
     made: dict[str, _Mode] = {}
     taken = first.declared
-    for mode in task.modes[1:]:
-        found = _mode(project, stem, way, mode, group, networks, app, taken, say)
+    for mode, called in zip(task.modes[1:], identifiers(task.modes[1:], "mode"), strict=True):
+        found = _mode(project, f"{stem}_{called}", way, mode, group, networks, app, f"_{called}", taken, say)
         if found is not None:
             made[mode] = found
             taken |= found.declared
@@ -88,9 +88,9 @@ def modes_of(
 
 def _mode(
     project: Project, stem: str, way: Way, mode: str, group: Group, networks: Mapping[Way, HopesNetwork], app: str,
-    taken: frozenset[str], say: Collector,
+    suffix: str, taken: frozenset[str], say: Collector,
 ) -> _Mode | None:  # fmt: skip
-    """The app of a group in a mode; None, with a warning, where that is faulty."""
+    """The app of a group in a mode; None, with a warning, where that is faulty. Its files begin with `stem`."""
     part = Collector()
     graph = graph_of(project, part, {"_".join(way): mode})
     assert graph is not None  # it was read before
@@ -103,10 +103,10 @@ def _mode(
         why = part.faults[0].message if part.faults else "nothing fires in it"
         say.warn(f"mode {shown(mode)} of {shown('_'.join(way))} is left out: {why}", graph.span)
         return None
-    code = wrapped(graph.name, f"{stem}_{mode}", sources, flow)
-    stubs = f"{stem}_{mode}_tasks.py"
+    code = wrapped(graph.name, stem, sources, flow)
+    stubs = f"{stem}_tasks.py"
     there = {w: network for w, network in networks.items() if w in tasks}
-    texts = texts_of(graph.name, flow, there, code, (), stubs, app=app, suffix=f"_{mode}", taken=taken)
+    texts = texts_of(graph.name, flow, there, code, (), stubs, app=app, suffix=suffix, taken=taken)
     lines = ("", f"// Mode {shown(mode)}.", *texts.application.strip("\n").split("\n"))
     return _Mode(lines, texts.apps, texts.declared, code.files, (stubs, texts.stubs))
 

@@ -154,13 +154,12 @@ def test_code_that_keeps_the_newest_token_has_no_queue(tmp_path: Path) -> None:
 
 
 # -- HOPES itself ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("policy", ["static-assignment", "self-timed"])
-def test_hopes_keeps_the_newest_token(write: Write, policy: str) -> None:
+def test_hopes_keeps_the_newest_token(write: Write) -> None:
     try:
         hopes_translator.referee()
     except hopes_translator.Missing as why:
         pytest.skip(str(why))
-    made = exported(write(TEXT.replace("period 4 ms ", ""), count_c=CODE), policy=policy)
+    made = exported(write(TEXT.replace("period 4 ms ", ""), count_c=CODE), policy="self-timed")
     program = hopes_translator.translate(made.directory, made.project.name, 30)
     lines = hopes_translator.output(hopes_translator.compiled(program, ("-O0", "-w")))
     assert seen(lines, 0) == [*range(1, 31)]

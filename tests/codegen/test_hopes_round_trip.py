@@ -212,3 +212,10 @@ def test_hopes_schemas_take_what_is_written(tmp_path: Path) -> None:
             if kind not in schemas:
                 schemas[kind] = xmlschema.XMLSchema(folder / f"CIC{kind.capitalize()}.xsd")
             schemas[kind].validate(path)
+    text = TEXT + "app B { period 4 ms   show: Show   A.count -> latest -> show }\n"
+    (tmp_path / "count.c").write_text(CODE)
+    (tmp_path / "newest.flow").write_text(text)
+    made = export_project(tmp_path / "newest.flow", tmp_path / "newest", platform="two")
+    path = made.directory / "newest_algorithm.xml"
+    assert "portMap" in path.read_text()
+    schemas["algorithm"].validate(path)

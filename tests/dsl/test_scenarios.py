@@ -139,6 +139,7 @@ def test_what_a_list_of_periods_needs(text: Path, old: str, new: str, said: str)
         ("run -> cruise", "run, cruise -> cruise", "F808", "`cruise` leads to itself"),
         ("A.see = quick", "A.see = quick   A.see = best", "F115", "chosen twice"),
         ("A.see = quick", "A.see = best", "F812", "nobody says how good `careful` of `See` is"),
+        ("A.see = quick", "A.see = bst", "F804", "`bst` is no variant of `A.see`"),
         ("A.see = quick", "B.see = best", "F804", "`B` does not run in `cruise`"),
         ("variant quick from", "variant best from", "F102", "no variant can be called `best`"),
     ],

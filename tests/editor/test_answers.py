@@ -392,3 +392,5 @@ def test_names_of_scenarios(tmp_path: Path) -> None:
     assert {"A", "B"} <= offered(path, SCENARIO.replace("run A,", "run @"))
     assert {"day", "night"} <= offered(path, SCENARIO.replace("    day ->", "    @"))
     assert "stop" in offered(path, SCENARIO.replace("on A.t.dark, stop", "on @"))
+    assert {"small", "best"} <= offered(path, SCENARIO.replace("A.n = small", "A.n = @"))
+    assert not {"small", "best"} & offered(path, SCENARIO.replace("A.n = small", "A.t = @"))

@@ -116,6 +116,14 @@ scenario PlayModes {
 """)
 
 
+def test_names_of_modes_are_those_of_strangers(player: Path, tmp_path: Path) -> None:
+    for path in (player / "CICTask/task.xml", player / "Play/CICTask/task.xml"):
+        path.write_text(path.read_text().replace('"Slow"', '"../../Slow {{*/"'))
+    target = flowc.import_(player, tmp_path / "into/deep/app.flow").target
+    assert {p.parent for p in (tmp_path / "into").rglob("*.*")} == {target.parent}
+    assert flowc.check(target.with_name("app.modes.flow")).ok
+
+
 def test_a_mode_that_is_faulty_costs_itself_alone(player: Path) -> None:
     path = player / "Play/CICTask/task.xml"
     path.write_text(path.read_text().replace('mode="Slow" rate="0"', 'mode="Slow" rate="1"'))

@@ -31,12 +31,12 @@ def text(write: Write) -> Path:
 def test_where_machines_are(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     file.write_text(
-        '[front]\nboard = "nano@10.0.0.5:2222/dir"\nport = 47600\n[back]\nhere = true\naddress = "10.0.0.1"\n'
+        '[front]\nboard = "nano@10.0.0.5:2222/dir"\nport = 47600\nencrypted = false\n[back]\nhere = true\naddress = "10.0.0.1"\n'
         'python = ["nice", "python3"]\n'
     )
     assert read_sites(file, ["back", "front"]) == (
         Site("back", None, "10.0.0.1", None, ("nice", "python3")),
-        Site("front", "nano@10.0.0.5:2222/dir", "10.0.0.5", 47600, ()),
+        Site("front", "nano@10.0.0.5:2222/dir", "10.0.0.5", 47600, (), False),
     )
 
 
@@ -139,12 +139,17 @@ def test_who_ends_before_it_listens_ends_all_at_once(
     assert "[back] flowc: part front has ended before it began" in capfd.readouterr().err
 
 
-def test_over_ipv6_at_a_port_of_ones_own(text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_over_ipv6_at_a_port_of_ones_own_in_plain(
+    text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What goes to one is not encrypted, what comes back from it is: nobody has a key of the first."""
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     file = tmp_path / "rig.toml"
-    file.write_text(f'[front]\nhere = true\naddress = "::1"\nport = {port}\n[back]\nhere = true\naddress = "::1"\n')
+    file.write_text(
+        f'[front]\nhere = true\naddress = "::1"\nport = {port}\nencrypted = false\n[back]\nhere = true\naddress = "::1"\n'
+    )
     ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=3, quiet=True)
     out, err = capfd.readouterr()
     assert ran.status == 0 and len(out.splitlines()) == 7 and "listens" not in err, err

@@ -328,10 +328,11 @@ sys.exit(main(program))
         ("os.kill(os.getppid(), signal.SIGINT)", 130),
         ("os.kill(os.getpid(), signal.SIGKILL)", 1),
         ("raise ValueError('no')", 1),
+        ("os.remove('socket'), self.program.drain()", 0),
     ],
 )
 def test_clocks_are_given_back_however_a_change_ends(board: Path, act: str, status: int) -> None:
-    """Within the frame that a change waits for; nor is a socket left."""
+    """Within the frame that a change waits for; nor is a socket left, whoever has removed it."""
     (board / "program.py").write_text(PROGRAM.replace("ACT", act).replace("SYSFS", repr(str(board))))
     command = [sys.executable, str(board / "program.py"), "--quiet", "--clocks", "set", "--control", "socket"]
     done = subprocess.run(command, cwd=board, capture_output=True, text=True, timeout=60)
