@@ -183,16 +183,30 @@ def states_table(states: States) -> str:
     if most is not None:
         name, share = most
         at_rates, at_highest = (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
-        said = (
-            f"one placement for all states: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
-        )
+        placement = "places of their own for some states" if states.own else "one placement for all states"
+        said = f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
         bound = states.outcome.bound
         if states.outcome.proved:
             said += f"; {at_highest}by the times of the profile, no placement of these candidates needs less"
         elif bound:
             said += f"; {at_highest}by the times of the profile, none needs less than {float(bound):.4%}"
         tables.append(said)
+        if states.own:
+            tables.append("\n".join(_elsewhere(states)))
     return "\n\n".join(tables)
+
+
+def _elsewhere(states: States) -> Iterator[str]:
+    for bound in states.mapping.states:
+        for place in bound.placements:
+            yield f"`{place.task}` runs on {place.processors[0]} in `{bound.state}`"
+
+
+def why_elsewhere(states: States, name: str) -> list[str]:
+    """Why a state has places of its own."""
+    if name not in states.own:
+        return []
+    return [f"it has places of its own: with those of the other states, {states.own[name].late}"]
 
 
 def _variants(states: States, name: str) -> str:
@@ -283,6 +297,11 @@ def _most(states: States) -> tuple[str, float] | None:
     return max(shares.items(), key=lambda s: s[1]) if shares else None
 
 
+def _own_as_data(states: States, name: str) -> dict[str, Any]:
+    own = [p for bound in states.mapping.states if bound.state == name for p in bound.placements]
+    return {"own_places": {p.task: p.processors[0] for p in own}} if own else {}
+
+
 def _clocks_as_data(states: States, name: str) -> dict[str, Any]:
     if name not in states.clocked:
         return {}
@@ -306,7 +325,10 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
     return {
         "max_utilization": None if most is None else most[1],
         "states": {
-            name: document(joint, None) | _best_as_data(states, name) | _clocks_as_data(states, name)
+            name: document(joint, None)
+            | _own_as_data(states, name)
+            | _best_as_data(states, name)
+            | _clocks_as_data(states, name)
             for name, joint in states.joints.items()
         },
         "transitions": [asdict(t) for t in states.mapping.transitions],

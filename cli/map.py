@@ -25,7 +25,15 @@ from ._common import (
     sources,
 )
 from ._deadlines import document as joint_document
-from ._deadlines import explanation, joint_table, states_document, states_table, why_no_better, why_rates
+from ._deadlines import (
+    explanation,
+    joint_table,
+    states_document,
+    states_table,
+    why_elsewhere,
+    why_no_better,
+    why_rates,
+)
 from ._sweep import Sweep, parsed
 from ._sweep import document as sweep_document
 from ._sweep import table as sweep_table
@@ -135,7 +143,8 @@ def map_(
     elif mapped.states is not None:
         print(states_table(mapped.states))
         for name, joint in mapped.states.joints.items() if explain else ():
-            lines = [*why_no_better(mapped.states, name), *why_rates(mapped.states, name), *explanation(joint)]
+            why = (of(mapped.states, name) for of in (why_elsewhere, why_no_better, why_rates))
+            lines = [*(line for lines in why for line in lines), *explanation(joint)]
             print(f"\n{name}:\n" + "\n".join(folded(line, 2) for line in lines))
     elif mapped.valid.states:
         print(_places(mapped.mapping))

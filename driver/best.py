@@ -1,5 +1,5 @@
-"""The step that maps a scenario with deadlines: one placement for all states, and the best variants of networks where
-states want these.
+"""The step that maps a scenario with deadlines: one placement for all states (places of its own where a state is late
+with it), and the best variants of networks where states want these.
 
 In: a valid text with states, what is known of its times, and what is asked of a search. Out: what holds in each state.
 """
@@ -109,7 +109,7 @@ def _late(searched: Searched) -> dict[str, str]:
     """The states that miss something in what the search found, each with a reason."""
     found = {}
     for name, problem in searched.problems.items():
-        outcome = searched.outcome.states.get(name)
+        outcome = searched.own.get(name, searched.outcome.states.get(name))
         if outcome is None:
             continue  # another one before it had no answer
         if outcome.verdict is None:

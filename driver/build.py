@@ -147,7 +147,8 @@ def deployment(
     deployments = {n: d for n, (_, d, _) in found.items()}
     changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
     deployed = together(scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights)
-    return union(m for m, _, _ in found.values()), deployed, told, [*states.values()]
+    whole = union(m for m, _, _ in found.values())
+    return union((whole, replace(whole, placements=placed.homes))), deployed, told, [*states.values()]
 
 
 def _times(valid: Valid, profile: Profile | None) -> Times:

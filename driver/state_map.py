@@ -1,4 +1,5 @@
-"""The step that maps a scenario: one placement for all states, each judged like a plain system.
+"""The step that maps a scenario: one placement for all states, each judged like a plain system. A state that is late
+with it has places of its own where that helps.
 
 In: a valid text with states, and its times. Out: the mapping of all of them together, with what holds in each.
 """
@@ -19,7 +20,9 @@ from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
 from ..model.times import Times, times_of
 from ..search.budget import Budget
+from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
+from ..search.deadline.own_places import own_places, with_own
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
 from ..search.events import Listener, heard
@@ -29,9 +32,13 @@ from .build import place, plan, union
 from .check import Report, Valid
 from .clocks import Clocked, at_best_clocks, beyond_limits
 from .deadline_problem import joint_problem, require_possible
-from .deadlines import Joint, judged
+from .deadlines import Joint, judged, missed
+from .own_places import Own, bound_together, different
 from .protocols import Timing, with_protocols
 from .states import places_of_variants
+
+#: Of the budget, what searches for places of its own get for each state that is late with the common ones.
+OWN = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class States:
     `valid` has the variants of networks that were found to be the best, where a state wants these, and `refused` says
     why it has no more accurate ones. `clocked` are the states with clock rates, where the platform says something of
     these, `excessive` those that take more power than they may; `diagnostics` say what changes that are wanted at once
-    cost.
+    cost. `own` are the states with places of their own.
     """
 
     valid: Valid
@@ -52,6 +59,7 @@ class States:
     excessive: dict[str, Diagnostic] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    own: dict[str, Own] = field(default_factory=dict)
 
     @property
     def late(self) -> bool:
@@ -76,13 +84,15 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A text whose states were searched: the problem of each, and what was found."""
+    """A text whose states were searched: the problem of each, and what was found; `own` are the answers for states that
+    miss something with the common placement, and nothing with places of their own."""
 
     valid: Valid
     budget: Budget
     times: dict[str, Times]
     problems: dict[str, JointProblem]
     outcome: StatesOutcome
+    own: dict[str, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,35 +116,77 @@ class Asked:
         problems = {name: self.problem(state) for name, state in valid.states.items()}
         for problem in problems.values():
             require_possible(problem)
-        told = heard(self.report, self.listener)
-
-        def run(problem: JointProblem, part: Budget) -> Outcome:
-            found: Outcome = self.search.run(problem, seed=self.seed, budget=part, progress=told, crew=self.crew)
-            return found
-
         try:
-            outcome = search_states(problems, run, budget=budget, alternatives=_alternatives(valid))
+            outcome = search_states(problems, self._run, budget=budget, alternatives=_alternatives(valid))
         except Refused as refused:
             raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
         times = {name: times_of(state.system, state.platform, self.profile) for name, state in valid.states.items()}
-        return Searched(valid, budget, times, problems, outcome)
+        found = Searched(valid, budget, times, problems, outcome, {})
+        own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
+        return replace(found, own={name: o for name, o in own.items() if o is not None})
+
+    def _run(self, problem: JointProblem, part: Budget) -> Outcome:
+        told = heard(self.report, self.listener)
+        found: Outcome = self.search.run(problem, seed=self.seed, budget=part, progress=told, crew=self.crew)
+        return found
+
+    def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
+        """Another answer for a state, in which it is not late; None: there is none."""
+        scenario = searched.valid.system.scenario
+        assert scenario is not None
+        if name in bound_together(scenario):
+            return None
+        if self.report is not None:
+            self.report(f"late with the common places: others for `{name}`")
+        common, budget = searched.outcome.states[name], searched.budget.part(OWN)
+        try:
+            return own_places(searched.problems[name], common, self._run, budget)
+        except Refused:  # the common ones are what is known
+            return None
 
     def mapped(self, searched: Searched) -> States:
         """What is true of the program of each state, at its clock rates. Raises Errors."""
-        valid, outcome, joints = searched.valid, searched.outcome, {}
-        for name, state in valid.states.items():
-            if name not in outcome.states:
+        valid, joints, own = searched.valid, dict[str, Joint](), dict[str, Own]()
+        for name in valid.states:
+            if name not in searched.outcome.states:
                 continue
             if self.report is not None:
                 self.report(f"state {name}")
-            joints[name] = judged(
-                state, self.profile, searched.times[name], searched.problems[name], outcome.states[name], self.seed,
-                run_here=self.run_here, report=self.report,
-            )  # fmt: skip
+            joints[name] = self._judged(searched, name, searched.outcome.states[name])
+            other = self._elsewhere(searched, name, joints[name])
+            if other is not None:
+                own[name] = Own(joints[name].outcome, ", ".join(_missed(joints[name])))
+                joints[name] = other
+        outcome = with_own(searched.outcome, {name: joints[name].outcome for name in own})
         clocked = at_best_clocks(valid, joints, searched.times, searched.budget)
         joints |= {name: c.joint for name, c in clocked.items()}
         empty = Mapping(valid.platform.name, (), (), self.search.name)
-        return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked))
+        return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked), own=own)
+
+    def _judged(self, searched: Searched, name: str, outcome: Outcome) -> Joint:
+        return judged(
+            searched.valid.states[name], self.profile, searched.times[name], searched.problems[name], outcome,
+            self.seed, run_here=self.run_here, report=self.report,
+        )  # fmt: skip
+
+    def _elsewhere(self, searched: Searched, name: str, joint: Joint) -> Joint | None:
+        """The program of a state with places of its own, where it keeps everything only with these."""
+        if joint.verdict is None or joint.verdict.feasible:
+            return None
+        own = searched.own.get(name)
+        if own is None and name not in _late_in_search(searched):  # only the program is late: nobody has tried
+            own = self._with_own_places(searched, name)
+        other = None if own is None else self._judged(searched, name, own)
+        return other if other is not None and other.verdict is not None and other.verdict.feasible else None
+
+
+def _late_in_search(searched: Searched) -> list[str]:
+    outcomes = searched.outcome.states
+    return [name for name, o in outcomes.items() if o.verdict is not None and not o.verdict.feasible]
+
+
+def _missed(joint: Joint) -> list[str]:
+    return [] if joint.verdict is None else [*missed(joint.problem, joint.verdict)]
 
 
 def _alternatives(valid: Valid) -> list[list[str]]:
@@ -150,9 +202,11 @@ def _together(valid: Valid, found: States, seed: int, control_ns: int | None) ->
     if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
         return empty
     assert valid.system.scenario is not None
-    whole = union(j.mapping for j in joints.values())
+    common = {name: _with_common_places(found, name, seed) for name in joints}
+    whole = union(common.values())
     bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
     bounds |= {n: c.bound for n, c in found.clocked.items()}
+    bounds |= {n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own}
     for name in valid.options:
         bounds[name] = replace(bounds[name], choices=valid.system.scenario.state(name).choices)
     looked = sum(o.evaluations for o in outcome.states.values())
@@ -167,6 +221,14 @@ def _together(valid: Valid, found: States, seed: int, control_ns: int | None) ->
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),
     )
+
+
+def _with_common_places(found: States, name: str, seed: int) -> Mapping:
+    joint = found.joints[name]
+    if name not in found.own:
+        return joint.mapping
+    common = found.own[name].common
+    return mapping_of(joint.problem, common, common.verdict, seed)
 
 
 def _changes(valid: Valid, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:

@@ -1,4 +1,5 @@
-"""The states of a scenario with one placement: what runs in several of them is in one place.
+"""The states of a scenario with one placement: what runs in several of them is in one place, but where a stored mapping
+says otherwise of a state.
 
 In: a valid text with a scenario. Out: its states with everything pinned that a stored mapping, or an earlier state, has
 placed.
@@ -17,17 +18,20 @@ from ..model.times import times_of
 from . import store
 from .build import place, union
 from .check import Valid
+from .own_places import in_state, require_own_places
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedStates:
     """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
-    at most, and what is proved of states; `diagnostics` say why that does not count."""
+    at most, and what is proved of states; `diagnostics` say why that does not count. `homes` are the common places of
+    what is elsewhere in some state."""
 
     states: dict[str, Valid]
     bounds: dict[tuple[str, str], ChangeBound]
     proved: dict[str, StateBound]
     diagnostics: tuple[Diagnostic, ...]
+    homes: tuple[Placement, ...]
 
 
 def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
@@ -38,19 +42,23 @@ def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
     if stored is not None and stale is None:
         placed = stored.mapping
         _require_rates(placed, valid.platform, stored.file)
+        require_own_places(valid, placed, stored.file)
+    own = {s.state: s.placements for s in placed.states}
     found: dict[str, Valid] = {}
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
         beside = replace(placed, placements=(*placed.placements, *_beside(state, placed, found.values())))
-        state = state.mapped(replace(beside, states=(), transitions=()))
-        own = place(state, times_of(state.system, state.platform, profile)).placements
-        kept = tuple(p for p in own if state.tasks[p.task].resampling is None)
+        moved = {p.task for p in own.get(name, ())}
+        state = state.mapped(in_state(beside, own.get(name, ())))
+        all_of_it = place(state, times_of(state.system, state.platform, profile)).placements
+        kept = tuple(p for p in all_of_it if state.tasks[p.task].resampling is None and p.task not in moved)
         placed = union((placed, replace(placed, placements=kept)))
         found[name] = state
     bounds = {(t.source, t.target): t for t in placed.transitions}
     proved = {s.state: s for s in placed.states}
-    return PlacedStates(
-        {name: found[name] for name in valid.states}, bounds, proved, (*told, *([] if stale is None else [stale]))
-    )
+    elsewhere = {p.task for places in own.values() for p in places}
+    homes = tuple(p for p in placed.placements if p.task in elsewhere)
+    said = (*told, *([] if stale is None else [stale]))
+    return PlacedStates({name: found[name] for name in valid.states}, bounds, proved, said, homes)
 
 
 def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:

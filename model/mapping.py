@@ -303,7 +303,8 @@ class StateBound:
     `clocks_hz` are the clock rates of pools that both are for, () = nobody has asked for any. `energy_mw` is the mean
     power in mW (the energy of a second in mJ) by the model of the platform at these, `highest_mw` at the highest rates,
     `greedy_mw` at those that a greedy rule finds; None = not known, or no such rates keep all deadlines. `choices` are
-    the variants of its networks where the best ones were wanted.
+    the variants of its networks where the best ones were wanted, `placements` the places of tasks and whole networks
+    that are elsewhere in the other states.
     """
 
     state: str
@@ -314,6 +315,7 @@ class StateBound:
     highest_mw: _Real | None = None
     greedy_mw: _Real | None = None
     choices: tuple[tuple[str, str], ...] = ()
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +385,9 @@ class Mapping:
         document = {"version": MAPPING_VERSION, **asdict(self), "identity": identity}
         if not self.states:
             del document["states"], document["transitions"]
+        for state in document.get("states", ()):
+            if not state["placements"]:
+                del state["placements"]
         if self.supposed is None:
             del document["supposed"]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
@@ -394,8 +399,9 @@ class Mapping:
         document = parse_version(text, "mapping", MAPPING_VERSION)
         identity = read(_Identity, {"identity": document.pop("identity", {})})
         mapping = read(Mapping, document)
-        for plans, where in ((mapping.placements, "placements"), (mapping.networks, "networks")):
-            tasks = [p.task for p in plans]
+        listed = {"placements": [p.task for p in mapping.placements], "networks": [n.task for n in mapping.networks]}
+        listed |= {f"placements of `{s.state}`": [p.task for p in s.placements] for s in mapping.states}
+        for where, tasks in listed.items():
             if len(set(tasks)) < len(tasks):
                 twice = next(t for t in tasks if tasks.count(t) > 1)
                 raise ValueError(f"{where} has `{twice}` twice")

@@ -78,7 +78,7 @@ def search_states(
     for position, name in enumerate(order):
         problem = problems[name]
         if placed.covers(problem):
-            found[name] = _outcome(problem, placed, bounds[name], None)
+            found[name] = outcome_of(problem, placed, bounds[name], None)
             continue
         fixed = pinned_in(problem, placed)
         part = searching.left.part(1 / (len(order) - position))
@@ -89,17 +89,18 @@ def search_states(
         if not placed.items and not placed.nets:  # nothing was fixed: what is proved holds for the state
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
-        found[name] = _outcome(problem, placed, bounds[name], outcome)
+        found[name] = outcome_of(problem, placed, bounds[name], outcome)
     placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
-    found = {name: _outcome(problems[name], placed, bounds[name], found[name]) for name in problems}
+    found = {name: outcome_of(problems[name], placed, bounds[name], found[name]) for name in problems}
     known = [b for b in bounds.values() if b is not None]
     bound = max(known) if len(known) == len(bounds) else None
     told = [o.verdict for o in found.values() if o.verdict is not None]
-    proved = all(v.feasible for v in told) and _reaches(max(v.maximum for v in told), bound)
+    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), bound)
     return StatesOutcome(found, bound, proved, spending.seconds)
 
 
-def _reaches(maximum: Fraction, bound: Fraction | None) -> bool:
+def reaches(maximum: Fraction, bound: Fraction | None) -> bool:
+    """Is a utilization as small as a bound says that it can be?"""
     return bound is not None and maximum <= bound * (1 + CLOSE)
 
 
@@ -108,11 +109,12 @@ def _least(problem: JointProblem) -> Fraction | None:
     return None if relaxed is None else as_fraction(relaxed.bound)
 
 
-def _outcome(problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None) -> Outcome:
+def outcome_of(problem: JointProblem, placed: Placed, bound: Fraction | None, like: Outcome | None) -> Outcome:
+    """What a placement means for a state, after a search that was `like` this one. Raises Refused."""
     assignment = placed.of(problem)
     told = verdict(problem, assignment)
     name, count, seconds = ("states", 1, 0.0) if like is None else (like.search, like.evaluations, like.seconds)
-    proved = told.feasible and _reaches(told.maximum, bound)
+    proved = told.feasible and reaches(told.maximum, bound)
     return Outcome(name, assignment, told, bound, proved, False, count, seconds)
 
 
@@ -151,7 +153,7 @@ def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
         for f in problem.followers
     )
     nets = tuple(n for n in problem.nets if n.name not in placed.nets)
-    return JointProblem(problem.platform, teams, tuple(items), nets, pins, followers)
+    return replace(problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers)
 
 
 def _stage(net: Net, name: str, step: Step) -> Item:

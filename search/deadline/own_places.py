@@ -1,0 +1,105 @@
+"""Places of its own for a state that the common placement of all states leaves late.
+
+In: the problem of a state, and where everything is in all states. Out: other CPUs for some of it, with which every
+deadline and limit of that state is kept. What moves is code that every thread can run: tasks on CPUs, and networks that
+run whole on one. Engines of GPUs and DLAs, stages, bands, and what the text pins stay where they are in all states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from ...analysis.timing.system import Refused
+from ..budget import Budget
+from .auto import Outcome
+from .problem import Item, JointProblem, Verdict, verdict
+from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
+
+
+def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget) -> Outcome | None:
+    """A state with places of its own, searched within `budget`; `run` does it for one problem. None: none were found.
+
+    One task that moves is tried first, so that little differs between states. Raises Refused.
+    """
+    assert common.assignment is not None
+    placed = Placed().with_answer(problem, common.assignment)
+    free = _movable(problem, placed)
+    if not free:
+        return None
+    own = _with_one_moved(problem, placed, free, budget) or _searched(problem, placed, free, run, budget)
+    if own is None:
+        return None
+    found = outcome_of(problem, own, common.bound, common)
+    return found if found.verdict is not None and found.verdict.feasible else None
+
+
+def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcome:
+    """The states with those that have places of their own; the bound holds for any places."""
+    if not own:
+        return outcome
+    states = {**outcome.states, **own}
+    told = [o.verdict for o in states.values() if o.verdict is not None]
+    proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), outcome.bound)
+    return replace(outcome, states=states, proved=proved)
+
+
+def _movable(problem: JointProblem, placed: Placed) -> list[str]:
+    """What may be on another CPU in one state. What crosses between machines has its ways there, and stays."""
+    if problem.machines:
+        return []
+    on_cpu = set(problem.of_kind.get("cpu", ()))
+    items = [i.name for i in problem.items if i.name not in problem.pins and placed.items[i.name] in on_cpu]
+    nets = [n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu]
+    return [name for name in (*items, *nets) if name not in problem.bands]
+
+
+def _moved(placed: Placed, places: Mapping[str, str]) -> Placed:
+    """With some things on other processors."""
+    nets = {n: (choice, (places[n],) if n in places else steps) for n, (choice, steps) in placed.nets.items()}
+    return Placed({n: places.get(n, p) for n, p in placed.items.items()}, nets)
+
+
+def _with_one_moved(problem: JointProblem, placed: Placed, free: list[str], budget: Budget) -> Placed | None:
+    """The best of the placements in which one thing is elsewhere; None: a deadline is missed in all of them."""
+    looked = 0
+    spending = budget.begin(lambda: looked)
+    best: tuple[Fraction, Placed] | None = None
+    for other in _neighbors(problem, placed, free):
+        if spending.over:
+            break
+        looked += 1
+        told = _told(problem, other)
+        if told is not None and told.feasible and (best is None or told.maximum < best[0]):
+            best = told.maximum, other
+    return None if best is None else best[1]
+
+
+def _neighbors(problem: JointProblem, placed: Placed, free: list[str]) -> Iterator[Placed]:
+    for name in free:
+        at = placed.nets[name][1][0] if name in placed.nets else placed.items[name]
+        yield from (_moved(placed, {name: p}) for p in problem.of_kind["cpu"] if p != at)
+
+
+def _told(problem: JointProblem, placed: Placed) -> Verdict | None:
+    try:
+        return verdict(problem, placed.of(problem), patience=Fraction(1))
+    except Refused:
+        return None
+
+
+def _searched(problem: JointProblem, placed: Placed, free: list[str], run: Run, budget: Budget) -> Placed | None:
+    """What a search finds for all that may move, the rest pinned where it is."""
+    fixed = pinned_in(problem, placed)
+    items = tuple(_on_cpus(i) if i.name in free else i for i in fixed.items)
+    pins = {name: p for name, p in fixed.pins.items() if name not in free}
+    found = run(replace(fixed, items=items, pins=pins), budget).assignment
+    if found is None:
+        return None
+    return _moved(placed, {i.name: p for i, p in zip(items, found.items, strict=True) if i.name in free})
+
+
+def _on_cpus(item: Item) -> Item:
+    curves = {kind: curve for kind, curve in item.curves.items() if kind == "cpu"}
+    return replace(item, wcet_ns={"cpu": item.wcet_ns["cpu"]}, curves=curves)
