@@ -147,6 +147,10 @@ def _kept(valid: Valid) -> Kept:
     if not os.path.exists(path):
         return Kept()
     said = read_baggage(path)
+    paths = [name for name in (said.project, *(t.full for t in said.tasks)) if not name or {*name} & {*"/\\\0"}]
+    if paths:
+        message = f"`{path.name}` has `{paths[0]}` as a name, which files cannot have"
+        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
     tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
     ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
     own = {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None}

@@ -78,6 +78,8 @@ def load(
     apps, networks = _elaborate(reader.specifications, context, evaluator, components)
     versions = Versions(reader.specifications, context, evaluator, components, networks)
     others = versions.others() if opened is None and not has_errors(context.faults) else ()
+    if has_errors(context.faults):
+        context.broken.update(networks)  # nobody knows the tasks of their variants
     platforms = {p.name: p for p in builtin}
     declarations = [d for spec in reader.specifications for d in spec.declarations]
     scenario = scenario_of(declarations, apps, versions, context, evaluator) if opened is None else None

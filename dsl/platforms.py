@@ -201,10 +201,12 @@ def _power_fits(
     if any(a >= b for a, b in pairwise(frequencies)) and watts:
         help_text = "write the slowest one first, and the powers in the same order"
         context.fault("F809", f"the clock rates of `{name}` do not rise", seen["frequencies"], help=help_text)
-    for key, own in watts.items():
-        if len(own) != max(1, len(frequencies)):
-            rates = f"{len(frequencies)} clock rates" if len(frequencies) > 1 else "one clock rate"
-            message = f"`{name}` has {rates} and {len(own)} values of `{key}`"
+    written = {option.key: len(option.values) for option in item.options}
+    for key in watts:
+        count, wanted = written[key], max(1, written.get("frequencies", 1))
+        if count != wanted:
+            rates = f"{wanted} clock rates" if wanted > 1 else "one clock rate"
+            message = f"`{name}` has {rates} and {count} {'values' if count != 1 else 'value'} of `{key}`"
             help_text = f"give `{key}` a value for each of `frequencies`, in the same order"
             context.fault("F809", message, seen[key], help=help_text)
     if len(watts) == 1:

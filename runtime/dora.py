@@ -18,6 +18,7 @@ from . import command
 from .exchange import wait_in_worker
 from .face import Face
 from .program import Program
+from .tokens import TaskError
 
 #: Set by dora for the processes that it starts.
 CONFIG = "DORA_NODE_CONFIG"
@@ -70,7 +71,10 @@ class DoraNode(Face):
         """See `Face`. Returns when all nodes of the dataflow are there."""
         from dora import Node
 
-        self._node = Node()
+        try:
+            self._node = Node()
+        except RuntimeError as error:
+            raise TaskError(_cause(error)) from None
         given = self._node.node_config().get("inputs") or {}
         self._credited = {name: 0 for name in self.outlets if name + TAKEN in given}
         read = _sources(self._node.dataflow_descriptor())
@@ -138,6 +142,8 @@ class DoraNode(Face):
     def _over(self) -> None:
         for name in self.inlets:
             self.closed(name)
+        for name in () if self.program.mesh is None else self.program.mesh.names:
+            self._part_ended(name)
         if not (self._stopped or self._leaving):
             self.fail("dora is gone")
 
@@ -155,6 +161,8 @@ class DoraNode(Face):
                 else:  # nobody reads any more
                     del self._credited[end]
                 self._credit.notify_all()
+        elif kind == "INPUT_CLOSED" and name.startswith(MEET):
+            self._part_ended(name[len(MEET) + 1 :])
         elif kind == "INPUT":
             self.met(bytes(event["value"].to_numpy(zero_copy_only=False)).decode())
         elif kind == "INPUT_CLOSED" and name in self.inlets:
@@ -168,6 +176,15 @@ class DoraNode(Face):
         elif kind == "ERROR" and "imed out" not in str(event["error"]):  # nothing came for a while
             self.fail("dora says: %s" % event["error"])
 
+    def _part_ended(self, name: str) -> None:
+        """A part is no node any more. Once it has said hello, its connection tells how it has ended; before, nobody."""
+        mesh = self.program.mesh
+        if mesh is None or name == mesh.name or self._leaving:
+            return
+        peer = mesh.peers.get(name)
+        if peer is None or not peer.said_hello:
+            self.fail("part %s has ended before all were there" % name)
+
     def _input(self, name: str, value: Any, metadata: Dict[str, Any]) -> None:
         if name in self._ended:
             self._ended[name] = time.monotonic()
@@ -179,6 +196,12 @@ class DoraNode(Face):
                 self.fail("token %d came at `%s` where %d was next" % (number, name, expected), self.inlets[name])
                 return
         self.came(name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None)
+
+
+def _cause(error: RuntimeError) -> str:
+    """What dora says last of causes, which is the first one, without where that stands in its own code."""
+    said = str(error).partition("\nLocation:")[0].split("\n")
+    return [line for line in said if line.strip()][-1].strip().lstrip("0123456789: ")
 
 
 def _sources(descriptor: Dict[str, Any]) -> List[str]:

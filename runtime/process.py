@@ -12,15 +12,12 @@ import codecs
 import faulthandler
 import io
 import json
-import mmap
 import os
 import pickle
-import select
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 import weakref
 from queue import SimpleQueue
@@ -31,19 +28,15 @@ import numpy as np
 from .channel import EndOfStream
 from .code import Code
 from .graph import describe, details_of
+from .pipes import Pipes, Ring, has_news, rings_of
 from .tokens import Port, TaskError, split_outputs
 
-#: Blocks of a port that may be in use at the far end, beside the one that is being written.
-LENT = 8
-#: Below so many bytes a copy costs less than the care for a lent block.
-SMALL = 16 << 10
 #: Seconds that a child gets to leave after its task is closed.
 FAREWELL = 0.8
 
 #: What a message is about. The parent asks the first three, the child answers with one of the others.
 OPEN, FIRE, CLOSE, DONE, OVER, FAILED, STDOUT, STDERR = (b"%c" % c for c in b"OFCdofte")
 
-_HEAD = struct.Struct("<cI")
 _FIRING = struct.Struct("<q")
 _OURS = {signal.SIGINT, signal.SIGTERM}
 
@@ -122,135 +115,6 @@ class Reported(TaskError):
         self.details = details
 
 
-# -- what both ends know -----------------------------------------------------------------------------------------------
-class _Wire:
-    """Messages over a pair of pipes: a kind, and bytes."""
-
-    def __init__(self, source: int, sink: int) -> None:
-        self._source, self._sink = source, sink
-        self._got = bytearray()
-        self._lock = threading.Lock()  # threads of a task print while it fires
-
-    def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Raises OSError when nobody reads."""
-        message = _HEAD.pack(kind, len(content)) + content
-        with self._lock:
-            written = os.write(self._sink, message)
-            while written < len(message):
-                written += os.write(self._sink, message[written:])
-
-    def receive(self, seconds: Optional[float] = None) -> Tuple[bytes, bytes]:
-        """The next message. Raises EOFError when the other end is gone, TimeoutError when it takes too long."""
-        got = self._got
-        while True:
-            if len(got) >= _HEAD.size:
-                kind, size = _HEAD.unpack_from(got)
-                end = _HEAD.size + size
-                if len(got) >= end:
-                    content = bytes(got[_HEAD.size : end])
-                    del got[:end]
-                    return kind, content
-            if seconds is not None and not _has_news(self._source, seconds):
-                raise TimeoutError
-            more = os.read(self._source, 4096)
-            if not more:
-                raise EOFError
-            got += more
-
-    def close(self) -> None:
-        """Close both pipes."""
-        ends, self._source, self._sink = (self._source, self._sink), -1, -1
-        for end in ends:
-            if end >= 0:
-                os.close(end)
-
-
-def _has_news(end: int, seconds: float) -> bool:
-    """Is there something to read, or has the other end been closed, within that time?"""
-    poll = select.poll()
-    poll.register(end, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
-
-
-class _Ring:
-    """The blocks of one port in shared memory, as its reader or its writer sees them.
-
-    The reader says which slot comes next, because it knows what it still refers to: all arrays made from a slot keep
-    a reference to it. What is written to slot 0 is copied by the reader; that is where everything goes when all
-    others are in use.
-    """
-
-    def __init__(self, port: Port, memory: Any, offset: int) -> None:
-        self._port = port
-        size = _block_bytes(port)
-        self._slots = [
-            np.ndarray((size,), np.uint8, memory, offset + i * _stride(size)) for i in range(1 + _lent(size))
-        ]
-        self._unused = sys.getrefcount(self._slots[0])
-
-    def block(self, slot: int, firing: int) -> np.ndarray:
-        """The array of that firing in a slot."""
-        return np.ndarray(self._port.block_shape(firing), self._port.dtype, self._slots[slot])
-
-    def take(self, slot: int, firing: int) -> np.ndarray:
-        """What the writer left there, for as long as the reader likes. Read-only."""
-        block = self.block(slot, firing)
-        if not slot:
-            block = block.copy()
-            block.setflags(write=False)
-        return block
-
-    def pick(self) -> int:
-        """A slot that nothing refers to any more; always the first one, whose pages are warm."""
-        for slot in range(1, len(self._slots)):
-            if sys.getrefcount(self._slots[slot]) == self._unused:
-                return slot
-        return 0
-
-    @staticmethod
-    def bytes(port: Port) -> int:
-        """Shared memory that a port needs."""
-        size = _block_bytes(port)
-        return (1 + _lent(size)) * _stride(size)
-
-
-def _block_bytes(port: Port) -> int:
-    tokens = max(port.window, *port.rates) if port.stacked else 1
-    return tokens * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
-
-
-def _lent(size: int) -> int:
-    return LENT if size >= SMALL else 0
-
-
-def _stride(size: int) -> int:
-    """Whole pages for what is lent, whole cache lines for the rest."""
-    unit = mmap.PAGESIZE if size >= SMALL else 64
-    return -(-size // unit) * unit
-
-
-def _rings(
-    memory: int, inputs: Sequence[Port], outputs: Sequence[Port], child: bool
-) -> Tuple[List[_Ring], List[_Ring]]:
-    """Both sides of a task in the memory; each end can write only what the other one reads."""
-    both: List[List[_Ring]] = []
-    start = 0
-    for ports, writes in ((inputs, not child), (outputs, child)):
-        unit = mmap.ALLOCATIONGRANULARITY
-        length = max(1, -(-sum(map(_Ring.bytes, ports)) // unit)) * unit
-        if os.fstat(memory).st_size < start + length:
-            os.ftruncate(memory, start + length)
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writes else 0)
-        mapped = mmap.mmap(memory, length, mmap.MAP_SHARED, protection, offset=start)
-        rings, offset = [], 0
-        for port in ports:
-            rings.append(_Ring(port, mapped, offset))
-            offset += _Ring.bytes(port)
-        both.append(rings)
-        start += length
-    return both[0], both[1]
-
-
 # -- the parent's end --------------------------------------------------------------------------------------------------
 class _Child:
     """One child, seen from the program."""
@@ -274,19 +138,19 @@ class _Child:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for end in (orders, answers, lifeline):
                 os.close(end)
-        self._wire = _Wire(from_child, to_child)
+        self._wire = Pipes(from_child, to_child)
         self._printed: Dict[bytes, codecs.IncrementalDecoder] = {}
         #: Nothing can be asked of it: not open yet, or gone.
         self._over = True
         self._fired = self._firing = self._killed = False
-        self._inputs: List[_Ring] = []
-        self._outputs: List[_Ring] = []
+        self._inputs: List[Ring] = []
+        self._outputs: List[Ring] = []
         self._next = b""
         self.end = weakref.finalize(self, _bury, self._process, self._wire, (ours, self._memory))
 
     def open(self, code: Code, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         """Open the code there."""
-        self._inputs, self._outputs = _rings(self._memory, inputs, outputs, child=False)
+        self._inputs, self._outputs = rings_of(self._memory, inputs, outputs, child=False)
         streams = [_encoding(sys.stdout), _encoding(sys.stderr)]
         self._printed = {
             kind: codecs.getincrementaldecoder(encoding)("replace")
@@ -407,7 +271,7 @@ class _Child:
             return None
 
 
-def _bury(process: Any, wire: _Wire, rest: Sequence[int]) -> None:
+def _bury(process: Any, wire: Pipes, rest: Sequence[int]) -> None:
     process.kill()
     try:
         process.wait(FAREWELL)
@@ -458,7 +322,7 @@ def _encoding(stream: Any) -> Tuple[str, str]:
 class _Relay(io.RawIOBase):
     """What a task prints, on its way to the program's stream: there it comes between the right lines of others."""
 
-    def __init__(self, wire: _Wire, kind: bytes, number: int) -> None:
+    def __init__(self, wire: Pipes, kind: bytes, number: int) -> None:
         io.RawIOBase.__init__(self)
         self._wire, self._kind, self._number = wire, kind, number
 
@@ -489,12 +353,12 @@ class _Unpickler(pickle.Unpickler):
 class _Server:
     """Answers the orders of the parent."""
 
-    def __init__(self, wire: _Wire, memory: int) -> None:
+    def __init__(self, wire: Pipes, memory: int) -> None:
         self._wire, self._memory = wire, memory
         self._streams: List[Any] = []
         self._outputs: Sequence[Port] = ()
-        self._readable: List[_Ring] = []
-        self._writable: List[_Ring] = []
+        self._readable: List[Ring] = []
+        self._writable: List[Ring] = []
         self._next = b""
 
     def run(self) -> None:
@@ -527,7 +391,7 @@ class _Server:
             buffer = io.BufferedWriter(_Relay(self._wire, kind, number))
             self._streams.append(io.TextIOWrapper(buffer, encoding, errors, line_buffering=True))
         sys.stdout, sys.stderr = self._streams
-        self._readable, self._writable = _rings(self._memory, inputs, outputs, child=True)
+        self._readable, self._writable = rings_of(self._memory, inputs, outputs, child=True)
         os.close(self._memory)
         self._code, self._outputs = code, outputs
         code.open(home, inputs, outputs)
@@ -565,7 +429,7 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
         signal.siginterrupt(number, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
     die_with_the_parent(lifeline)
-    wire = _Wire(orders, answers)
+    wire = Pipes(orders, answers)
     for end in (orders, answers, lifeline, memory):
         os.set_inheritable(end, False)
 
@@ -587,5 +451,5 @@ def die_with_the_parent(lifeline: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if _has_news(lifeline, 0.0):  # it was gone before
+    if has_news(lifeline, 0.0):  # it was gone before
         os._exit(1)

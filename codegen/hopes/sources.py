@@ -14,6 +14,7 @@ from pathlib import Path
 from ...dsl.includes import c_includes
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Note
+from ...model.files import read_bytes
 from ...model.system import System
 from ..emit import is_cpp
 from .kept import Own
@@ -103,9 +104,21 @@ def _placed(
             other = os.path.relpath(path, main.parent)
             message = f"`{main.name}` includes `{other}`, and HOPES copies one folder only"
             yield _no(message, task, "put both into one folder")
-        elif first.setdefault(path.name.lower(), path) != path or path.name.lower() in taken:
-            other = taken.get(path.name.lower(), f"`{first[path.name.lower()]}`")
+            continue
+        before = first.setdefault(path.name.lower(), path)
+        if path.name.lower() in taken or not _one(before, path):
+            other = taken.get(path.name.lower(), f"`{before}`")
             yield _no(f"`{path.name}` lies in one folder with {other} of that name", task, "rename it")
+
+
+def _one(first: Path, second: Path) -> bool:
+    """May both be one file? Copies of a composite have copies of its code."""
+    if first == second:
+        return True
+    try:
+        return first.name == second.name and read_bytes(first) == read_bytes(second)
+    except OSError:
+        return False
 
 
 def _two(task: Task, unit: Unit, symbols: dict[str, tuple[Path, Task]]) -> Iterator[Diagnostic]:

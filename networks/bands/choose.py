@@ -34,7 +34,7 @@ PRICES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 RATE = 40.0
 #: What bands cost where nobody has measured it, as it was seen there. In plain models, each byte goes over a border in
 #: another layout; in ONNX Runtime's own (the second one) it is copied.
-USUAL = (BandCosts(False, 12_000.0, 0.45, 0.07), BandCosts(True, 12_000.0, 0.25, 0.07))
+USUAL = (BandCosts(False, 12_000.0, 0.45, 0.07), BandCosts(True, 12_000.0, 0.18, 0.07))
 
 
 @dataclass(frozen=True, slots=True)

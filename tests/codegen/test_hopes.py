@@ -434,6 +434,27 @@ def test_c_files_have_to_fit_into_one_folder(write: Write) -> None:
     ]
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_copies_of_a_file_are_one(write: Write, equal: bool) -> None:
+    """Copies of a composite of HOPES have copies of its code."""
+    text = """
+    task One { out out: int32   c "a/one.c:one" }
+    task Two { in in: int32   c "b/two.c:two" }
+    app A { a: One   b: Two   a -> b }
+    """
+    flow = numbers(write, text)
+    for folder, file, arguments in (("a", "one", "int32_t *x"), ("b", "two", "const int32_t *x")):
+        (flow.parent / folder).mkdir()
+        (flow.parent / folder / "both.h").write_text("#define BOTH\n" if equal else f"#define {file}\n")
+        function = f"int {file}(void *s, {arguments}, const {file}_params *p) {{ return 0; }}\n"
+        (flow.parent / folder / f"{file}.c").write_text(f'#include "both.h"\n{function}')
+    if equal:
+        assert (exported(flow).directory / "both.h").read_text() == "#define BOTH\n"
+    else:
+        (message,) = refused(flow)
+        assert message == f"`both.h` lies in one folder with `{flow.parent / 'a' / 'both.h'}` of that name"
+
+
 def test_a_channel_may_be_too_large(write: Write) -> None:
     text = """
     task Big { out out: float64[40000, 8000]   c "big.c:big" }

@@ -175,6 +175,18 @@ def test_code_of_hopes_cannot_do_what_is_new(write: Write, old: str, new: str, t
     ].message
 
 
+@pytest.mark.parametrize("name", ['"project": "app"', '"A_count"'])
+def test_a_baggage_names_no_paths(write: Write, name: str) -> None:
+    flow = write(TEXT, count_c=CODE)
+    text = same(export_project(flow, flow.parent / "out", platform="two"), flow)
+    kept = text.with_name("back.hopes.json")
+    before = kept.read_text()
+    kept.write_text(before.replace(name, name.replace("app", "../x").replace("A_count", "../x"), 1))
+    assert kept.read_text() != before
+    with pytest.raises(flowc.Errors, match=r"F726: `back.hopes.json` has `../x` as a name"):
+        export_project(text, flow.parent / "again")
+
+
 def test_a_baggage_leads_nowhere_else(write: Write) -> None:
     flow = write(TEXT, count_c=CODE)
     (flow.parent / "secret.h").touch()

@@ -156,3 +156,9 @@ def test_each_pace_has_its_own(text: Path) -> None:
     assert {s: c["A.see"] for s, c in found.items() if s != "two"} == {
         "one[0]": "tiny", "one[1]": "quick", "one[2]": "careful",
     }  # fmt: skip
+
+
+def test_a_fault_of_a_variant_is_told_alone(text: Path) -> None:
+    """Pins of the other ones are no faults, although nobody knows their tasks."""
+    text.write_text(TEXT.replace("accuracy 0.75", "accuracy -1"))
+    assert [d.code for d in flowc.check(text, platform="duo").diagnostics] == ["F105"]

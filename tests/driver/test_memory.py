@@ -51,7 +51,7 @@ def show(y):
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
-    monkeypatch.setattr(memory, "SEARCHING", 0.4)
+    monkeypatch.setattr(memory, "SEARCHING", 0.35)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
     stack(tmp_path / "net.onnx", 6, 128)
     (tmp_path / "tasks.py").write_text(TASKS)
@@ -302,9 +302,11 @@ class OfSize(device.OnDevice):
 
 def test_the_platform_limits_a_search_too(text: Path) -> None:
     """Without `--memory`, where a quick mapping is too large; with it, the smaller one holds, and is named."""
-    whole = find_mapping(text, memory=10**9, measure=False, platform="one").mapping
-    assert whole.memory is not None
-    limit = whole.memory.total * 9 // 10
+    valid = check(text, platform="one").require()
+    times = times_of(valid.system, valid.platform, None)
+    whole = plan(valid, times, place(valid, times)).deployment.planned
+    assert whole is not None
+    limit = whole.total * 9 // 10
     text.write_text(text.read_text() + f"platform little {{ cpu core[1] memory {50_000_000 + limit} B }}\n")
     store_profile(text, {"Eye.net": 8_000_000}, "little")
     for wanted, codes in ((None, []), (10**9, ["F524"])):
@@ -316,7 +318,7 @@ def test_the_platform_limits_a_search_too(text: Path) -> None:
 def test_what_bands_cost_is_measured_once(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On this machine, kept in the profile by content, and counted with."""
     monkeypatch.setattr(band_costs, "PAYS", 0)
-    monkeypatch.setattr(band_costs, "SEARCHING", 0.3)
+    monkeypatch.setattr(band_costs, "SEARCHING", 0.15)
     monkeypatch.setattr(band_costs, "RUNNING", 0.05)
     store_profile(text, {"Eye.net": 8_000_000})
     valid = check(text).require()

@@ -153,3 +153,8 @@ def test_all_weights_cannot_be_nothing(text: Path) -> None:
     given = TEXT.replace("weight 0.7", "weight 0").replace("deadline 30 ms", "deadline 30 ms   weight 0")
     text.write_text(given.replace("state run { run B }", "state run { run B   weight 0 }"))
     assert [(d.code, d.message) for d in flowc.check(text).diagnostics] == [("F105", "all weights are 0")]
+
+
+def test_a_power_below_nothing_is_told_once(text: Path) -> None:
+    text.write_text(TEXT + "platform b { cpu c frequencies [1, 2] GHz idle [1, -1] W busy [1, 2] W }\n")
+    assert [d.code for d in flowc.check(text).diagnostics] == ["F105"]

@@ -335,7 +335,7 @@ def test_inputs_that_a_task_keeps_stay_what_they_were(home: Path, capsys: pytest
 
 
 def test_a_slot_is_used_again_as_soon_as_nothing_refers_to_it(home: Path) -> None:
-    from flowc.runtime.process import LENT
+    from flowc.runtime.pipes import LENT
 
     (home / "k.py").write_text(
         "import numpy as np\n\nclass Where:\n    kept = []\n    def __call__(self, x):\n"
