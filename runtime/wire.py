@@ -211,6 +211,7 @@ class Mesh:
 
     def _connect(self, given: Dict[str, Any], peers: Dict[str, Any]) -> None:
         import zmq
+        import zmq.utils.monitor  # here, as it imports much that a thread beside others should not
 
         self._token = given["token"]
         public, secret = given["public"].encode(), given["secret"].encode()
