@@ -217,7 +217,7 @@ def trial(built: Path, seed: int, still: float) -> Trial:
     parts.wait(rng.uniform(0, STARTING if early else FLOWING))
     own, after = [parts.processes[name], *children(parts.processes[name])], time.monotonic() - begin
     inside = len(own) > 1 and rng.random() < 0.5
-    died, told = time.monotonic(), 0
+    died, told, parts_before = time.monotonic(), 0, tuple(parts.ended)
     if still:
         for process in own:
             os.kill(process, signal.SIGSTOP)
@@ -227,10 +227,10 @@ def trial(built: Path, seed: int, still: float) -> Trial:
         if survived and not parts.wait(0.5):
             parts.send(signal.SIGINT)
     else:
-        try:
-            os.kill(own[inside], signal.SIGKILL)
-        except ProcessLookupError:  # it had a child for a moment
-            os.kill(own[0], signal.SIGKILL)
+        for process in (own[inside], own[0]):  # a child may have been there for a moment only
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                break
     for seconds, way in (
         (GRACE, signal.SIGTERM),
         (AGAIN, signal.SIGTERM),
@@ -244,7 +244,8 @@ def trial(built: Path, seed: int, still: float) -> Trial:
     out, said = ({part: text_of(file) for part, file in files.items()} for files in (parts.out, parts.err))
     lines = out["c"].splitlines(keepends=True)
     lines = lines[:-1] if lines and not lines[-1].endswith("\n") else lines
-    wrong = next((f"{line!r} as number {k}" for k, line in enumerate(lines) if line != f"{k}\n"), "")
+    early_end = f"{', '.join(parts_before)} had ended before" if parts_before else ""
+    wrong = early_end or next((f"{line!r} as number {k}" for k, line in enumerate(lines) if line != f"{k}\n"), "")
     parts.close_inputs()
     for file in (*parts.out.values(), *parts.err.values()):
         os.close(file)

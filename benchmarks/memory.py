@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import structures
-from flowc.driver.band_costs import costs_of
 from flowc.networks.bands.blocked import read_blocked
 from flowc.networks.bands.choose import Choice
 from flowc.networks.bands.compare import compare
@@ -188,6 +187,8 @@ def mb(count: float) -> str:
 
 def main() -> None:
     """Network by network, then four in turn."""
+    from flowc.driver.band_costs import costs_of  # not in processes that are measured: it takes 19 MB
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
     parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of each run; default 2")

@@ -211,6 +211,7 @@ class Mesh:
 
     def _connect(self, given: Dict[str, Any], peers: Dict[str, Any]) -> None:
         import zmq
+        import zmq.utils.monitor  # here, as it imports much that a thread beside others should not
 
         self._token = given["token"]
         public, secret = given["public"].encode(), given["secret"].encode()
@@ -310,6 +311,8 @@ class Mesh:
     # -- beginning and end -----------------------------------------------------------------------------------------
     def meet(self) -> Optional[int]:
         """Wait until all parts are ready; the moment at which all begin, in ns. None: something is in the way."""
+        if not self._wait(lambda p: p.round_trip > 0):  # else their times mean nothing here
+            return None
         self._all(READY)
         lead = self.hub or self.names[0]
         if lead == self.name:
@@ -320,6 +323,8 @@ class Mesh:
             self._all(GO, number=self._begin)
         elif not self._wait(lambda p: self._begin is not None or p.name != lead):
             return None
+        assert self._begin is not None
+        time.sleep(min(1.0, max(0, self._begin - time.perf_counter_ns()) / 1e9))
         return self._begin
 
     def farewell(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
 from flowc.runtime.report import table
 
-from builds import Write, store_profile
+from builds import HANGS, Write, store_profile
 from rigs import MIXED, MIXED_TASKS, TASKS, TEXT, sites
 
 #: Runs the last of its words, as the far side of ssh does.
@@ -98,6 +100,23 @@ def test_all_parts_together_equal_the_sequential_reference(write: Write, tmp_pat
     tested = harness_of(flow, tmp_path / "out", platform="rig", machines=file, frames=12, quiet=True)
     assert tested.status == 0, [t for t in tested.tests if t.outcome != "passed"]
     assert {t.name for t in tested.tests} >= {"test_every_input_equals_the_sequential_reference"}
+
+
+def test_machines_whose_clocks_are_a_day_apart(text: Path, tmp_path: Path) -> None:
+    """A time namespace of Linux has a monotonic clock of its own."""
+    apart = ["unshare", "--fork", "--time", "--monotonic", "86400"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("time namespaces are for root")
+    file = tmp_path / "rig.toml"
+    file.write_text(f"[front]\nhere = true\npython = {json.dumps([*apart, sys.executable])}\n[back]\nhere = true\n")
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, frames=5, document=True)
+    document = json.loads(ran.report or "")
+    assert ran.status == 0 and document["apps"]["A"]["frames"] == 5
+    assert 0 < document["apps"]["A"]["latency_ms"]["max"] < 1000 * HANGS
+    assert all(0 <= p["utilization"] <= 1 for p in document["processors"].values())
+    clock = document["parts"]["back"]["clocks"]["front"]
+    assert 0 < clock["round_trip_ns"] < HANGS * 10**9
+    assert abs(clock["offset_ns"] - 86400 * 10**9) <= clock["round_trip_ns"]
 
 
 def test_what_is_missing_on_machines_is_told_at_once(text: Path, tmp_path: Path) -> None:
