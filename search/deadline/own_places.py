@@ -17,6 +17,9 @@ from .auto import Outcome
 from .problem import Item, JointProblem, Verdict, verdict
 from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
 
+#: Of the budget, what moving one thing gets; the search has the rest, and a second at least.
+ONE = 0.5
+
 
 def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget) -> Outcome | None:
     """A state with places of its own, searched within `budget`; `run` does it for one problem. None: none were found.
@@ -28,7 +31,9 @@ def own_places(problem: JointProblem, common: Outcome, run: Run, budget: Budget)
     free = _movable(problem, placed)
     if not free:
         return None
-    own = _with_one_moved(problem, placed, free, budget) or _searched(problem, placed, free, run, budget)
+    rest = budget.part(1 - ONE)
+    rest = replace(rest, seconds=max(1.0, rest.seconds))
+    own = _with_one_moved(problem, placed, free, budget.part(ONE)) or _searched(problem, placed, free, run, rest)
     if own is None:
         return None
     found = outcome_of(problem, own, common.bound, common)
@@ -46,9 +51,7 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
 
 
 def _movable(problem: JointProblem, placed: Placed) -> list[str]:
-    """What may be on another CPU in one state. What crosses between machines has its ways there, and stays."""
-    if problem.machines:
-        return []
+    """What may be on another CPU in one state."""
     on_cpu = set(problem.of_kind.get("cpu", ()))
     items = [i.name for i in problem.items if i.name not in problem.pins and placed.items[i.name] in on_cpu]
     nets = [n.name for n in problem.nets if len(p := placed.nets[n.name][1]) == 1 and p[0] in on_cpu]
@@ -97,7 +100,19 @@ def _searched(problem: JointProblem, placed: Placed, free: list[str], run: Run, 
     found = run(replace(fixed, items=items, pins=pins), budget).assignment
     if found is None:
         return None
-    return _moved(placed, {i.name: p for i, p in zip(items, found.items, strict=True) if i.name in free})
+    places = {i.name: p for i, p in zip(items, found.items, strict=True) if i.name in free}
+    return _with_few_moved(problem, placed, places)
+
+
+def _with_few_moved(problem: JointProblem, placed: Placed, places: dict[str, str]) -> Placed:
+    """With what stays where it was, as long as all is in time and the busiest processor has no more to do."""
+    best = _told(problem, _moved(placed, places))
+    for name in [*places]:
+        fewer = {n: p for n, p in places.items() if n != name}
+        told = _told(problem, _moved(placed, fewer))
+        if best is not None and told is not None and told.feasible and told.maximum <= best.maximum:
+            places = fewer
+    return _moved(placed, places)
 
 
 def _on_cpus(item: Item) -> Item:

@@ -246,7 +246,7 @@ def moves(problem: JointProblem, outcome: Outcome) -> list[Outcome]:
     return found
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(late())
 def test_they_are_found_where_there_are_any_and_nothing_else_moves(made: tuple[JointProblem, Outcome]) -> None:
     problem, common = made
