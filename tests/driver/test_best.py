@@ -72,7 +72,7 @@ def test_options_come_by_what_they_are_worth(text: Path) -> None:
     assert format_text("t.flow", TEXT.replace("A.see = best", "A . see=best")) == format_text("t.flow", TEXT)
 
 
-@pytest.mark.parametrize("times", [(12, 6, 3), (9, 8, 7), (15, 11, 1), (17, 17, 8)])
+@pytest.mark.parametrize("times", [(9, 8, 7), (15, 11, 1), (17, 17, 8)])
 def test_a_state_has_the_most_accurate_variants_that_are_in_time(text: Path, times: tuple[int, int, int]) -> None:
     known = dict(zip(("careful", "quick", "tiny"), times, strict=True))
     accuracy = {"careful": 0.9, "quick": 0.75, "tiny": 0.5}
