@@ -7,10 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import flowc
 import pytest
+from flowc.analysis.timing.switching import played
 from flowc.analysis.timing.system import TimedChannel
 from flowc.cli._deadlines import states_document, states_table, why_elsewhere
 from flowc.driver.check import Valid
@@ -18,6 +20,7 @@ from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.own_places import bound_together, different
 from flowc.driver.states import placed_states
 from flowc.model.diagnostic import Errors
+from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
@@ -99,6 +102,7 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     (name,) = own  # one state is enough, and one task in it
     (place,) = own[name]
     assert place.task.endswith(".sum") and pairs.mapping.of(place.task) != place.processors
+    assert Mapping.from_json(pairs.path.read_text())[0].states == pairs.mapping.states
     told = states_table(pairs.states)
     assert f"`{place.task}` runs on {place.processors[0]} in `{name}`" in told and "for all states" not in told
     assert "needs 1" in why_elsewhere(pairs.states, name)[0]
@@ -106,6 +110,19 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     assert document[name]["own_places"] == {place.task: place.processors[0]}
     assert document[name]["tasks"][place.task] == place.processors[0]
     assert all("own_places" not in d for n, d in document.items() if n != name)
+
+
+def test_changes_take_what_their_bounds_say(pairs: Any) -> None:
+    """Each half counts with the places of its own state: played through, no change takes longer."""
+    systems = {name: joint.system for name, joint in pairs.states.joints.items()}
+    (state,) = (s for s in pairs.mapping.states if s.placements)
+    on = {t.name: t.processor for g in systems[state.state].groups for t in g.tasks}
+    assert all((on[p.task],) == p.processors for p in state.placements)
+    known = {(t.source, t.target): t for t in pairs.mapping.transitions}
+    assert {t.protocol for t in known.values()} == {"idle"}
+    for change in played(systems, [*known], "one", Random(1), changes=30):
+        bound = known[change.source, change.target].delay_ns
+        assert bound is not None and change.drained + change.first <= bound
 
 
 def test_a_program_moves_its_tasks_and_loses_nothing(pairs: Any, tmp_path: Path) -> None:
