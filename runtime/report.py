@@ -201,11 +201,12 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     lost += [[n, t["failed"], t["skipped"]] for n, t in document["tasks"].items() if t["failed"] or t["skipped"]]
     dropped: List[List[Any]] = [["tokens", "written", "dropped"]]
     dropped += [[name, d["written"], d["dropped"]] for name, d in document["dropped"].items()]
-    memory: List[List[Any]] = [["memory MB", "weights", "buffers", "tokens", "planned", "process", "before networks"]]
+    memory: List[List[Any]] = []
     found = document["memory"]
     if found["planned"] is not None:
-        planned = [found["planned"][k] for k in ("weights", "buffers", "tokens", "total")]
-        values = planned + [found["process"], found["before_networks"]]
+        planned = {k: found["planned"][k] for k in ("weights", "buffers", "tokens", "arenas") if k in found["planned"]}
+        memory = [["memory MB", *planned, "planned", "process", "before networks"]]
+        values = [*planned.values(), found["planned"]["total"], found["process"], found["before_networks"]]
         memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])
     weights: List[List[Any]] = [["weights of alternatives MB", "separate", "distinct", "as built", "process, PSS"]]
     if "shared" in found:
