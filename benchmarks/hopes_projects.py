@@ -1,6 +1,6 @@
 """What becomes of all projects of HOPES: imported, checked, counted, run, and what is lost on the way.
 
-    python benchmarks/hopes_projects.py HOPES/src/HOPES_UI/schematics
+    python benchmarks/hopes_projects.py HOPES/HOPES_UI/schematics
 
 HOPES is a clone of cap-lab/HOPES (tried with commit bd0c1ec), which is no part of flowc. Each project below the folder
 is imported and checked; the firings of its tasks are held against those that HOPES' own translator computes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -21,5 +23,9 @@ def lsp(
     require("pygls", "editor", "`flowc lsp`")
     from ..editor.server import make
 
-    make().start_io()
-    return 0
+    server = make()
+    server.start_io()
+    if not sys.stdout.closed:  # the editor has gone without a word
+        return 0
+    sys.stdout = io.StringIO()  # `exit` has closed it, and nothing is left to be said
+    return 0 if server.asked_to_stop else 1

@@ -141,6 +141,8 @@ def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
     where = "any processor" if wanted is None else f"the {wanted}"
     message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
     help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
+    if not task.implementations and task.network is None:
+        help_text = "declare a `wcet`, pin it with one, or import the project with a profile: `flowc import --profile`"
     return Diagnostic("F509", message, task.span, help=help_text)
 
 

@@ -6,7 +6,7 @@ are, and what writes them, is in `interop.registry`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..interop.registry import EXPORTERS, Changes, Exporter, Source
@@ -57,8 +57,10 @@ def export_into(
         raise Errors(
             [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
         )
-    source, _ = _source(check(path, platform=platform), exporter, False)
-    return exporter.into(source, Path(project), policy)
+    checked = check(path, platform=platform)
+    source, _ = _source(checked, exporter, False)
+    made = exporter.into(source, Path(project), policy)
+    return replace(made, warnings=tuple(dict.fromkeys((*checked.diagnostics, *made.warnings))))
 
 
 def _exporter(format: str) -> Exporter:

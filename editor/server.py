@@ -36,6 +36,8 @@ class Server(LanguageServer):
         self.session = Session()
         #: Does the editor know `outline.COMMANDS`? It says so with `{"commands": true}` when it starts the server.
         self.commands = False
+        #: Has the editor asked it to stop, as it has to before it says `exit`?
+        self.asked_to_stop = False
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._shown: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
 
@@ -99,6 +101,10 @@ def _texts(server: Server) -> None:
     def initialize(ls: Server, params: lsp.InitializeParams) -> None:
         wished = params.initialization_options
         ls.commands = isinstance(wished, dict) and wished.get("commands") is True
+
+    @server.feature(lsp.SHUTDOWN)
+    def shutdown(ls: Server, *_: object) -> None:
+        ls.asked_to_stop = True
 
     @server.feature(lsp.INITIALIZED)
     def initialized(ls: Server, params: lsp.InitializedParams) -> None:

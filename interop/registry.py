@@ -129,7 +129,7 @@ def _is_darknet(path: Path) -> bool:
 def _is_hopes(path: Path) -> bool:
     from .hopes.files import is_of_translator
 
-    return os.path.isdir(path) or is_of_translator(path)
+    return os.path.isdir(path) or os.path.isdir(path.with_name(f"{path.name}.files")) or is_of_translator(path)
 
 
 def _hopes(request: Request) -> Imported:

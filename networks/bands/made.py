@@ -107,7 +107,10 @@ def made(network: Network, bands: Sequence[Bands]) -> Forms:
 def forms(net: Net, blocked: Net | None, bands: Sequence[Bands], seconds: float = PLACING) -> Forms:
     """Both forms of a network in some bands. Raises CannotBand."""
     if blocked is None:
-        return Forms(_plain(net, bands, seconds, exact=True), why="ONNX Runtime has no blocks for it here")
+        return Forms(
+            _plain(net, bands, seconds, exact=True),
+            why="ONNX Runtime has no blocks for it here, or none that bands can follow",
+        )
     try:
         found = as_planned(blocked, bands, seconds)
     except CannotBand as error:

@@ -94,7 +94,9 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     memory = json.loads((tmp_path / "r.json").read_text())["memory"]
     assert memory["planned"]["total"] <= limit
     assert memory["bands"] == {
-        "Eye.net": "blocked" if block_here() else "plain: ONNX Runtime has no blocks for it here"
+        "Eye.net": "blocked"
+        if block_here()
+        else "plain: ONNX Runtime has no blocks for it here, or none that bands can follow"
     }
     tested = harness(tmp_path / "out")
     assert tested.returncode == 0, tested.stderr

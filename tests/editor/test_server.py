@@ -52,6 +52,7 @@ class Editor:
         await self.client.shutdown_async(None)
         self.client.exit(None)
         await self.client.stop()
+        assert self.client._server.returncode == 0
 
     def open(self, path: Path, text: str) -> str:
         uri = from_fs_path(str(path)) or ""
