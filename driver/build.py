@@ -24,7 +24,7 @@ from ..codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ..model.mapping import Mapping, Placement
+from ..model.mapping import Mapping, NetworkPlan, Placement
 from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.resampling import with_resampling, without_resampling
@@ -242,13 +242,16 @@ def _compiled_kernels(valid: Valid) -> list[Diagnostic]:
 def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> dict[str, float]:
     """Mean time of one firing in ns by task, on the processors of a mapping, else on a CPU, as far as it is known.
 
-    Stages that nobody measured take what the stored mapping predicts.
+    Stages that nobody measured take what the stored mapping predicts, and with a mapping so do networks that are
+    `uncut`.
     """
     found = times.means(() if mapping is None else mapping.placements, valid.platform)
     for network in valid.mapping.networks if valid.mapping is not None else ():
         for number, stage in enumerate(network.stages, 1):
             name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
             found.setdefault(name, stage.predicted_ns)
+    if mapping is not None:
+        found |= {n: sum(s.predicted_ns for s in p.stages) for n, p in uncut(valid).items()}
     return found
 
 
@@ -316,14 +319,22 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:
     """Where a build puts everything once there is a profile or a stored mapping, for analyses.
 
-    () before, and where a build would be refused.
+    () before, and where a build would be refused. A network that is `uncut` is where its longest stage is.
     """
     if profile is None and valid.mapping is None:
         return ()
     try:
-        return place(valid, times).placements
+        found = place(valid, times).placements
     except Errors:
         return ()
+    longest = {n: max(p.stages, key=lambda s: s.predicted_ns).processors[:1] for n, p in uncut(valid).items()}
+    return tuple(replace(p, processors=longest.get(p.task, p.processors)) for p in found)
+
+
+def uncut(valid: Valid) -> dict[str, NetworkPlan]:
+    """Plans of a stored mapping that cut networks without a file: tasks that are one here, and stages on the board."""
+    plans = () if valid.mapping is None else valid.mapping.networks
+    return {p.task: p for p in plans if len(p.stages) > 1 and p.task in valid.tasks}
 
 
 def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:

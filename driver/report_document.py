@@ -178,7 +178,7 @@ class Collector:
         Without a period the busiest processor of an app always has something to do.
         """
         known = dict(self._mapping.utilization) if self._mapping is not None else {}
-        means = firing_means(self._valid, self._shown.times)
+        means = firing_means(self._valid, self._shown.times, self._mapping)
         total: dict[str, float] = {}
         for app in self._valid.system.apps:
             load: dict[str, float] = {}
@@ -198,7 +198,10 @@ class Collector:
 
     # -- tasks ---------------------------------------------------------------------------------------------------------
     def _tasks(self) -> Iterator[TaskRow]:
-        means, sources = firing_means(self._valid, self._shown.times), sources_of(self._valid, self._shown.times)
+        means, sources = (
+            firing_means(self._valid, self._shown.times, self._mapping),
+            sources_of(self._valid, self._shown.times),
+        )
         for app in self._valid.system.apps:
             for task in app.tasks:
                 yield self._task(app, task, means.get(task.name), sources.get(task.name, ""))

@@ -20,7 +20,7 @@ from ..model.profile import Profile
 from ..model.times import AppTimes, Times, times_of
 from ..report.gantt import MOST_BARS, Bar, Chart
 from . import store
-from .build import firing_means, places
+from .build import firing_means, places, uncut
 from .check import Checked, Valid, check
 from .dla import OnDla, dla_reports
 
@@ -72,10 +72,15 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
         valid,
         profile,
         times.on_mapping(placements, valid.platform),
-        {p.task: p.processors for p in placements},
+        {p.task: p.processors for p in placements} | (_of_stages(valid) if placements else {}),
         dla_reports(valid.system, valid.platform),
         stale,
     )
+
+
+def _of_stages(valid: Valid) -> dict[str, tuple[str, ...]]:
+    """The processors of networks that are one task here, and stages on the board."""
+    return {n: tuple(dict.fromkeys(p for s in plan.stages for p in s.processors)) for n, plan in uncut(valid).items()}
 
 
 def charts(valid: Valid, times: Times, profile: Profile | None, *, iterations: int) -> list[Chart]:
@@ -93,7 +98,7 @@ def _planned(valid: Valid, times: Times, profile: Profile | None) -> Schedule | 
     placed = {p.task: p.processors for p in places(valid, times, profile)}
     if not placed:
         return None
-    known = firing_means(valid, times)
+    known = firing_means(valid, times, valid.mapping)
     orders: dict[str, tuple[StaticStep, ...]] = {}
     capacities: dict[str, int] = {}
     try:

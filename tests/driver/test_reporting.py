@@ -19,7 +19,7 @@ from flowc.driver.map import find_mapping
 from flowc.driver.reporting import report
 from flowc.driver.store import save_mapping
 from flowc.model.diagnostic import Errors
-from flowc.model.mapping import Contestant, Effort, GroupBound, Mapping, Placement
+from flowc.model.mapping import Contestant, Effort, GroupBound, Mapping, NetworkPlan, Placement, StagePlan
 from flowc.report.document import Document
 from flowc.report.page import data_of, page
 from typer.testing import CliRunner
@@ -298,3 +298,21 @@ def test_states_and_changes_stand_beside_what_was_proved_of_them(write: Write, t
     assert document.changes[0].count == 1 and document.changes[0].max_ns is not None
     assert json.loads(document.to_json())["changes"][1]["source"] == "two"
     assert report(flow, platform="duo").document.states[0].seconds is None
+
+
+def test_a_network_without_a_file_is_where_the_board_has_its_stages(write: Write) -> None:
+    """Nothing here can cut it: it stands on the processors of its stages, and takes what these take."""
+    flow = write(
+        "task Find { in x  out y  wcet 40 ms }\ntask Ends { out x }\ntask Show { in y  wcet 1 ms }\n"
+        "app A { ends: Ends  find: Find  show: Show  ends -> find -> show }\n"
+        "platform board { cpu core[2]  gpu volta  dla dla }\n"
+        "mapping on board { A.ends -> core[0] wcet 1 ms }\n"
+    )
+    stages = (StagePlan(("volta",), "a", predicted_ns=2e6), StagePlan(("dla",), predicted_ns=6e6))
+    places = (Placement("A.ends", ("core[0]",)), Placement("A.show", ("core[1]",)))
+    valid = check(flow, platform="board").require()
+    save_mapping(valid, Mapping("board", places, search="auto", networks=(NetworkPlan("A.find", stages),)))
+    found = report(flow, platform="board").document
+    (row,) = [t for t in found.tasks if t.name == "A.find"]
+    assert (row.processors, row.predicted_ns) == (("volta", "dla"), 8_000_000)
+    assert {lane.name for lane in found.predicted[0].lanes if lane.bars} >= {"core[0]", "core[1]", "dla"}
