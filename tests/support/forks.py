@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import importlib
 import json
@@ -130,7 +131,7 @@ def _next() -> list[str]:
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     for line in requests:
         cases = json.loads(line)
-        outputs = [[os.memfd_create("output") for _ in range(2)] for _ in cases]
+        outputs = [[_output() for _ in range(2)] for _ in cases]
         children = []
         for case, files in zip(cases, outputs, strict=True):
             children.append(_forked(case, files))
@@ -144,6 +145,15 @@ def _next() -> list[str]:
         ended = [[status, *map(_written, files)] for status, files in zip(statuses, outputs, strict=True)]
         print(json.dumps(ended), file=answers, flush=True)
     return []
+
+
+def _output() -> int:
+    """A file in memory. It is appended to: two threads that write at once would otherwise write over each other, for
+    the position of such a file has no lock.
+    """
+    file = os.memfd_create("output")
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
 
 
 def _written(file: int) -> str:
