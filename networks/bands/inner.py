@@ -42,24 +42,25 @@ def _executed(unit: Unit, first: int, end: int) -> int:
                 tensor = f"{tensor} {r.first} {r.end}"
                 if tensor not in cut:
                     cut.add(tensor)
-                    kernels += _cut(net, r.read.tensor, tensor, r.end - r.first)
+                    kernels += cut_kernels(net, r.read.tensor, tensor, r.end - r.first)
             reads.append(tensor)
             if r.read.position in IN_PLACE.get(step.operator, ()):
                 over.append(tensor)
         out, count = step.makes[0], rows[step.makes[0]][1] - rows[step.makes[0]][0]
-        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), _shape(net, out, count), tuple(over)))
+        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), shape_of(net, out, count), tuple(over)))
     return block(kernels, {*unit.reads, unit.out})
 
 
-def _shape(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
+def shape_of(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
+    """The shape of so many rows of a tensor."""
     shape = net.shapes[tensor]
     return (*shape[:2], rows, *shape[3:]) if len(shape) == 4 else shape
 
 
-def _cut(net: Net, tensor: str, name: str, rows: int) -> list[Kernel]:
+def cut_kernels(net: Net, tensor: str, name: str, rows: int) -> list[Kernel]:
     """A Slice, of a tensor in blocks between two Reshapes."""
     if tensor not in net.blocks:
-        return [Kernel((tensor,), name, net.bytes(tensor, rows), _shape(net, tensor, rows))]
+        return [Kernel((tensor,), name, net.bytes(tensor, rows), shape_of(net, tensor, rows))]
     return [
         Kernel((tensor,), f"{name} from", 0, (), same=True),
         Kernel((f"{name} from",), f"{name} to", net.bytes(tensor, rows), net.laid(tensor, rows)),
