@@ -95,7 +95,8 @@ def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ..
                 continue
             if at - free >= size and (gap is None or at - free < gap):
                 gap, found = at - free, free
-            free = max(free, upto)
+            if upto > free:
+                free = upto
         at = free if gap is None else found
         offsets[k] = at
         insort(placed, (at, at + size, first, last))

@@ -17,16 +17,14 @@ BLOCK, DIRECT = 16, 4
 
 def inner_bytes(unit: Unit, first: int, end: int) -> int:
     """What ONNX Runtime holds at most between the layers of a firing that makes rows [first, end)."""
-    kind = unit.kind(first, end)
-    if kind not in unit.inner:
-        way = _executed if unit.net.blocked else _estimated
-        unit.inner[kind] = way(unit, first, end)
-    return unit.inner[kind]
+    return unit.inner.of((first, end), _executed if unit.net.blocked else _estimated)
 
 
 def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
     """What it holds between layers that run whole, and a tensor that is made when most is there."""
-    return _executed_whole(unit) if unit.net.blocked else _estimated_whole(unit)
+    if unit.whole is None:
+        unit.whole = _executed_whole(unit) if unit.net.blocked else _estimated_whole(unit)
+    return unit.whole
 
 
 def _executed(unit: Unit, first: int, end: int) -> int:

@@ -5,7 +5,9 @@ In: a `Net` and a run of its groups. Out: which rows a firing reads, and what te
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from .net import Band, Net, Read, Step
 
@@ -22,6 +24,27 @@ class Reading:
     end: int
     above: int
     below: int
+
+
+T = TypeVar("T")
+
+
+class Known(Generic[T]):
+    """What was worked out for some firings of a unit: those of one kind have the same."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._kinds: dict[Kind, T] = {}
+        self._bands: dict[Band, T] = {}
+
+    def of(self, band: Band, work_out: Callable[[Unit, int, int], T]) -> T:
+        """For rows `band` of what the unit makes."""
+        if band not in self._bands:
+            kind = self._unit.kind(*band)
+            if kind not in self._kinds:
+                self._kinds[kind] = work_out(self._unit, *band)
+            self._bands[band] = self._kinds[kind]
+        return self._bands[band]
 
 
 class Unit:
@@ -44,9 +67,11 @@ class Unit:
         self._backwards = [(s.makes[0], s.factor, s.reads) for s in reversed(self.steps)]
         self._ranges: dict[Band, dict[str, Band]] = {}
         self._kinds: dict[Band, Kind] = {}
-        #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them, by kind.
-        self.inner: dict[Kind, int] = {}
-        self.cut: dict[Kind, int] = {}
+        #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them.
+        self.inner: Known[int] = Known(self)
+        self.cut: Known[int] = Known(self)
+        #: What it holds where the unit runs whole, and the tensor that dictates it.
+        self.whole: tuple[int, str] | None = None
 
     def ranges(self, first: int, end: int) -> dict[str, Band]:
         """The rows of every tensor that are needed for rows [first, end) of what it makes."""
@@ -96,17 +121,18 @@ class Unit:
 
 def cut_bytes(unit: Unit, first: int, end: int) -> int:
     """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see `models.py`)."""
-    kind = unit.kind(first, end)
-    if kind not in unit.cut:
-        rows = unit.ranges(first, end)
-        cut = {
-            (r.read.tensor, r.first, r.end)
-            for _, readings in unit.readings(first, end)
-            for r in readings
-            if (r.first, r.end) != rows[r.read.tensor]
-        }
-        unit.cut[kind] = sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
-    return unit.cut[kind]
+    return unit.cut.of((first, end), _cut_bytes)
+
+
+def _cut_bytes(unit: Unit, first: int, end: int) -> int:
+    rows = unit.ranges(first, end)
+    cut = {
+        (r.read.tensor, r.first, r.end)
+        for _, readings in unit.readings(first, end)
+        for r in readings
+        if (r.first, r.end) != rows[r.read.tensor]
+    }
+    return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
 
 
 def macs(unit: Unit, first: int, end: int) -> float:
