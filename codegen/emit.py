@@ -5,6 +5,7 @@ Same deployment, same bytes. The templates get strings that are ready to print; 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from fractions import Fraction
@@ -204,6 +205,7 @@ def _shell(word: str) -> str:
     return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["py"] = literal
