@@ -45,6 +45,8 @@ LOOK, LINGER = 50, 1000
 #: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection, if nothing
 #: else does; and looks, as a busy machine takes longer to bring what was sent.
 PATIENCE, FAREWELL, LOOKS = 60.0, 0.5, 5
+#: Seconds between two words about whom a part waits for at its start.
+TELL = 5.0
 #: Pings after the start, in each later row, and seconds between rows.
 PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
 #: Nanoseconds between the word that all begin and the beginning.
@@ -96,6 +98,25 @@ class Peer:
         self._pings, self._next_row = LATER_PINGS if self._next_row else PINGS, now + EVERY
         self._best = None
         return True
+
+
+class Waiting:
+    """Whom a part waits for at its start: said every few seconds."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._since, self._next = say, time.monotonic(), TELL
+
+    @property
+    def seconds(self) -> float:
+        """For so long already."""
+        return time.monotonic() - self._since
+
+    def tell(self, whom: str, most: Optional[float] = None) -> None:
+        """Say so, if it is time; `most` are the seconds after which it is given up."""
+        waited = self.seconds
+        if waited >= self._next:
+            self._next = waited + TELL
+            self._say("waits for %s: %d s so far%s" % (whom, waited, "" if most is None else ", %d s at most" % most))
 
 
 class Mesh:
@@ -336,7 +357,7 @@ class Mesh:
 
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
-        program, since = self.program, time.monotonic()
+        program, waiting = self.program, Waiting(self.program.say)
         interrupts = program.interrupts
         while not program.stopping:
             late = [p for p in self.peers.values() if not there(p)]
@@ -348,9 +369,11 @@ class Mesh:
                     return False
                 program.drain()
             unheard = [p for p in late if not p.said_hello]
-            if unheard and time.monotonic() - since > PATIENCE:
+            if unheard and waiting.seconds > PATIENCE:
                 self._end("part %s at %s does not answer" % (unheard[0].name, unheard[0].address))
                 return False
+            if not to_end:
+                waiting.tell(_awaited(late, unheard), PATIENCE if unheard else None)
             time.sleep(0.005)
         return False
 
@@ -514,6 +537,13 @@ class Mesh:
         """What is known of the parts, for the report."""
         clocks = {p.name: {"offset_ns": p.offset, "round_trip_ns": p.round_trip} for p in self.peers.values()}
         return {"name": self.name, "passed": sorted(self.passed), "clocks": clocks}
+
+
+def _awaited(late: Sequence[Peer], unheard: Sequence[Peer]) -> str:
+    """Whom a start waits for, in words: those that do not answer, else those that are not ready."""
+    if unheard:
+        return "%s to answer" % " and ".join("part %s at %s" % (p.name, p.address) for p in unheard)
+    return "%s to be ready" % " and ".join("part %s" % p.name for p in late)
 
 
 def unready(mesh: Mesh) -> str:
