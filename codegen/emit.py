@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -80,22 +81,10 @@ def _whole(deployed: Deployed) -> Plan:
     plan: Plan = dict(deployed.files)
     needs = _needs(deployment)
     plan["main.py"] = _main(jinja, deployment, needs)
-    ends = _ends(deployment)
-    package = jinja.get_template("python/__init__.py.j2").render(deployment=deployment, ends=ends)
+    package = jinja.get_template("python/__init__.py.j2").render(deployment=deployment, ends=_ends(deployment))
     plan["__init__.py"] = package.encode()
     plan["deployment.json"] = deployment.to_json().encode()
-    plan["README.md"] = (
-        jinja.get_template("python/README.md.j2")
-        .render(
-            deployment=deployment,
-            needs=needs,
-            ends=ends,
-            c_sources=deployed.c_tasks,
-            on_device=_on_device(deployment),
-            tensorrt=tensorrt.stages(deployment),
-        )
-        .encode()
-    )
+    plan["README.md"] = readme(deployed)
     requirements = jinja.get_template("python/requirements.txt.j2").render(lines=_requirements(deployment))
     plan["requirements.txt"] = requirements.encode()
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
@@ -115,6 +104,17 @@ def _whole(deployed: Deployed) -> Plan:
             units.append(" ".join(_shell(word) for word in compile_command(source)))
         plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
     return plan
+
+
+def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> bytes:
+    """What a program is and how it is started: by itself, or as a node of a `robot`, whose `start` is said."""
+    deployment = deployed.deployment
+    text = _jinja().get_template("python/README.md.j2")
+    words = {"c_sources": deployed.c_tasks, "tensorrt": tensorrt.stages(deployment), "robot": robot, "start": start}
+    needs, ends = _needs(deployment), _ends(deployment)
+    return text.render(
+        deployment=deployment, needs=needs, ends=ends, on_device=_on_device(deployment), **words
+    ).encode()
 
 
 def _codes(deployment: Deployment) -> list[Code]:
