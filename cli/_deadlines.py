@@ -81,7 +81,7 @@ def _search(joint: Joint) -> str:
     if outcome.limit is None:
         return f"{outcome.search}: {looked}"
     # Of most of them the load of processors says enough.
-    return f"{outcome.search}: {outcome.counted:,} of {outcome.limit:,} evaluations, {looked}"
+    return f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
 
 
 def _optimality(joint: Joint) -> str:
