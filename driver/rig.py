@@ -25,7 +25,8 @@ from ..machines.rig import Site, read_sites
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
 from ..model.platform import Platform
-from ..runtime.wire import LISTENS, TELL, VARIABLE, Waiting
+from ..runtime.peer import TELL, Waiting
+from ..runtime.wire import LISTENS, VARIABLE
 from .attending import Hear, follow, signals_for, there
 from .build import Built
 from .check import Report

@@ -24,8 +24,9 @@ import numpy as np
 from .ends import Inlet, Outlet
 from .exchange import LOOK, wait_in_worker
 from .graph import Failure, Task, describe
+from .peer import PATIENCE, Waiting
 from .tokens import Port, TaskError
-from .wire import PATIENCE, Waiting, lacking
+from .wire import lacking
 
 if TYPE_CHECKING:
     from .program import Program

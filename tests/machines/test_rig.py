@@ -16,7 +16,7 @@ from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
-from flowc.runtime import wire
+from flowc.runtime import peer
 from flowc.runtime.report import table
 
 from builds import HANGS, Write, store_profile
@@ -153,7 +153,7 @@ def test_who_ends_before_it_listens_ends_all_at_once(
 ) -> None:
     """Whoever has started both knows, says so while it waits, and nobody looks for it for a minute."""
     monkeypatch.setattr(rig, "TELL", 0.01)
-    monkeypatch.setattr(wire, "TELL", 0.01)
+    monkeypatch.setattr(peer, "TELL", 0.01)
     never, gate, said = tmp_path / "never", tmp_path / "gate", list[str]()
     os.mkfifo(gate)
     never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n')

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from flowc.runtime import wire
+from flowc.runtime import peer
 
 from builds import HANGS, Write, build, run
 from forks import PROGRAM, forks
@@ -118,15 +118,15 @@ def ends(part: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 def test_whom_a_start_waits_for_is_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now, said = [10.0], list[str]()
-    monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    waiting = wire.Waiting(said.append)
+    monkeypatch.setattr(peer, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    waiting = peer.Waiting(said.append)
     for seconds in (1, 3, 1, 1, 4, 20):
         now[0] += seconds
         waiting.tell("part back", 60)
     assert said == [f"waits for part back: {n} s so far, 60 s at most" for n in (5, 10, 30)]
     here, there = (SimpleNamespace(name=n, address=f"tcp://{n}:1") for n in "ab")
-    assert wire._awaited([here, there], [there]) == "part b at tcp://b:1 to answer"  # type: ignore[list-item]
-    assert wire._awaited([here, there], []) == "part a and part b to be ready"  # type: ignore[list-item]
+    assert peer.awaited([here, there], [there]) == "part b at tcp://b:1 to answer"  # type: ignore[list-item]
+    assert peer.awaited([here, there], []) == "part a and part b to be ready"  # type: ignore[list-item]
 
 
 def test_parts_give_what_one_process_gives(made: Callable[[str], Path]) -> None:
