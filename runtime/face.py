@@ -23,7 +23,8 @@ import numpy as np
 
 from .ends import Inlet, Outlet
 from .exchange import LOOK, wait_in_worker
-from .graph import Failure, Task, describe
+from .failures import Failure, describe
+from .graph import Task
 from .peer import PATIENCE, Waiting
 from .tokens import Port, TaskError
 from .wire import lacking

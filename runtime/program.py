@@ -21,7 +21,8 @@ from .control import Control, Event, State
 from .cuda import CudaError
 from .device import Arena, OnDevice, end_lanes
 from .device import arenas as arenas_of
-from .graph import App, Failure, Fire, Task, describe, details_of
+from .failures import Failure, describe, details_of
+from .graph import App, Fire, Task
 from .interval import short_interval
 from .link import Link
 from .memory import rehearsed

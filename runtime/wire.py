@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 import numpy as np
 
 from .crossing import Incoming, Outgoing
-from .graph import FOREVER, App, Failure, Task
+from .failures import Failure
+from .graph import FOREVER, App, Task
 from .peer import PATIENCE, Peer, Waiting, awaited
 from .tokens import Hole
 
