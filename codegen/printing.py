@@ -5,6 +5,7 @@ In: nothing. Out: an environment of Jinja with these filters.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from ..model.deployment import Entry
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+@functools.cache
 def printing() -> Environment:
     """The environment of all templates of a program."""
     jinja = environment()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,6 +99,7 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
     return {path: jinja.get_template(name).render(values).encode() for path, name in wanted.items()}
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["c"] = text

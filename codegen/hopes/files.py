@@ -5,6 +5,7 @@ Data files lie in a folder of the project, beside that of the program that HOPES
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[st
     return plan
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["c"] = text
