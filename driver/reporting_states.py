@@ -24,6 +24,7 @@ def states_of(valid: Valid, ran: Ran | None) -> Iterator[StateRow]:
             state.name,
             tuple(_running(state)),
             tuple(f"{instance} = {variant}" for instance, variant in state.choices),
+            state.best,
             float(state.weight),
             {} if proved is None else {p.task: ", ".join(p.processors) for p in proved.placements},
             () if proved is None else tuple(_bounds(proved)),

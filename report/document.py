@@ -292,12 +292,14 @@ class StateRow:
     """A state of a scenario: what `runs` there (apps with their periods, variants), its share of time, the clock rates
     and the mean power that a mapping has found for it, and what a run showed.
 
-    `own_places` are the processors of tasks that are elsewhere in the other states, `bounds` what is proved of apps.
+    `best` are networks of which the best variant was wanted. `own_places` are the processors of tasks that are
+    elsewhere in the other states, `bounds` what is proved of apps.
     """
 
     name: str
     runs: tuple[str, ...]
     variants: tuple[str, ...]
+    best: tuple[str, ...]
     weight: float
     own_places: dict[str, str]
     bounds: tuple[StateBoundRow, ...]

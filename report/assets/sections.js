@@ -309,7 +309,7 @@ function statesSection() {
   const columns = [
     { head: "state", class: "name", cell: (r) => nameCell(r.name), by: (r) => r.name },
     { head: "runs", class: "text", ...list("runs") },
-    { head: "variants", class: "text", ...list("variants") },
+    { head: "variants", class: "text", cell: (r) => h("td", { class: "text" }, r.variants.length ? r.variants.map((v) => h("div", {}, name(r.best.some((n) => v.startsWith(`${n} = `)) ? `${v} (best)` : v))) : "\u2013"), by: (r) => r.variants.join() },
     { head: "elsewhere", class: "text", cell: (r) => h("td", { class: "text" }, Object.entries(r.own_places).map(([task, on]) => h("div", {}, name(`${shown(task)} on ${on}`)))), by: (r) => Object.keys(r.own_places).length },
     { head: "weight", ...figure("weight", percent) },
     { head: "clock rates", class: "text", ...plain("clocks") },
