@@ -114,7 +114,8 @@ class Collector:
             yield self._command("map", "".join(f" {option}" for option in _options(self._mapping)))
         if self._ran is not None:
             frames = max((a.frames for a in self._ran.apps.values()), default=0)
-            yield self._command("run", f" --frames {frames} --report run.json --trace trace.json")
+            trace = "" if self._traced is None else " --trace trace.json"
+            yield self._command("run", f" --frames {frames} --report run.json{trace}")
 
     @property
     def _imported(self) -> bool:

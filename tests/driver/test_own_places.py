@@ -107,6 +107,10 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     told = states_table(pairs.states)
     assert f"`{place.task}` runs on {place.processors[0]} in `{name}`" in told and "for all states" not in told
     assert "needs 1" in why_elsewhere(pairs.states, name)[0]
+    shown = pairs._repr_html_()
+    assert (
+        f"<td>{place.task} in {name}</td><td>{place.processors[0]}</td>" in shown and shown.count("<td>yes</td>") == 6
+    )
     document = states_document(pairs.states, None)["states"]
     assert document[name]["own_places"] == {place.task: place.processors[0]}
     assert document[name]["tasks"][place.task] == place.processors[0]
