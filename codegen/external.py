@@ -7,6 +7,7 @@ rest of the application, `pre` and `post` of networks among it, is left to whoev
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
@@ -211,6 +212,7 @@ def _keys(network: ExternalNetwork) -> list[str]:
     return names + [f"{p.name} out" if p.name in names else p.name for p in network.outputs]
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["py"] = literal

@@ -6,10 +6,12 @@ there. A target is a `Robot`: which files it adds, and where the program lies am
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from ..model.application import Port, Task
 from ..model.deployment import Deployment
@@ -22,6 +24,9 @@ from .emit import RUNTIME
 from .kinds.border import BorderCode
 from .names import literal, one_line
 from .sources import Plan
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +122,15 @@ def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic
 
 def rendered(template: str, **words: object) -> bytes:
     """A file of a target."""
+    return _jinja().get_template(f"robots/{template}.j2").render(words).encode()
+
+
+@functools.cache
+def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["py"] = literal
     jinja.filters["line"] = one_line
-    return jinja.get_template(f"robots/{template}.j2").render(words).encode()
+    return jinja
 
 
 def with_runtime(module: str, folder: str) -> Plan:

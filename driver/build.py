@@ -119,12 +119,11 @@ def build(
     if too_much:
         raise Errors([*valid.diagnostics, *too_much])
     extra += [d for part in valid.parts for d in _compiled_kernels(part)]
-    files = _plan_of(deployed, robot)
-    fresh = write_program(deployed, directory, force=force, robot=robot)
+    content, fresh = write_program(deployed, directory, force=force, robot=robot)
     said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
     losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
     ends = () if robot is None else open_ends(deployed.deployment, robot.separator)
-    return Built(directory, digest(files), mapping, profile, said, fresh, losses, sources, ends)
+    return Built(directory, content, mapping, profile, said, fresh, losses, sources, ends)
 
 
 def deployment(
@@ -365,14 +364,20 @@ def too_long(system: System, error: TooLong) -> Errors:
     return Errors([Diagnostic("F213", str(error), system.apps[0].span, help=help_text)])
 
 
-def write_program(deployed: Deployed, directory: Path, *, force: bool = False, robot: Robot | None = None) -> bool:
-    """Write a program and compile its C code; false if the directory already held exactly this. Raises Errors."""
+def write_program(
+    deployed: Deployed, directory: Path, *, force: bool = False, robot: Robot | None = None
+) -> tuple[str, bool]:
+    """Write a program and compile its C code; raises Errors.
+
+    Returns the digest of its files, and false if the directory already held exactly these.
+    """
     root = "" if robot is None else robot.root(deployed.deployment)
     try:
         c_tasks = {root: deployed.c_tasks}
         c_tasks |= {f"{root}{folder_of(d.part.machine)}": p.c_tasks for p in deployed.parts if (d := p.deployment).part}
         made_there = _made_there(robot)
-        return write(_plan_of(deployed, robot), directory, c_tasks, force=force, made_there=made_there)
+        files = _plan_of(deployed, robot)
+        return digest(files), write(files, directory, c_tasks, force=force, made_there=made_there)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
 

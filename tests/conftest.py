@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from flowc.cli._common import progress
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +27,8 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 progress.between = float("inf")
+# The tree of commands is the same for every call in this process, and making it takes longer than most calls.
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 #: What Chromium is called.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 

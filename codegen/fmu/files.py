@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from xml.sax.saxutils import escape
 from ...templates import environment
 from ..c_text import comment, text
 from ..deploy import Deployed
-from ..emit import ELSEWHERE, RUNTIME, STRICT_C, digest, header
+from ..emit import ELSEWHERE, RUNTIME, digest
+from ..in_c import STRICT_C, header
 from ..names import literal
 from ..sources import Plan
 from .unit import Unit
@@ -97,6 +99,7 @@ def _written(jinja: Environment, made: Unit, sources: tuple[str, ...], folder: s
     return {path: jinja.get_template(name).render(values).encode() for path, name in wanted.items()}
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["c"] = text

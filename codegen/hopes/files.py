@@ -5,6 +5,7 @@ Data files lie in a folder of the project, beside that of the program that HOPES
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ...model.system import System
 from ...templates import environment
 from ..c_text import comment, text
 from ..deploy import Deployed
-from ..emit import header
+from ..in_c import header
 from ..names import literal, one_line
 from ..sources import Plan, Sources
 from . import library
@@ -89,6 +90,7 @@ def _xml_files(jinja: Environment, made: Project, codes: Mapping[str, Mapping[st
     return plan
 
 
+@functools.cache
 def _jinja() -> Environment:
     jinja = environment()
     jinja.filters["c"] = text

@@ -25,7 +25,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 #: What programs and their harnesses import; nothing of flowc is with them.
@@ -163,7 +165,32 @@ def _written(file: int) -> str:
         return text.read()
 
 
+def _compile_once() -> None:
+    """Each build has a copy of the runtime, which Python would compile anew in each of them."""
+    made = {
+        content: compile(content, str(file), "exec", dont_inherit=True)
+        for file in (Path(__file__).resolve().parents[2] / "runtime").glob("*.py")
+        for content in [file.read_bytes()]
+    }
+    compiled = SourceFileLoader.source_to_code
+
+    def source_to_code(self: SourceFileLoader, data: Any, path: Any, *, _optimize: int = -1) -> Any:
+        known = made.get(bytes(data)) if isinstance(data, (bytes, bytearray, memoryview)) else None
+        if known is None:
+            return compiled(self, data, path, _optimize=_optimize)  # type: ignore[call-arg]
+        return _in_file(known, os.fspath(path))
+
+    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign, assignment]
+
+
+def _in_file(code: CodeType, path: str) -> CodeType:
+    """The same code, as if it came from there."""
+    constants = tuple(_in_file(c, path) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.replace(co_filename=path, co_consts=constants)
+
+
 def _main(*modules: str) -> None:
+    _compile_once()
     for name in modules:
         with contextlib.suppress(ImportError):  # then nobody will import it either
             importlib.import_module(name)
