@@ -29,8 +29,8 @@ from .kinds.segments import SegmentsCode
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
     """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full.
 
-    What is kept for each firing of bands counts as well, and for their sessions. Engines of TensorRT have weights each, and of each worker the
-    contexts share the largest arena.
+    What is kept for each firing of bands counts as well, and for their sessions. Engines of TensorRT have weights each,
+    and of each worker the contexts share the largest arena.
     """
     codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
     files = {file: size for c in codes.values() for file, size in _weights(c)}
