@@ -24,7 +24,7 @@ RATE = 40.0
 #: another layout; in ONNX Runtime's own (the second one) it is copied.
 USUAL = (BandCosts(False, 12_000.0, 0.45, 0.07), BandCosts(True, 12_000.0, 0.18, 0.07))
 #: Of a search, in a second: units that are looked at, and firings of plans that are computed.
-LOOKS, FIRINGS = 5_000, 10_000
+LOOKS, FIRINGS = 5_000, 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def front(
     price = costs_for(net, costs)
     search = Search(net, _rate(net, price.whole_ns or whole_ns), price, whole.block)
     proposals: dict[Proposal, tuple[float, float]] = {}
-    ends = list(search.ends())
+    ends = search.ends()
     looks = int(seconds * LOOKS)
     for left in range(len(ends), 0, -1):  # the longest first: they save most
         share = 1 if left == 1 else 2

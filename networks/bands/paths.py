@@ -24,6 +24,8 @@ from .units import Unit, unit_of
 ROWS, PARTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 64, 128), (2, 3, 4, 6, 9, 12)
 #: In a plan: more make a long table, and save little.
 MOST_FIRINGS = 600
+#: Places where bands may end: more are alike.
+MOST_ENDS = 24
 #: Groups in a unit.
 LONGEST = 24
 #: Limits on the need of a unit, as shares of the whole network's block; prices of a ns in bytes.
@@ -72,8 +74,14 @@ class Search:
         """The unit of some groups."""
         return unit_of(self.net, first, end, self._units)
 
-    def ends(self) -> Iterator[int]:
-        """Numbers of groups after which little crosses."""
+    def ends(self) -> list[int]:
+        """Numbers of groups after which little crosses; where there are many, those with the least in each stretch."""
+        found = list(self._ends())
+        stretch = -(-len(found) // MOST_ENDS)
+        parts = [found[k : k + stretch] for k in range(0, len(found), stretch)] if found else []
+        return [min(part, key=lambda end: sum(map(self.net.bytes, self.net.crossing(end - 1)))) for part in parts]
+
+    def _ends(self) -> Iterator[int]:
         net = self.net
         count = next((k for k in range(len(net.groups)) if net.why_not(k)), len(net.groups))
         sizes = [sum(map(net.bytes, net.crossing(k))) for k in range(count)]
