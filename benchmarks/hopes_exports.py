@@ -68,7 +68,7 @@ def tried(seed: int, folder: Path, iterations: int) -> str:
             return NO_GRAPH[1]
         wanted = wanted or expected(flow, iterations)
         try:
-            program = translate(folder / policy, made.project.name, iterations)
+            program = translate(folder / policy, made.name, iterations)
             if not _counted(flow, made, program):
                 return f"{policy} fails: HOPES counts other firings: {counts(program)}"
             printed = lines("\n".join(output(compiled(program, ("-O0", "-w")), HANGS)))

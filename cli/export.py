@@ -75,7 +75,7 @@ def export(
         typer.Option(
             help="For `hopes`: every task has a thread of its own (`static-assignment`), or processors follow a static "
             "order (`self-timed`).",
-            show_default="static-assignment; with --into, as it is",
+            show_default="static-assignment; of an imported project, as it is",
         ),
     ] = None,
     form: Annotated[
@@ -118,8 +118,7 @@ def export(
     if format == "hopes" and into is None:
         if app is not None:
             raise typer.BadParameter("a project has all apps of a text", param_hint="--app")
-        how = policy or Policy.STATIC_ASSIGNMENT, form or Form.CIC
-        return _project(file, output, platform, *how, stubs, force, as_json)
+        return _project(file, output, platform, policy, form or Form.CIC, stubs, force, as_json)
     if into is not None:
         if output is not None or app is not None:
             raise typer.BadParameter("`--into` writes files of the project", param_hint="--output, --app")
@@ -150,7 +149,7 @@ def _project(
     file: Path,
     output: Path | None,
     platform: str,
-    policy: Policy,
+    policy: Policy | None,
     form: Form,
     stubs: bool,
     force: bool,
@@ -162,14 +161,13 @@ def _project(
         file,
         output,
         platform=platform,
-        policy=policy.value,
+        policy=None if policy is None else policy.value,
         form=form.value,
         stubs=stubs,
         force=force,
         report=progress,
     )
     show_diagnostics(made.diagnostics, sources(made.diagnostics))
-    project = made.project
     if as_json:
         print_json(
             {
@@ -177,15 +175,18 @@ def _project(
                 "digest": made.digest,
                 "fresh": made.fresh,
                 "script": None if made.script is None else str(made.script),
-                "project": project.name,
-                "device": project.device,
-                "tasks": {flow: hopes for flow, hopes in project.names.items() if hopes in project.places},
+                "project": made.name,
+                "device": made.device,
+                "tasks": dict(made.tasks),
+                "changed": None if made.project is not None else list(made.changed),
             }
         )
         return 0
     print(f"{made.directory}{'' if made.fresh else ' (up to date)'}")
-    counts = f"{number(len(project.places), 'task')}, {number(len(project.channels), 'channel')}"
-    print(f"  project {project.name}, device {project.device}: {counts}")
+    counts = f"{number(len(made.tasks), 'task')}, {number(made.channels, 'channel')}"
+    print(f"  project {made.name}{f', device {made.device}' if made.device else ''}: {counts}")
+    if made.project is None:
+        print(f"  as it was imported{', but for' if made.changed else ''} {', '.join(made.changed)}".rstrip())
     if made.script is not None:
         print(f"`python3 {made.script}` makes the library for what is not in C")
     return 0

@@ -142,22 +142,22 @@ def map_(
         print_json(_document(mapped))
     elif mapped.states is not None:
         print(states_table(mapped.states))
+        _tell_memory(mapped.mapping)
         for name, joint in mapped.states.joints.items() if explain else ():
             why = (of(mapped.states, name) for of in (why_elsewhere, why_no_better, why_rates))
             lines = [*(line for lines in why for line in lines), *explanation(joint)]
             print(f"\n{name}:\n" + "\n".join(folded(line, 2) for line in lines))
     elif mapped.valid.states:
         print(_places(mapped.mapping))
+        _tell_memory(mapped.mapping)
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
-        if mapped.mapping.memory is not None:
-            print(_planned(mapped.mapping.memory))
+        _tell_memory(mapped.mapping)
         if explain:
             print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:
         print(_table(mapped.mapping, evaluations))
-        if mapped.mapping.memory is not None:
-            print(_planned(mapped.mapping.memory))
+        _tell_memory(mapped.mapping)
         for line in in_8_bits(mapped.valid.losses):
             print(line)
         if explain:
@@ -215,6 +215,12 @@ def _size(text: str | None) -> int | None:
     if size < 1:
         raise typer.BadParameter(f"`{text}` is no size: write `20MB` or `512KiB`", param_hint="--memory")
     return size
+
+
+def _tell_memory(mapping: Mapping) -> None:
+    """What networks take, where that was asked."""
+    if mapping.memory is not None:
+        print(_planned(mapping.memory))
 
 
 def _planned(memory: PlannedMemory) -> str:

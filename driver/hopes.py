@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform as machine
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -37,6 +37,7 @@ from . import store
 from .build import place, too_long
 from .check import Report, Valid, prepare
 from .external import in_full
+from .hopes_again import Again, again
 
 #: A task has no code.
 NO_CODE = "F601"
@@ -46,13 +47,20 @@ NO_CODE = "F601"
 class ExportedProject:
     """A finished project. `fresh` is false when the directory already held exactly this.
 
-    `script` makes the library that tasks in Python and networks need, None where all are in C.
+    `script` makes the library that tasks in Python and networks need, None where all are in C. `tasks` leads from the
+    text to HOPES. `project` is None where the project that the text came from was written again; then `changed` are its
+    files that are others than at the import.
     """
 
     directory: Path
     digest: str
     script: Path | None
-    project: Project
+    name: str
+    device: str
+    tasks: Mapping[str, str]
+    channels: int
+    project: Project | None
+    changed: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...]
     fresh: bool
 
@@ -62,7 +70,7 @@ def export_project(
     output: str | Path | None = None,
     *,
     platform: str = "host",
-    policy: str = "static-assignment",
+    policy: str | None = None,
     form: str = "cic",
     stubs: bool = False,
     force: bool = False,
@@ -70,8 +78,11 @@ def export_project(
 ) -> ExportedProject:
     """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
 
-    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs. `form` is one of `model.hopes.FORMS`;
-    that of the tool has no policy. With `stubs`, tasks without code have nothing between reading and writing.
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is "static-assignment", or what the
+    project has that the text came from. `form` is one of `model.hopes.FORMS`; that of the tool has no policy. With
+    `stubs`, tasks without code have nothing between reading and writing.
+
+    A text that was imported from a project in this form gives that project again, where it still says the same.
     """
     valid = prepare(path, platform=platform, report=report).require()
     directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
@@ -80,14 +91,40 @@ def export_project(
     theirs = (*MADE_THERE, device_name(valid.platform, kept)) if form == "cic" else MADE_THERE
     try:
         refuse_foreign(directory, force, theirs)
-        made, plan, told = _made(valid, policy, form, stubs, kept)
+        was = _again(valid, policy, form)
+        if isinstance(was, Again):
+            fresh = write(was.plan, directory, {}, force=force, made_there=theirs)
+            told = in_order(dict.fromkeys((*valid.diagnostics, *was.diagnostics)))
+            return ExportedProject(
+                directory, digest(was.plan), None, was.name, was.device, was.tasks, was.channels, None, was.changed,
+                told, fresh,
+            )  # fmt: skip
+        try:
+            made, plan, told = _made(valid, policy or "static-assignment", form, stubs, kept)
+        except Errors as errors:
+            raise Errors([*errors.diagnostics, *([was] if was is not None else [])]) from errors
         fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     except TooLong as error:
         raise too_long(valid.system, error) from error
     script = f"{ROOM}/build_shim.py"
-    return ExportedProject(directory, digest(plan), directory / script if script in plan else None, made, told, fresh)
+    tasks = {flow: name for flow, name in made.names.items() if name in made.places}
+    return ExportedProject(
+        directory, digest(plan), directory / script if script in plan else None, made.name, made.device, tasks,
+        len(made.channels), made, (), (*told, *([was] if was is not None else [])), fresh,
+    )  # fmt: skip
+
+
+def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
+    """The project in this form that a text was imported from, or why it is not written again; None without one."""
+    path = beside(valid.system)
+    if not os.path.exists(path):
+        return None
+    said = read_baggage(path)
+    if not said.xml or said.form != ("tool" if form == "project" else "translator"):
+        return None
+    return again(valid, said, path, policy)
 
 
 def _made(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -147,12 +147,22 @@ def _kept() -> Path | None:
 @cache
 def keywords() -> frozenset[str]:
     """Every word that the grammar gives a meaning: the only list of them is the grammar itself."""
-    found: set[str] = set()
-    for terminal in _grammar().terminals:
+    return frozenset(_words(_grammar().terminals))
+
+
+@cache
+def soft_keywords() -> frozenset[str]:
+    """Those that may be the name of an instance, because they have a meaning only where no name stands."""
+    terminals = {rule.expansion[0].name for rule in _grammar().rules if rule.origin.name == "_soft"}
+    return frozenset(_words(t for t in _grammar().terminals if t.name in terminals))
+
+
+def _words(terminals: Iterable[Any]) -> Iterator[str]:
+    """The words that terminals are, as far as they are words."""
+    for terminal in terminals:
         words = terminal.pattern.value.removesuffix(r"\b").strip("()").split("|")
         if all(w.isalpha() and w.islower() for w in words):
-            found.update(words)
-    return frozenset(found)
+            yield from words
 
 
 def tokens_and_comments(text: str) -> list[Token]:

@@ -74,8 +74,11 @@ class Collector:
 
     def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:
         """A whole number; None after a fault."""
-        if re.fullmatch("[0-9]+", text.strip()) is None or len(text.strip()) > LONGEST:
+        if re.fullmatch("[0-9]+", text.strip()) is None:
             self.fault(f"{of} is {shown(text)}, which is not a whole number", span)
+            return None
+        if len(text.strip()) > LONGEST:
+            self.fault(f"{of} is {shown(text)}, which has more than {LONGEST} digits", span)
             return None
         value = int(text)
         if value < least:

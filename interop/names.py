@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 from functools import cache
 
-from ..dsl.parse import keywords
+from ..dsl.parse import keywords, soft_keywords
 
 NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
 #: Words that read like keywords, or will be some.
@@ -22,6 +22,12 @@ _NEARLY = ("scenario", "event", "true", "false", "index")
 def reserved_words() -> frozenset[str]:
     """What nothing is called: the grammar refuses some of these in some places, the others would be hard to read."""
     return frozenset({*keywords(), *_NEARLY})
+
+
+@cache
+def refused_words() -> frozenset[str]:
+    """What no instance is called, and no port: the other keywords are names like any other there."""
+    return keywords() - soft_keywords()
 
 
 def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ()) -> list[str]:

@@ -19,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
 from ...model.hopes import CANNOT, SCHEMA
 from ...model.mapping import NetworkPlan, StagePlan
+from ...model.times import Times
 from ..names import listed, shown
 from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
@@ -28,12 +29,14 @@ from .files import Collector, read_xml
 from .importer import Understood, understand
 from .mapping import PLACEHOLDER, machines_of, states_of
 from .networks import HopesNetwork, meant
-from .orders import running
+from .orders import running, runs_as
 from .platform import Board
 from .text import Part
 
 #: What cannot be said in HOPES, or not of this project.
 CANNOT_SAY = "F724"
+#: The processors of each layer of networks.
+_Layers = dict[Way, dict[str, tuple[str, ...]]]
 
 
 def back(source: Source, folder: Path, policy: str | None) -> Changes:
@@ -50,6 +53,19 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
         message = f"the project `{found.project.name}` has no architecture that a mapping could name"
         raise Errors([Diagnostic(CANNOT_SAY, message, None, help="give it a device with processors in HOPES")])
     return Changes(_Back(source, found, found.board, names, policy).files(), warnings)
+
+
+def onto(source: Source, found: Understood, kept: Baggage, before: Times, policy: str | None) -> dict[Path, str]:
+    """The files that change in a project which a text with the same tasks, `found`, would be imported from.
+
+    They are those that say something else than the text: of its times, that were `before`, of its places, as far as it
+    has any, and of the policy, if there is one. Raises Errors.
+    """
+    if found.board is None:
+        return {}
+    parts: dict[tuple[Way, str], Part] = {part: part for part in found.texts.names}
+    names = {t.task: parts[t.hopes, t.role] for t in kept.tasks if (t.hopes, t.role) in parts}
+    return _Back(source, found, found.board, names, policy, before).files()
 
 
 def _names(path: Path, kept: Baggage | None, found: Understood) -> tuple[dict[str, Part], tuple[Diagnostic, ...]]:
@@ -91,6 +107,8 @@ class _Back:
     board: Board
     names: Mapping[str, Part]
     policy: str | None
+    #: The times that the project has; None: all that is known is written.
+    before: Times | None = None
     faults: list[Diagnostic] = field(default_factory=list)
     #: The states that run something, the first of which decides what an import takes.
     states: tuple[str, ...] = ()
@@ -99,10 +117,11 @@ class _Back:
         choice = self.project.choice
         self.states = states_of(machines_of(self.project.project, self.project.graph, choice, Collector()), choice)
         names = self.names
-        self._compare(names.keys())
+        if self.before is None:
+            self._compare(names.keys())
         places, plans = self._places(), self._plans()
         by_way: dict[Way, tuple[str, ...]] = {}
-        layers: dict[Way, dict[str, tuple[str, ...]]] = {}
+        layers: _Layers = {}
         for text, (way, role) in names.items():
             network = self.project.networks.get(way)
             if network is None:
@@ -116,15 +135,20 @@ class _Back:
                     own[layer] = places[text]
             else:
                 own |= _of_layers(network, plans.get(text), places.get(text, ()))
-        self._whole(by_way, layers)
+        if self.before is None:
+            self._whole(by_way, layers)
         made: dict[Path, str] = {}
-        if self.policy is not None and not self.faults:
+        as_it_runs = self.before is not None and self.policy is not None and runs_as(self.project, self.policy)
+        if self.policy is not None and not as_it_runs and not self.faults:
             cores = {text: self._core(processors[0]) for text, processors in places.items()}
             apps = self.source.whole.apps
             made = running(self.policy, self.project, apps, names, cores, self.faults)
         if self.faults:
             raise Errors(self.faults)
-        made |= {self._file("mapping"): self._mapping(by_way, layers)}
+        if self.before is not None:
+            by_way, layers = self._moved_tasks(by_way), self._moved_layers(layers)
+        if self.before is None or by_way or any(layers.values()):
+            made |= {self._file("mapping"): self._mapping(by_way, layers)}
         profile = self._profile(names)
         if profile is not None:
             made[self._file("profile")] = profile
@@ -180,6 +204,25 @@ class _Back:
             message = f"nothing says where {listed(missing, 4)} run" + ("s" if len(missing) == 1 else "")
             self._fault(message, f"run `flowc map`, or pin them on {self.board.name}")
 
+    # -- what the project says already -------------------------------------------------------------------------------
+    def _moved_tasks(self, tasks: Mapping[Way, tuple[str, ...]]) -> dict[Way, tuple[str, ...]]:
+        """Those of the tasks that the project has elsewhere."""
+        there = self.project.places.tasks
+        return {way: places for way, places in tasks.items() if there.get(way) != places}
+
+    def _moved_layers(self, layers: Mapping[Way, Mapping[str, tuple[str, ...]]]) -> _Layers:
+        """Those of the layers that the project has elsewhere."""
+        there = self.project.places.layers
+        return {
+            way: {layer: p for layer, p in own.items() if there.get(way, {}).get(layer) != p[0]}
+            for way, own in layers.items()
+        }
+
+    def _as_timed(self, text: str) -> bool:
+        """Is nothing known of a task but the times that the project has?"""
+        known = self.source.times.of.get(text)
+        return self.before is not None and (not known or known == self.before.of.get(text))
+
     # -- the mapping -------------------------------------------------------------------------------------------------
     def _mapping(
         self, tasks: Mapping[Way, tuple[str, ...]], layers: Mapping[Way, Mapping[str, tuple[str, ...]]]
@@ -195,13 +238,13 @@ class _Back:
         lines += self._others("task")
         for way, places in layers.items():
             name = "_".join(way)
-            network = self.project.networks[way]
-            lines += [f"    <externalTask name={quoteattr(name)}>"]
-            for layer in network.everything:
-                lines += [
-                    "    " + line for line in self._entry("childTask", f"{name}_{layer}", places[layer], old, first)
-                ]
-            lines += ["    </externalTask>"]
+            own = [
+                "    " + line
+                for layer in self.project.networks[way].everything
+                for line in self._entry("childTask", f"{name}_{layer}", places.get(layer, ()), old, first)
+            ]
+            if own or self.before is None:  # its layers may be in a file of the network
+                lines += [f"    <externalTask name={quoteattr(name)}>", *own, "    </externalTask>"]
         lines += self._others("externalTask", "library", "multicast")
         return _document("CIC_Mapping", lines)
 
@@ -229,8 +272,8 @@ class _Back:
     ) -> Iterator[str]:
         """The lines of a task or a layer: its new sets, and the old ones of other states."""
         before = list(_sets(old[name])) if name in old else []
-        if not places and before:
-            yield from as_text(old[name], 1)
+        if not places and (before or self.before is not None):
+            yield from as_text(old[name], 1) if name in old else ()
             return
         written = {PLACEHOLDER, *self._taken([s for _, s, _ in before])}
         sets = [(device, s, node) for device, s, node in before if s not in written]
@@ -271,10 +314,12 @@ class _Back:
     def _profile(self, names: Mapping[str, Part]) -> str | None:
         """The times of tasks (layers have files of their own), in us and rounded up; None where nothing is known."""
         lines: list[str] = []
+        written: set[str] = set()
         for text, (way, _) in names.items():
             known = self.source.times.of.get(text, {})
-            if way in self.project.networks or not known:
+            if way in self.project.networks or not known or self._as_timed(text):
                 continue
+            written.add("_".join(way))
             lines += [f"    <task name={quoteattr('_'.join(way))}>", '        <mode name="Default">']
             for pool in self.board.pools:
                 time = known.get(pool.kind)
@@ -289,7 +334,17 @@ class _Back:
                     "            </profile>",
                 ]
             lines += ["        </mode>", "    </task>"]
+        if lines and self.before is not None:
+            lines += self._other_times(written)
         return _document("CIC_Profile", lines) if lines else None
+
+    def _other_times(self, written: set[str]) -> Iterator[str]:
+        """What the profile says so far of other tasks."""
+        for path in self.project.project.beside("profile")[:1]:
+            root = read_xml(path, Collector(), "CIC_Profile")
+            for node in root.all("task") if root is not None else ():
+                if node.attributes.get("name") not in written:
+                    yield from as_text(node, 1)
 
 
 def _number(processor: str) -> int:

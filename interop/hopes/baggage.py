@@ -7,6 +7,7 @@ changed since. Which of its parts they need is left to them.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes
+from ...model.hopes import ORDERS
 from ...model.json_reader import parse_version, read
 from ...model.system import System
 from ..content import content
@@ -116,7 +118,8 @@ class Kept:
 class Baggage:
     """`project` is the name of the project, `form` "tool" or "translator"; `files` has SHA-256 by path in the project.
 
-    `graphs` are those of the files that say what tasks there are, `choice` is what was imported of it.
+    `graphs` are those of the files that say what tasks there are, `choice` is what was imported of it. `xml` has the
+    texts of all its XML, by path in the project: `again` makes the project of them.
     """
 
     project: str
@@ -127,6 +130,7 @@ class Baggage:
     pools: tuple[NamedPool, ...] = ()
     kept: tuple[Kept, ...] = ()
     choice: Choice = field(default_factory=Choice)
+    xml: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The file: the same baggage gives the same bytes."""
@@ -165,6 +169,7 @@ def baggage_of(
         pools,
         tuple(_kept(project, xml)),
         choice,
+        {_below(project, path): text for path in _written(project, files) if (text := _text(path)) is not None},
     )
 
 
@@ -218,6 +223,25 @@ def _below(project: Project, path: Path) -> str:
 def _hash(path: Path) -> str | None:
     try:
         return hashlib.sha256(read_bytes(path)).hexdigest()
+    except OSError:
+        return None
+
+
+def _written(project: Project, read: Iterable[Path]) -> Iterator[Path]:
+    """The texts of a project that are no code: its XML, and what describes its networks."""
+    found = [*read]
+    if project.translated:
+        found += [*project.files.glob(f"{glob.escape(project.name)}_*.xml"), *(project.files / ORDERS).glob("*.xml")]
+    elif project.files.suffix == ".files":
+        found += project.files.rglob("*.xml")
+    kinds = (".xml", ".prototxt")
+    yield from sorted({p for p in found if p.suffix in kinds or p == project.gui if os.path.isfile(p)})
+
+
+def _text(path: Path) -> str | None:
+    """A text, whatever its encoding: `again.as_bytes` makes the same bytes of it."""
+    try:
+        return read_bytes(path).decode("utf-8", "surrogateescape")
     except OSError:
         return None
 

@@ -59,7 +59,7 @@ class Task:
     it, `files` lie beside it, `flags` are those of the compiler, `linked` of the linker; `libraries` leads from a
     library port of a composite to (task, port) in it.
     `mode` is that of its `modes` which counts, `changes` are transitions between them (name, from, to), `link` is the
-    far end of a channel that a source or a sink stands for.
+    far end of a channel that a source or a sink stands for. `kinds` are those of processors that it may run on, () all.
     Times are None where they are placeholders.
     """
 
@@ -90,6 +90,7 @@ class Task:
     mode: str = ""
     changes: tuple[tuple[str, str, str], ...] = ()
     link: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

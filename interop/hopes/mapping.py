@@ -232,6 +232,9 @@ class _Places:
             return None
         number = self.say.whole(text, "the localId", node.span)
         pool = self.board.pool(name, device) or self.board.pool(name)
+        if pool is not None and device and all(p.device != device for p in self.board.pools):
+            what = "the architecture has no device of that name: processors are found by their own names"
+            self.say.warn_together(device, what, node.span)
         if pool is None:
             there = [p.element for p in self.board.pools]
             help_text = did_you_mean(name, there) or f"there is {one_of(there)}"

@@ -271,6 +271,8 @@ def _costs(node: Element, name: str, say: Collector) -> Costs:
             continue
         if re.fullmatch("0*[0-9]{1,15}", text) and int(text) >= CANNOT:
             continue
+        if "unit" not in p.attributes:
+            say.warn_together(name, "times of a profile without a unit are taken as us", p.span)
         value = say.time_ns(text, p.attributes.get("unit", "us"), of, p.span)
         if value is None:
             continue

@@ -126,6 +126,17 @@ def _file(found: Understood, root: Element) -> Path | None:
 
 
 # -- the policy --------------------------------------------------------------------------------------------------------
+def runs_as(found: Understood, policy: str) -> bool:
+    """Does a project have the policy, with its orders where it needs some?"""
+    path = found.project.files / f"{found.project.name}_configuration.xml"
+    root = read_xml(path, Collector(), "CIC_Configuration") if path.is_file() else None
+    said = [
+        n.attributes.get("runtimeExecutionPolicy") for n in (root.all("codeGeneration") if root is not None else ())
+    ]
+    ordered = policy != "self-timed" or any((found.project.files / ORDERS).glob("*schedule.xml"))
+    return ordered and said == [POLICIES[policy]]
+
+
 def _configuration(found: Understood, policy: str) -> str:
     """That of the project with the policy changed, or a new one without an end of the run."""
     path = found.project.files / f"{found.project.name}_configuration.xml"

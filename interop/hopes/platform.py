@@ -17,7 +17,7 @@ from ...model.diagnostic import did_you_mean, one_of
 from ...model.span import Span
 from ..names import identifiers, reserved_words, shown
 from ..xml_tree import Element
-from .files import Collector, Project, embedded, read_xml
+from .files import Collector, Project, embedded, read_xml, start_of
 
 #: A GPU or a DLA is a "virtual" processor of HOPES; its kind shows in a name only.
 _KINDS = (("gpu", ("cuda", "gpu")), ("dla", ("dla",)), ("cpu", ("cpu", "i7", "arm", "carmel", "denver", "cortex")))
@@ -112,6 +112,9 @@ def board_of(project: Project, others: Iterable[Path], say: Collector, device: s
     if not boards:
         return None
     first = boards[0]
+    if not any(pool.kind for pool in first.pools):
+        say.warn("this architecture has no processor that flowc knows", start_of(Path(first.file)))
+        return None
     for other in boards[1:]:
         for pool in other.pools:
             known = first.pool(pool.element)
@@ -126,9 +129,12 @@ def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone:
     """A board; `quiet` leaves warnings to the file that counts."""
     types = {t.attributes.get("name", ""): t for group in root.all("elementTypes") for t in group.all("elementType")}
     devices = [d for group in root.all("devices") for d in group.all("device")]
+    _different((d.attributes.get("name", "") for d in devices), devices, "devices", say)
     found: list[tuple[Element, Element, str]] = []
     for holder, device in [(d, d.attributes.get("name", "")) for d in devices] or [(root, "")]:
-        for e in (e for group in holder.all("elements") for e in group.all("element")):
+        elements = [e for group in holder.all("elements") for e in group.all("element")]
+        _different((e.attributes.get("name", "") for e in elements), elements, "elements of a device", say)
+        for e in elements:
             kind = types.get(e.attributes.get("type", ""))
             if kind is None:
                 text = shown(e.attributes.get("type", ""))
@@ -149,6 +155,15 @@ def _board(root: Element, file: str, say: Collector, quiet: bool = False, alone:
         _beyond(devices, pools, say, alone)
     name = identifiers([first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"})[0]
     return Board(name, tuple(pools), first, file)
+
+
+def _different(names: Iterable[str], nodes: Iterable[Element], what: str, say: Collector) -> None:
+    """Two of one name cannot be told apart by who names them."""
+    seen: set[str] = set()
+    for name, node in zip(names, nodes, strict=True):
+        if name and name in seen:
+            say.fault(f"two {what} are called {shown(name)}", node.span, "give one of them another name")
+        seen.add(name)
 
 
 def _pool(name: str, element: Element, kind: Element, device: str, say: Collector) -> HopesPool | None:

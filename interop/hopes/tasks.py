@@ -21,6 +21,7 @@ from ..names import listed, shown
 from ..xml_tree import Element
 from .design import Channel, Direction, Graph, Loop, Parameter, Port, Task
 from .files import MOST_LEVELS, Collector, Project, read_xml
+from .hardware import kinds_of, says_nothing
 from .libraries import libraries_of, library_ports
 from .multicast import ends_of, pairs_of, sizes_of
 from .translated import levels_of
@@ -167,6 +168,7 @@ class _Level:
             modes=modes,
             mode=mode,
             changes=_changes(node) if modes else (),
+            kinds=kinds_of(node, name, self._say) if _dependent(values) else (),
         )  # fmt: skip
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
@@ -281,7 +283,7 @@ class _Level:
             what = f"modes of a task (MTM): it stays in {shown(task.mode)}"
             help_text = f"`--mode TASK=MODE` takes another one: {listed(m for m in task.modes if m != task.mode)}"
             say.warn_together(name, what, span, help_text)
-        if values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes":
+        if _dependent(values) and says_nothing(node):
             help_text = "the profile says where a task can run"
             say.warn_together(name, "hardware dependencies are not imported", span, help_text)
         if values.get("RunCondition") == "control-driven":
@@ -408,6 +410,10 @@ def _modes(node: Element) -> tuple[str, ...]:
     ]
     start = [mtm.attributes.get("initial_state", "") for mtm in node.all("mtm")]
     return tuple(dict.fromkeys([*(s for s in start if s in found), *found]))
+
+
+def _dependent(values: dict[str, str]) -> bool:
+    return values.get("IsDependency", values.get("IsHardwareDependent")) == "Yes"
 
 
 def _changes(node: Element) -> tuple[tuple[str, str, str], ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from ..names import capitalised, identifiers, listed, reserved_words, shown
+from ..names import capitalised, identifiers, listed, refused_words, shown
 from .counts import Place
 from .design import Direction, Task, Way
 from .groups import Flow, Group
@@ -144,7 +144,7 @@ class _Texts:
         """Different from each other in a task, and no words that one could not write in an arrow."""
         for way in self.flow.tasks:
             used = self._used(way)
-            made = identifiers((_PORTS.get(p, p) for _, p in used), "port", {*reserved_words(), *keyword.kwlist})
+            made = identifiers((_PORTS.get(p, p) for _, p in used), "port", {*refused_words(), *keyword.kwlist})
             for (direction, port), name in zip(used, made, strict=True):
                 self.ports[(way, ""), direction, port] = name
 
@@ -155,7 +155,7 @@ class _Texts:
         parts = [part for way in ways for part in self._parts(way)]
         wanted = [(w[-1][start:].removesuffix(suffix), role) for w, role in parts]
         taken = {self.ports[(w[:-1], ""), d, p] for w in ways[:1] if len(w) > 1 for d, p in self._used(w[:-1])}
-        made = identifiers((f"{n}_{r}" if r else n for n, r in wanted), "task", {*reserved_words(), *taken})
+        made = identifiers((f"{n}_{r}" if r else n for n, r in wanted), "task", {*refused_words(), *taken})
         return zip(parts, made, strict=True)
 
     def _written(self, way: Way, wanted: Direction | None = None) -> list[Written]:

@@ -99,7 +99,7 @@ def times_of(
         network = networks.get(way)
         if network is None:
             bare = re.sub(r"^.*?\d_", "", way[-1]) if len(way) > 1 else way[-1]
-            costs = own.get(full, {})
+            costs = {t: c for t, c in own.get(full, {}).items() if not task.kinds or board.kind_of(t) in task.kinds}
             found.append(_plain(names[way, ""], (full, way[-1], bare), costs, board))
             continue
         parts: tuple[tuple[Part, str | None], ...] = (((way, "pre"), network.pre), ((way, "post"), network.post))

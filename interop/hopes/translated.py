@@ -47,6 +47,14 @@ def _values(said: dict[str, str], names: dict[str, str]) -> dict[str, str]:
     return {ours: said[theirs] for theirs, ours in names.items() if theirs in said}
 
 
+_HARDWARE = {
+    "architecture": "Architecture",
+    "platform": "Platform",
+    "runtime": "Runtime",
+    "processorType": "ProcessorType",
+}
+
+
 class _Algorithm:
     def __init__(self, root: Element, name: str, say: Collector) -> None:
         self._root, self._name, self._say = root, name, say
@@ -156,6 +164,15 @@ class _Algorithm:
         groups = [_made(tag, node, {}, children) for tag, children in parts]
         groups.append(_made("control", node, {}, [_made("control_params", node, {}, node.all("parameter"))]))
         groups += node.all("mtm")
+        groups += [
+            _made(
+                "HardwareDependency",
+                n,
+                {},
+                [_made("hardware", h, _values(h.attributes, _HARDWARE)) for h in n.all("hardware")],
+            )
+            for n in node.all("hardwareDependency")
+        ]
         groups += [_made("faultTolerance", n, {"enable": "Yes"}) for n in node.all("faultTolerance")]
         if node.attributes.get("hasSubGraph") == "Yes":
             groups.append(self.level(name))

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 
 from ...model.types import DTYPES
-from ..names import identifiers, reserved_words, shown
+from ..names import identifiers, refused_words, shown
 from .code import Link, Source, header
 from .counts import Place, loops_around
 from .design import Parameter, Port, Way
@@ -81,7 +81,7 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, Source], flow: Flow) 
 def given(way: Way, own: Iterable[Parameter], around: Iterable[tuple[Way, Parameter]] = ()) -> tuple[Given, ...]:
     """Parameters of a task, and of composites around it, under names that Python, C and the text can use."""
     found = [*((way, p) for p in own), *around]
-    reserved = {*reserved_words(), *_C_WORDS.split(), *keyword.kwlist}
+    reserved = {*refused_words(), *_C_WORDS.split(), *keyword.kwlist}
     names = identifiers((p.name for _, p in found), "parameter", reserved)
     return tuple(Given(name, p.value, "_".join(w), p.name) for name, (w, p) in zip(names, found, strict=True))
 

@@ -84,6 +84,8 @@ NOT_FROM_TEXT = {
     "F734",
     "F735",
     "F736",
+    "F737",
+    "F738",
 }
 #: The last line of an example may say how flowc is called; without it, `flowc check` reads the example.
 COMMAND = re.compile(rb"\n// \$ (.*)\s*\Z")

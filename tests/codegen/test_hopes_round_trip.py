@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import hopes_translator
 from builds import ROOT, Write, build, run
 from hopes_graphs import random_system
+from hopes_xml import without_xml
 
 # -- the model ---------------------------------------------------------------------------------------------------------
 #: Names in HOPES of tasks and of ports, (task, port), where they are others.
@@ -112,7 +113,7 @@ def test_code_comes_back_and_computes_the_same(tmp_path: Path, seed: int) -> Non
     flow = random_system(seed, tmp_path, 3)
     assert flow is not None
     made = export_project(flow, tmp_path / "out", platform="two")
-    assert made.project.held
+    assert made.project is not None and made.project.held
     assert printed(same(made, flow)) == printed(flow) != []
 
 
@@ -133,13 +134,16 @@ def content(project: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("seed", [3, 7, 10])
 def test_a_project_comes_back_with_its_names_and_its_code(tmp_path: Path, seed: int) -> None:
-    """Exported, imported and exported again: the same files."""
+    """Exported, imported and exported again: the same files, also where the baggage has no XML."""
     flow = random_system(seed, tmp_path)
     assert flow is not None
     made = export_project(flow, tmp_path / "out", platform="two", policy="self-timed")
     text = same(made, flow)
+    again = export_project(text.with_name("back.two.flow"), tmp_path / "was", platform="two", policy="self-timed")
+    assert content(again.directory) == content(made.directory) and again.project is None and again.changed == ()
+    without_xml(text)
     again = export_project(text.with_name("back.two.flow"), tmp_path / "again", platform="two", policy="self-timed")
-    assert content(again.directory) == content(made.directory)
+    assert content(again.directory) == content(made.directory) and again.project is not None
 
 
 CODE = """
@@ -170,9 +174,10 @@ def test_code_of_hopes_cannot_do_what_is_new(write: Write, old: str, new: str, t
     with pytest.raises(flowc.Errors) as raised:
         export_project(text, flow.parent / "again", platform=str(text.with_name("two.flow")))
     found = [d for d in raised.value.diagnostics if told in d.message]
-    assert {d.code for d in raised.value.diagnostics} == {"F736"} and "`A_show.cic`, which knows nothing of" in found[
-        0
-    ].message
+    assert {d.code for d in raised.value.diagnostics} == {
+        "F736",
+        "F737",
+    } and "`A_show.cic`, which knows nothing of" in found[0].message
 
 
 @pytest.mark.parametrize("name", ['"project": "app"', '"A_count"'])

@@ -180,7 +180,7 @@ FAULTS = [
     ('sampleSize="4" sampleType', 'sampleType', "this `port` has no `sampleSize`", ""),
     ('rate="1"', 'rate="1e3"', "is `1e3`, which is not a whole number", ""),
     ('rate="1"', 'rate=""', "is ``, which is not a whole number", ""),
-    ('rate="1"', 'rate="12345678901234567890"', "which is not a whole number", ""),
+    ('rate="1"', 'rate="12345678901234567890"', "which has more than 15 digits", ""),
     ('childTask="Camera_1_Cam1_Grab"', 'childTask="Camera_2_Cam2_Grab"',
      "there is no task `Camera_2_Cam2_Grab` inside `Camera_1`", ""),
     ('<portMap task="Camera_1"', '<portMap task="Camera_3"', "there is no task `Camera_3`", "did you mean"),

@@ -133,6 +133,11 @@ class _Project:
             yield Xml.tostring(mtm, "unicode").strip()
         if said.get("LoopType", "NONE") not in ("NONE", ""):
             yield _element("loopStructure", {"type": said["LoopType"].lower(), "loopCount": said["LoopCount"]})
+        if said.get("IsDependency", said.get("IsHardwareDependent")) == "Yes":
+            keys = ("Architecture", "Platform", "Runtime", "ProcessorType")
+            hard = [{k[0].lower() + k[1:]: h.get(k, "ALL") for k in keys} for h in node.iter("hardware")]
+            if hard:
+                yield _element("hardwareDependency", {}, *(_element("hardware", h) for h in hard))
         if any(f.get("enable") == "Yes" for f in node.iterfind("faultTolerance")):
             yield _element("faultTolerance", {"validationTaskType": "automatic", "type": "reexecution", "number": "1"})
         if node.get("type") == "External":

@@ -101,5 +101,5 @@ def firings(flow: Path, made: ExportedProject, iterations: int) -> dict[str, int
     for app in checked.system.apps:
         for task in app.tasks:
             repeated = checked.verdicts[app.name].repetition[task.name]
-            found[made.project.names[task.name]] = iterations * repeated // task.phases
+            found[made.tasks[task.name]] = iterations * repeated // task.phases
     return found

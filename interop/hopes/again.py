@@ -1,0 +1,74 @@
+"""The project that a text was imported from, as it was: the XML that the baggage keeps, and the code beside the text.
+
+In: a baggage. Out: the files of the project by their paths, and those that it names and that are not here. Whether the
+text still means what they say is found out by who imports them again (`driver.hopes_again`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from ...model.diagnostic import Diagnostic, Errors
+from ..names import shown
+from .baggage import WRONG, Baggage
+from .files import ALGORITHM
+from .importer import Understood
+
+
+def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
+    """The files of a project by their paths in its folder; code is that beside the baggage, which is the file `beside`.
+
+    Raises Errors (F726) for paths that lead out of the folder.
+    """
+    found: dict[str, bytes | Path] = {_place(kept, beside, path): as_bytes(text) for path, text in kept.xml.items()}
+    folder = Path(os.path.abspath(beside.parent))
+    for task in kept.tasks:
+        for path in () if task.code is None else task.code.files:
+            file = Path(os.path.normpath(folder / path))
+            # Whatever somebody has written into the baggage: nothing beside the text is copied.
+            if os.path.isfile(file) and file.resolve().is_relative_to(folder.resolve()):
+                _, _, below = path.partition("/")
+                found[_place(kept, beside, below)] = file
+    return found
+
+
+def start(kept: Baggage) -> str:
+    """What is imported of these files: the algorithm, or the folder around the project."""
+    return f"{kept.project}{ALGORITHM}" if kept.form == "translator" else "."
+
+
+def as_bytes(text: str) -> bytes:
+    """The bytes of a text that is kept."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def absent(found: Understood) -> tuple[str, ...]:
+    """The files that a project names and that are not there, by their names."""
+    return tuple(dict.fromkeys(PurePosixPath(name.replace("\\", "/")).name for name in _absent(found)))
+
+
+def _absent(found: Understood) -> Iterator[str]:
+    project = found.project
+    for task in found.tasks.values():
+        near = Path(task.span.file).parent
+        named = (task.code, *task.headers, *task.sources, *task.files, *task.network.values())
+        for name in named if task.graph is None else ():
+            places = (project.below(name, near), project.named(name, near), project.anywhere(name)) if name else (near,)
+            if not any(places):
+                yield name
+    graphs = (found.graph, *(t.graph for t in found.tasks.values() if t.graph is not None))
+    for library in (lib for g in graphs for lib in g.libraries.values()):
+        near = Path(library.span.file).parent
+        yield from (name for name in (library.file, library.header) if name and project.below(name, near) is None)
+
+
+def _place(kept: Baggage, beside: Path, path: str) -> str:
+    """The place of a file in the folder of the project."""
+    tool = kept.form == "tool" and any(name.startswith("CICTask/") for name in kept.xml)
+    place = os.path.normpath(f"{kept.project}.files/{path}" if tool else path)
+    if os.path.isabs(path) or place.startswith("..") or "\0" in path:
+        message = f"`{beside.name}` has a file {shown(path)}, which is outside of the project"
+        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+    return place
