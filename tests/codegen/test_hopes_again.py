@@ -58,15 +58,16 @@ def door(tmp_path: Path) -> Path:
 
 # -- the same again ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("text", ["app.flow", "app.door_board.flow", "app.states.flow"])
-def test_xml_is_what_it_was(tmp_path: Path, form: str, text: str) -> None:
+def test_xml_is_what_it_was(tmp_path: Path, form: str) -> None:
+    """By the application alone, with the mapping of the authors, and with its states."""
     folder = project("Doorbell", form, tmp_path)
     app = imported(folder)
-    made = exported(app.with_name(text), form, "door_board.flow")
-    assert files(made.directory) == files(folder)
-    assert made.project is None and made.changed == ()
-    absent = [d.message for d in made.diagnostics if d.code == "F738"]
-    assert codes(made).count("F737") == 0 and "are not here" in absent[0]
+    for text in ("app.flow", "app.door_board.flow", "app.states.flow"):
+        made = exported(app.with_name(text), form, "door_board.flow")
+        assert files(made.directory) == files(folder), text
+        assert made.project is None and made.changed == ()
+        absent = [d.message for d in made.diagnostics if d.code == "F738"]
+        assert codes(made).count("F737") == 0 and "are not here" in absent[0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -119,25 +120,22 @@ def test_times_that_were_given_are_written(tmp_path: Path) -> None:
 
 
 # -- what the text says otherwise --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("step: int = 3", "step: int = 4", "`Mixer.Tone` is other"),
-        ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
-        ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
-    ],
-)
-def test_another_text_is_written_anew_or_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
     text = app.read_text()
     app.write_text("// A comment is nothing new.\n" + text)
     assert codes(exported(app, "tool")) == []
-    assert old in text
-    app.write_text(text.replace(old, new, 1))
-    with pytest.raises(flowc.Errors) as raised:  # it has loops and libraries
-        exported(app, "tool")
-    (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
-    assert told in warning.message and warning.severity == "warning"
+    for old, new, told in (
+        ("step: int = 3", "step: int = 4", "`Mixer.Tone` is other"),
+        ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
+        ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
+    ):
+        assert old in text
+        app.write_text(text.replace(old, new, 1))
+        with pytest.raises(flowc.Errors) as raised:  # it has loops and libraries
+            exported(app, "tool")
+        (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
+        assert told in warning.message and warning.severity == "warning"
 
 
 def test_another_platform_is_said(door: Path) -> None:
