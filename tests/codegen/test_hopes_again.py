@@ -50,6 +50,11 @@ def codes(made: ExportedProject) -> list[str]:
     return [d.code for d in made.diagnostics]
 
 
+def numbers(text: Path) -> list[object]:
+    apps = flowc.check(text).system.apps
+    return [(a.name, a.period_ns, [(t.name, t.parameters) for t in a.tasks]) for a in apps]
+
+
 @pytest.fixture
 def door(tmp_path: Path) -> Path:
     """The import of a project with composites, networks, a control task and a mapping."""
@@ -119,6 +124,35 @@ def test_times_that_were_given_are_written(tmp_path: Path) -> None:
     assert {t.costs["cpu"].worst for t in found if "Camera_1_Cam1_Clean" in t.names} == {500_000}
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("name", "old", "new", "file", "said"),
+    [
+        ("Mixer", "step: int = 3", "step: int = 4", "task.xml", 'name="step" type="int" value="4"'),
+        ("Mixer", "gain: float = 0.5", "gain: float = 0.25", "task.xml", 'name="gain" type="float" value="0.25"'),
+        ("Mixer", "Tone: Tone", "Tone: Tone(step = 9)", "task.xml", 'name="step" type="int" value="9"'),
+        ("Doorbell", "period 20 ms", "period 25 ms", "task.xml", 'name="Period" value="25"'),
+        ("Doorbell", "period 20 ms", "period 20500 us", "task.xml", 'name="PeriodUnit" value="us"'),
+    ],
+)
+def test_a_number_that_changed_is_replaced_where_it_stands(
+    tmp_path: Path, form: str, name: str, old: str, new: str, file: str, said: str
+) -> None:
+    """In the file that says it, of which all else stays as it is."""
+    folder = project(name, form, tmp_path)
+    app = imported(folder)
+    text = app.read_text()
+    assert text.count(old) == 1
+    app.write_text(text.replace(old, new))
+    made = exported(app, form, "door_board.flow" if name == "Doorbell" else "")
+    (changed,) = made.changed
+    before, now = (f / changed for f in (folder, made.directory))
+    lines = [(a, b) for a, b in zip(before.read_text().split(">"), now.read_text().split(">"), strict=True) if a != b]
+    assert 1 <= len(lines) <= 2 and (form == "translator" or any(said in now for _, now in lines))
+    again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
+    assert numbers(again) == numbers(app)
+
+
 # -- what the text says otherwise --------------------------------------------------------------------------------------
 def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
@@ -126,7 +160,7 @@ def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     app.write_text("// A comment is nothing new.\n" + text)
     assert codes(exported(app, "tool")) == []
     for old, new, told in (
-        ("step: int = 3", "step: int = 4", "`Mixer.Tone` is other"),
+        ("Mix -> Show", "Mix -> delay 2 -> Show", "`Mixer.Mix.sum->Mixer.Show.input` is other"),
         ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
         ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
     ):
