@@ -8,7 +8,8 @@ hill climbing, and OR-Tools' CP-SAT, where it is installed, which may prove that
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
@@ -67,10 +68,12 @@ def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Plac
     """
     bound = live_set(items)
     best = Placed((), 0, bound, "nothing to place")
-    for name, order in _orders(items).items() if items else ():
+    for name, order in _orders(items) if items else ():
         offsets, total = in_order(items, order)
         if not best.offsets or total < best.total:
             best = Placed(offsets, total, bound, name)
+        if best.proved:
+            break
     if seconds > 0 and not best.proved:
         best = _climbed(items, best, int(seconds * STEPS / len(items) ** 2), random.Random(seed))
     if seconds > 0 and not best.proved and len(items) <= MOST_EXACT:
@@ -80,42 +83,49 @@ def place(items: Sequence[Item], *, seconds: float = 0.0, seed: int = 0) -> Plac
 
 def in_order(items: Sequence[Item], order: Iterable[int]) -> tuple[tuple[int, ...], int]:
     """Each item, in turn, into the smallest gap that takes it among those that are placed; offsets and their end."""
-    offsets: dict[int, int] = {}
+    offsets = [0] * len(items)
+    placed: list[tuple[int, int, int, int]] = []  # begin, end, and life, from the first byte to the last
     end = 0
     for k in order:
         item = items[k]
-        others = sorted((at, items[j].size) for j, at in offsets.items() if items[j].meets(item))
-        free, best = 0, None
-        for at, size in others:
-            if at - free >= item.size and (best is None or at - free < best[0]):
-                best = at - free, free
-            free = max(free, at + size)
-        offsets[k] = best[1] if best is not None else free
-        end = max(end, offsets[k] + item.size)
-    return tuple(offsets[k] for k in range(len(items))), end
+        size, first, last = item.size, item.first, item.last
+        free, gap, found = 0, None, -1
+        for at, upto, begin, until in placed:
+            if begin > last or until < first:
+                continue
+            if at - free >= size and (gap is None or at - free < gap):
+                gap, found = at - free, free
+            if upto > free:
+                free = upto
+        at = free if gap is None else found
+        offsets[k] = at
+        insort(placed, (at, at + size, first, last))
+        end = max(end, at + size)
+    return tuple(offsets), end
 
 
-def _orders(items: Sequence[Item]) -> dict[str, list[int]]:
+def _by_size(items: Sequence[Item]) -> list[int]:
+    return sorted(range(len(items)), key=lambda k: (-items[k].size, items[k].first))
+
+
+def _orders(items: Sequence[Item]) -> Iterator[tuple[str, Iterable[int]]]:
+    """Quick rules by name, each worked out when it is asked for."""
     numbers = range(len(items))
-    lengths = [i.last - i.first + 1 for i in items]
+    yield "greedy by size", _by_size(items)
     moments = sorted({i.first for i in items}, key=lambda m: -sum(i.size for i in items if i.first <= m <= i.last))
-    broad = dict.fromkeys(
-        k
-        for m in moments
-        for k in sorted(numbers, key=lambda k: -items[k].size)
-        if items[k].first <= m <= items[k].last
+    largest = sorted(numbers, key=lambda k: -items[k].size)
+    yield (
+        "greedy by breadth",
+        dict.fromkeys(k for m in moments for k in largest if items[k].first <= m <= items[k].last),
     )
-    return {
-        "greedy by size": sorted(numbers, key=lambda k: (-items[k].size, items[k].first)),
-        "greedy by breadth": list(broad),
-        "greedy by area": sorted(numbers, key=lambda k: -items[k].size * lengths[k]),
-        "greedy by length": sorted(numbers, key=lambda k: (-lengths[k], -items[k].size)),
-    }
+    lengths = [i.last - i.first + 1 for i in items]
+    yield "greedy by area", sorted(numbers, key=lambda k: -items[k].size * lengths[k])
+    yield "greedy by length", sorted(numbers, key=lambda k: (-lengths[k], -items[k].size))
 
 
 def _climbed(items: Sequence[Item], best: Placed, tries: int, rng: random.Random) -> Placed:
     """Bring forward an item at the top, again and again, and keep what is not worse."""
-    order = _orders(items)["greedy by size"]
+    order = _by_size(items)
     offsets, total = in_order(items, order)
     for _ in range(tries):
         if best.proved:

@@ -77,7 +77,11 @@ def _some(names: list[str], most: int = 4) -> str:
 
 def _search(joint: Joint) -> str:
     outcome = joint.outcome
-    return f"{outcome.search}: {outcome.evaluations} assignments looked at in {outcome.seconds:.1f} s"
+    looked = f"{outcome.evaluations:,} assignments looked at in {outcome.seconds:.1f} s"
+    if outcome.limit is None:
+        return f"{outcome.search}: {looked}"
+    # Of most of them the load of processors says enough.
+    return f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
 
 
 def _optimality(joint: Joint) -> str:
@@ -157,6 +161,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "objective": "utilization",
             "seed": mapping.effort.seed,
             "evaluations": outcome.evaluations,
+            "counted": outcome.counted,
             "measured_runs": 0,
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),

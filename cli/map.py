@@ -142,22 +142,22 @@ def map_(
         print_json(_document(mapped))
     elif mapped.states is not None:
         print(states_table(mapped.states))
+        _tell_memory(mapped.mapping)
         for name, joint in mapped.states.joints.items() if explain else ():
             why = (of(mapped.states, name) for of in (why_elsewhere, why_no_better, why_rates))
             lines = [*(line for lines in why for line in lines), *explanation(joint)]
             print(f"\n{name}:\n" + "\n".join(folded(line, 2) for line in lines))
     elif mapped.valid.states:
         print(_places(mapped.mapping))
+        _tell_memory(mapped.mapping)
     elif mapped.joint is not None:
         print(joint_table(mapped.joint))
-        if mapped.mapping.memory is not None:
-            print(_planned(mapped.mapping.memory))
+        _tell_memory(mapped.mapping)
         if explain:
             print("\n" + "\n".join(folded(line, 2) for line in explanation(mapped.joint)))
     else:
-        print(_table(mapped.mapping))
-        if mapped.mapping.memory is not None:
-            print(_planned(mapped.mapping.memory))
+        print(_table(mapped.mapping, evaluations))
+        _tell_memory(mapped.mapping)
         for line in in_8_bits(mapped.valid.losses):
             print(line)
         if explain:
@@ -217,6 +217,12 @@ def _size(text: str | None) -> int | None:
     return size
 
 
+def _tell_memory(mapping: Mapping) -> None:
+    """What networks take, where that was asked."""
+    if mapping.memory is not None:
+        print(_planned(mapping.memory))
+
+
 def _planned(memory: PlannedMemory) -> str:
     parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
     parts |= {"in arenas of devices": memory.arenas} if memory.arenas else {}
@@ -250,17 +256,37 @@ def _places(mapping: Mapping) -> str:
     return columns([*rows, *([n.task, in_words(n)] for n in mapping.networks)], left=2)
 
 
-def _table(mapping: Mapping) -> str:
+def _table(mapping: Mapping, limit: int | None) -> str:
     unit = UNITS[mapping.effort.objective]
     rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
     for c in mapping.contestants:
         short = c.configuration if len(c.configuration) <= WIDEST else c.configuration[: WIDEST - 3] + "..."
         rows.append([c.name, short, *(_value(mapping, ns) for ns in (c.predicted_ns, c.measured_ns))])
     effort = mapping.effort
-    said = f"{effort.evaluations} configurations, {effort.measured_runs} runs, {effort.seconds:.1f} s"
+    looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
+    if limit is not None and effort.measured_runs:  # then it is runs that are counted
+        ran = f"{effort.measured_runs} of {limit} runs"
+    elif limit is not None and effort.evaluations <= limit:
+        looked = f"{effort.evaluations} of {limit} configurations"
+    said = f"{looked}, {ran}, {effort.seconds:.1f} s"
     if effort.lower_bound_ns and effort.objective == "throughput":
         said += f"; no mapping of these times has more than {1e9 / effort.lower_bound_ns:.4g} frames/s"
-    return fitted(rows, 2, 1) + f"\n\n{mapping.search}: {said}"
+    return fitted(rows, 2, 1) + f"\n\n{_tie(mapping)}{mapping.search}: {said}"
+
+
+def _tie(mapping: Mapping) -> str:
+    """Why the winner is not the one with the best number, where that is so; a line of its own."""
+    if not mapping.contestants or mapping.effort.objective == "memory":
+        return ""
+    first, *others = mapping.contestants
+    measured = first.measured_ns is not None
+    own = first.measured_ns if measured else first.predicted_ns
+    values = [(c.measured_ns if measured else c.predicted_ns, c.name) for c in others]
+    ahead = [(ns, name) for ns, name in values if ns is not None and own is not None and ns < own]
+    if not ahead:
+        return ""
+    how = "surely better" if measured else "better by 1 %"
+    return f"`{min(ahead)[1]}` is not {how}: `{first.name}` is simpler, which wins ties\n"
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:

@@ -39,23 +39,17 @@ def view(
     """
     from ..driver.viewing import STOPPED, Viewer
 
-    viewer = Viewer(file, platform=platform, port=port, edit=edit)
+    viewer = Viewer(file, platform=platform, port=port, edit=edit, on_measure=measuring, progress=progress)
     try:
         show_diagnostics(viewer.reported.diagnostics, {})
         print(viewer.address, flush=True)
         if not no_browser:
             _open(viewer.address)
         if search:
-            mapped = viewer.search(budget=seconds(budget), on_measure=measuring, progress=progress)
+            mapped = viewer.search(budget=seconds(budget))
             show_diagnostics(mapped.diagnostics, {})
         while True:
-            status = viewer.run(
-                frames=frames,
-                full_speed=full_speed,
-                settings=settings or (),
-                on_measure=measuring,
-                progress=progress,
-            )
+            status = viewer.run(frames=frames, full_speed=full_speed, settings=settings or ())
             if status in STOPPED:
                 return status
             say("flowc: the program has ended; Ctrl-C ends the page")

@@ -13,7 +13,7 @@ from ..model.types import DTYPES
 from ..runtime.dora import MEET, TAKEN
 from ..runtime.face import MOST, room
 from .deploy import Deployed
-from .emit import folder_of
+from .emit import folder_of, readme
 from .robots import End, Robot, node_name, open_ends, own_ends, rendered, with_runtime
 from .sources import Plan
 
@@ -40,8 +40,13 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         requirements = program[f"{folder}requirements.txt"]
         assert isinstance(requirements, bytes)
         plan[f"{folder}requirements.txt"] = requirements + f"dora-rs>={LEAST_DORA}\n".encode()
+        plan[f"{folder}README.md"] = readme(part, "dora", ("# a node that dora starts: see ../../README.md",))
         nodes.append(_node(part, folder, own))
     own_words: dict[str, Any] = {"ends": ends, "inputs": incoming, "outputs": outgoing, "nodes": nodes, "taken": TAKEN}
+    start = ["# `module: PATH/module.yml` makes it a node of a dataflow"]
+    if not incoming:
+        start = ["dora run dataflow.yml             # `module: PATH/module.yml` makes it a node of another dataflow"]
+    plan["README.md"] = readme(deployed, "dora", start)
     plan["module.yml"] = rendered("module.yml", deployment=whole, name=name, **own_words)
     if not incoming:
         plan["dataflow.yml"] = rendered("dataflow.yml", deployment=whole, name=name)

@@ -12,7 +12,7 @@ from typing import Any
 from ..model.deployment import Deployment
 from ..runtime.ros2 import MESSAGES, is_picture
 from .deploy import Deployed
-from .emit import folder_of
+from .emit import folder_of, readme
 from .robots import Robot, node_name, open_ends, own_ends, rendered, with_runtime
 from .sources import Plan
 
@@ -30,6 +30,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
         own = own_ends(ends, part.deployment)
         words: dict[str, Any] = {"robot": "ROS 2", "module": "ros2", "ends": own, "name": name}
         plan[f"{folder}node.py"] = rendered("node.py", deployment=part.deployment, **words)
+        plan[f"{folder}README.md"] = readme(part, "ROS 2", (_START,))
         nodes.append({"script": machine or "program", "module": f"{folder}node".replace("/", ".")})
     topics = [{"end": e, "message": _message(e.dtype, e.shape)} for e in ends]
     for path in ("package.xml", "setup.py", "setup.cfg", "README.md"):
@@ -37,6 +38,9 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
     plan[f"launch/{name}.launch.py"] = rendered("ros2/launch.py", deployment=whole, name=name, nodes=nodes)
     plan[f"resource/{name}"] = b""
     return dict(sorted(plan.items()))
+
+
+_START = "# a node of a package that ROS 2 starts: its README is in the folder of package.xml"
 
 
 def _package(deployment: Deployment) -> str:

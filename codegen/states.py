@@ -66,7 +66,7 @@ def together(
     for d in states.values():
         for source, tasks in d.c_tasks.items():
             c_tasks.setdefault(source, {}).update((t.name, t) for t in tasks)
-    memory = _memory([d.deployment for d in states.values()])
+    memory = memory_of([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
     return Deployed(deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()})
 
@@ -108,7 +108,7 @@ def _proved(state: DeployedState, proved: StateBound | None, platform: Platform)
     return replace(state, clocks=clocks, energy_mw=proved.energy_mw)
 
 
-def _memory(states: Sequence[Deployment]) -> PlannedMemory | None:
+def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
     """The weights of all networks, which stay, and the rest of the state that needs most."""
     whole = planned([a for s in states for a in s.apps], [])
     found = [s.planned for s in states if s.planned is not None]

@@ -22,7 +22,8 @@ from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes
 from ..model.json_reader import parse_object
-from .emit import FIRINGS, compile_command, digest
+from .emit import digest
+from .in_c import FIRINGS, compile_command
 from .sources import Plan
 
 MANIFEST = ".flowc-manifest.json"

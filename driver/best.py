@@ -15,6 +15,7 @@ from ..model.profile import Profile
 from ..search.budget import Budget
 from ..search.deadline.relaxed import as_fraction, relax
 from ..search.events import Listener
+from ..search.memory import Chosen
 from ..search.registry import Search
 from ..search.variants import Choice, Judged, most_accurate
 from .check import Report, Valid
@@ -34,13 +35,15 @@ def map_states_jointly(
     run_here: bool,
     report: Report | None = None,
     listener: Listener = None,
+    chosen: Chosen | None = None,
 ) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
 
     The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
     Where states want the best variants of networks, these are the most accurate ones with which that is possible.
+    Networks that are `chosen` go in these bands.
     """
-    asked = Asked(profile, search, seed, crew, run_here, report, listener)
+    asked = Asked(profile, search, seed, crew, run_here, report, listener, chosen or {})
     found = _with_best_variants(valid, asked, budget) if valid.options else asked.mapped(asked.searched(valid, budget))
     if found.excessive:
         raise Errors([*found.excessive.values()])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..machines.crew import ALONE, Crew
 from ..model.deployment import PlannedMemory
-from ..model.diagnostic import Diagnostic, Errors
+from ..model.diagnostic import Errors
 from ..model.mapping import Mapping
 from ..model.profile import Profile
 from ..model.times import Times
@@ -22,7 +22,7 @@ from ..search.deadline.auto import Outcome
 from ..search.deadline.memory import banded
 from ..search.deadline.problem import JointProblem
 from ..search.events import Listener, heard
-from ..search.memory import Chosen, Wish, fastest, in_mb, sizes
+from ..search.memory import Chosen, Wish, fastest, in_mb, sizes, too_much
 from ..search.registry import Search
 from .check import Report, Valid
 from .deadline_problem import joint_problem, require_possible
@@ -85,7 +85,8 @@ def map_jointly_within(
         return judged(valid, profile, times, problem, outcome, seed, run_here=run_here, report=report)
     if not fitting:
         assert wish.limit is not None
-        raise Errors([_too_much(wish.limit, min(tried, key=lambda t: t.memory.total))])
+        smallest = min(tried, key=lambda t: t.memory.total)
+        raise Errors([too_much(wish.limit, smallest.memory, smallest.chosen, " to meet deadlines")])
     best = next((t for t in fitting if not t.late), fitting[0])
     if report is not None:
         report(f"networks take {in_mb(best.memory.total)}")
@@ -101,10 +102,3 @@ def _tried(
         return None
     mapping = mapping_of(problem, outcome, outcome.verdict, seed)
     return _Try(problem, outcome, chosen, planned(mapping), not outcome.verdict.feasible)
-
-
-def _too_much(limit: int, smallest: _Try) -> Diagnostic:
-    memory = smallest.memory
-    message = f"networks need {in_mb(memory.total)} at least to meet deadlines, the limit is {in_mb(limit)}"
-    parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
-    return Diagnostic("F521", message, None, help=f"it is {parts}, {in_mb(memory.tokens)} for tokens")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..codegen.emit import header
+from ..codegen.in_c import header
 from ..model.application import Task
 from ..model.diagnostic import Errors
 from .check import check

@@ -19,7 +19,6 @@ from ..machines.crew import ALONE, Crew
 from ..machines.fleet import Fleet
 from ..machines.host import HERE, Host
 from ..model.application import Task
-from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
 from ..model.mapping import Mapping, Supposed, as_text
 from ..model.platform import Platform
@@ -53,6 +52,7 @@ from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
 from .memory import fronts, in_mb, room_of
 from .state_map import States, map_states_apart
+from .state_memory import map_states_within, taken, taken_beside, taken_in_states
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -151,7 +151,7 @@ def find_mapping(
         valid = settled(valid)
     wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
     if little:
-        _require_plain(joint, valid, search)
+        _require_auto(joint, search)
         valid = replace(valid, diagnostics=(*valid.diagnostics, *limited))
     known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
     if search not in known:
@@ -177,13 +177,14 @@ def find_mapping(
     if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
     if valid.states:
-        assert objective != "memory"
-        wanted = _Wanted(known[search], what_if, objective, allowed, seed, crew, measure, keep, report, on_event)
+        rate: Objective = "throughput" if objective == "memory" else objective
+        within = wish if little else None
+        wanted = _Wanted(known[search], what_if, rate, allowed, seed, crew, measure, keep, report, on_event, within)
         return _of_states(whole, valid, profile, warnings, wanted, runnable)
     if joint:
         find = map_jointly
         if little:
-            find = partial(map_jointly_within, wish=wish, planned=partial(_taken, valid, profile))
+            find = partial(map_jointly_within, wish=wish, planned=partial(taken, valid, profile))
         together = find(
             valid,
             profile,
@@ -221,7 +222,7 @@ def find_mapping(
             problem,
             fronts(problem, profile),
             wish,
-            partial(_taken, valid, profile),
+            partial(taken, valid, profile),
             seed=seed,
             budget=allowed,
             progress=heard(report, on_event),
@@ -257,12 +258,8 @@ def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
     )
 
 
-def _require_plain(joint: bool, valid: Valid, search: str) -> None:
-    """What a search for little memory cannot do. Raises Errors."""
-    if valid.system.scenario is not None:
-        help_text = "pin networks with `bands`, which `flowc analyze NET.onnx --memory` lists"
-        message = "`--memory` does not look for mappings of states"
-        raise Errors([Diagnostic("F508", message, valid.system.scenario.span, help=help_text)])
+def _require_auto(joint: bool, search: str) -> None:
+    """Where frames come as fast as they can, one search knows of memory. Raises Errors."""
     if search != "auto" and not joint:
         message = f"the search `{search}` knows nothing of memory"
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
@@ -294,14 +291,6 @@ def _needs_too_much(valid: Valid) -> bool:
     return planned is not None and planned.total > has
 
 
-def _taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
-    """What networks take under a mapping. Raises Errors."""
-    mapped = valid.mapped(mapping)
-    times = times_of(mapped.system, mapped.platform, profile)
-    planned = plan(mapped, times, place(mapped, times)).deployment.planned
-    return planned or PlannedMemory(0, 0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """What is asked of a search for the states of a scenario (see `find_mapping`)."""
@@ -316,6 +305,7 @@ class _Wanted:
     keep: bool
     report: Report | None
     on_event: Listener
+    wish: Wish | None
 
 
 def _of_states(
@@ -331,7 +321,8 @@ def _of_states(
     told = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)]
     states, keep = None, wanted.keep
     if wanted.search.kind == "deadlines":
-        states = map_states_jointly(
+        find = map_states_jointly if wanted.wish is None else partial(map_states_within, wish=wanted.wish)
+        states = find(
             valid,
             profile,
             wanted.search,
@@ -348,20 +339,24 @@ def _of_states(
     else:
         told += _idle(wanted.crew)
 
-        def find(state: Valid) -> Mapping:
+        def find_one(state: Valid) -> Mapping:
             problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
             _require(problem, wanted.objective)
-            found: Mapping = wanted.search.run(
+            search: Callable[..., Mapping] = partial(wanted.search.run, objective=wanted.objective)
+            if wanted.wish is not None:
+                planned = taken_beside(valid, state, profile)
+                search = partial(in_memory, fronts=fronts(problem, profile), wish=wanted.wish, planned=planned)
+            return search(
                 problem,
                 seed=wanted.seed,
                 budget=wanted.budget.part(1 / len(valid.states)),
                 progress=heard(wanted.report, wanted.on_event),
-                objective=wanted.objective,
                 measure=_Runs(state, profile, wanted.report) if runnable else None,
             )
-            return found
 
-        mapping = map_states_apart(valid, find)
+        mapping = map_states_apart(valid, find_one)
+        if wanted.wish is not None:
+            mapping = replace(mapping, memory=taken_in_states(valid, profile, mapping))
     stored = _stored(whole, mapping, wanted.what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 

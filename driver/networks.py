@@ -94,11 +94,11 @@ def network_memory(path: str | Path) -> NetworkMemory:
     return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
 
 
-def network_bands(path: str | Path, seconds: float = 4.0) -> Comparison:
+def network_bands(path: str | Path) -> Comparison:
     """What a network needs between its layers, whole and in bands of rows. Raises Errors."""
     try:
         net = read_net(Path(path))
-        return compare(net, None, seconds, read_blocked(net))
+        return compare(net, blocked=read_blocked(net))
     except NetworkError as fault:
         raise Errors([_as_diagnostic(fault)]) from fault
 

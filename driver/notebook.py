@@ -94,8 +94,21 @@ def mapped(result: Mapped) -> str:
     places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]
     for n in mapping.networks:
         places.append([n.task, " | ".join(", ".join(s.processors) for s in n.stages)])
+    places += [[f"{p.task} in {s.state}", ", ".join(p.processors)] for s in mapping.states for p in s.placements]
     found = table(["task", "processors"], places)
-    if mapping.groups:
+    if mapping.states:
+        rows = [
+            [
+                s.state,
+                g.app,
+                "yes" if g.schedulable else "no",
+                *(_ms(t) for t in (g.response_ns, g.deadline_ns, g.seen_ns)),
+            ]
+            for s in mapping.states
+            for g in s.groups
+        ]
+        found += table(["state", "app", "schedulable", "response ms", "deadline ms", "longest seen ms"], rows)
+    elif mapping.groups:
         rows = [
             [g.app, "yes" if g.schedulable else "no", _ms(g.response_ns), _ms(g.deadline_ns), _ms(g.seen_ns)]
             for g in mapping.groups

@@ -14,7 +14,7 @@ from ..analysis.dataflow.analyze import Analysis
 from ..analysis.dataflow.analyze import analyze as analyze_app
 from ..model.application import Application, Port, Task
 from ..model.diagnostic import Diagnostic
-from ..model.mapping import GroupBound, as_text
+from ..model.mapping import GroupBound, Mapping, as_text
 from ..report.document import (
     AppRow,
     ChannelRow,
@@ -35,9 +35,9 @@ from ..report.graph import rate
 from ..report.layout import layout
 from ..report.measured import Latency, Ran, RanApp, Traced
 from .build import firing_means, sources_of
-from .comparing import compared
+from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
-from .reporting_states import changes_of, states_of
+from .reporting_states import changes_of, in_the_mean, states_of
 from .show import Shown
 
 #: Seconds for each search of an analysis, most of which take a few hundredths: what takes longer is a command's.
@@ -65,18 +65,20 @@ class Collector:
         channels = tuple(self._channels())
         paths = tuple(self._paths())
         processors = tuple(self._processors())
+        states, changes = tuple(states_of(valid, ran)), tuple(changes_of(valid, ran))
         index = {t.name: i for i, t in enumerate(tasks)}
         predicted = predicted_charts(shown, index)
         measured = None if self._traced is None else measured_chart(self._traced, valid, index)
         self._note_missing(predicted, measured)
         versus: CompareRow | None = None
         if compare is not None:
-            versus = compared(Path(compare), tasks, channels, paths, processors)
+            versus = compared(Path(compare), Rows(tasks, channels, paths, processors, states, changes))
         return Document(
             name=valid.system.stem,
             platform=valid.platform.name,
             flowc=__version__,
             machine=shown.profile.host if shown.profile is not None else "",
+            imported=self._imported,
             build=None if ran is None else ran.build,
             status=None if ran is None else ran.status,
             failure="" if ran is None else ran.failure,
@@ -87,8 +89,8 @@ class Collector:
             tasks=tasks,
             channels=channels,
             paths=paths,
-            states=tuple(states_of(valid, ran)),
-            changes=tuple(changes_of(valid, ran)),
+            states=states,
+            changes=changes,
             predicted=predicted,
             measured=measured,
             memory=tuple(self._memory()),
@@ -106,14 +108,18 @@ class Collector:
 
     def _commands(self) -> Iterator[str]:
         """What made the data."""
-        if self._shown.profile is not None:
+        if self._shown.profile is not None and not self._imported:
             yield self._command("profile")
         if self._mapping is not None:
-            effort = self._mapping.effort
-            yield self._command("map", f" --search {self._mapping.search} --seed {effort.seed}")
+            yield self._command("map", "".join(f" {option}" for option in _options(self._mapping)))
         if self._ran is not None:
             frames = max((a.frames for a in self._ran.apps.values()), default=0)
-            yield self._command("run", f" --frames {frames} --report run.json --trace trace.json")
+            trace = "" if self._traced is None else " --trace trace.json"
+            yield self._command("run", f" --frames {frames} --report run.json{trace}")
+
+    @property
+    def _imported(self) -> bool:
+        return self._shown.profile is not None and self._shown.profile.imported
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
@@ -127,7 +133,7 @@ class Collector:
             missing["predicted"] = self._command("show", " --gantt")
         if self._mapping is None:
             missing["search"] = missing["bounds"] = self._command("map")
-        elif not self._mapping.groups:
+        elif not (self._mapping.groups or self._mapping.states):
             missing["bounds"] = ""
         if not any(self._memory()):
             missing["memory"] = self._command("analyze", " --pareto")
@@ -175,9 +181,9 @@ class Collector:
     def _processors(self) -> Iterator[ProcessorRow]:
         """Predicted: as the search says, else the mean times of what is placed there over the period.
 
-        Without a period the busiest processor of an app always has something to do.
+        Without a period the busiest processor of an app always has something to do. States count by their weights.
         """
-        known = dict(self._mapping.utilization) if self._mapping is not None else {}
+        known = {} if self._mapping is None else dict(self._mapping.utilization) or in_the_mean(self._valid)
         means = firing_means(self._valid, self._shown.times, self._mapping)
         total: dict[str, float] = {}
         for app in self._valid.system.apps:
@@ -233,7 +239,7 @@ class Collector:
                 for p in ports
             ),
             network=self._network(task),
-            times_from=source,
+            times_from="imported" if self._imported and source == "measured" else source,
             predicted_ns=predicted,
             worst_ns=None if time is None or idle else _ns(time.longest_ns),
             measured_ns=measured,
@@ -335,6 +341,18 @@ class Collector:
             front=tuple((p.utilization, p.tightest, p.pins) for p in effort.front),
             why=mapping.why,
         )
+
+
+def _options(mapping: Mapping) -> Iterator[str]:
+    """What `map` was told when it found a mapping, as far as that is kept."""
+    yield f"--search {mapping.search}"
+    if mapping.effort.objective not in ("throughput", "utilization"):
+        yield f"--objective {mapping.effort.objective}"
+    yield f"--seed {mapping.effort.seed}"
+    if mapping.supposed is not None:
+        yield from () if mapping.supposed.fps is None else (f"--fps {mapping.supposed.fps}",)
+        yield from () if mapping.supposed.cores is None else (f"--cores {mapping.supposed.cores}",)
+        yield "--keep"
 
 
 def _ns(time: Fraction | None) -> int | None:

@@ -15,9 +15,7 @@ from ..codegen.deploy import missing as without_code
 from ..codegen.emit import digest, emit
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import read_bytes, reason
-from ..report.document import (
-    Document,
-)
+from ..report.document import Document
 from ..report.measured import Ran, Traced, read_run, read_trace
 from .build import deployment
 from .check import Report
@@ -120,10 +118,10 @@ def _content(file: Path) -> bytes:
 
 def _digest(shown: Shown) -> str:
     """Of the program that a build would write now. Raises Errors where none can be built."""
-    faults = without_code(shown.valid.system)
+    faults = without_code(shown.built.system)
     if faults:
         raise Errors(faults)
-    return digest(emit(deployment(shown.valid, shown.profile)[1]))
+    return digest(emit(deployment(shown.built, shown.profile)[1]))
 
 
 def _read_run(file: Path, build: str) -> Ran:

@@ -25,6 +25,7 @@ from ..machines.rig import Site, read_sites
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
 from ..model.platform import Platform
+from ..runtime.peer import TELL, Waiting
 from ..runtime.wire import LISTENS, VARIABLE
 from .attending import Hear, follow, signals_for, there
 from .build import Built
@@ -84,8 +85,8 @@ class _Part:
 class Rig:
     """The parts of a build on their machines, ready to start; made by `placed`."""
 
-    def __init__(self, built: Built, parts: list[_Part]) -> None:
-        self.built, self._parts = built, parts
+    def __init__(self, built: Built, parts: list[_Part], report: Report | None = None) -> None:
+        self.built, self._parts, self._report = built, parts, report
         self._ended = threading.Condition()
 
     def run(self, words: Mapping[str, Sequence[str]], *, silent: bool) -> int:
@@ -188,14 +189,20 @@ class Rig:
         """Wait for all parts; those that do not end by themselves behind one that has failed are made to."""
         import signal
 
-        ways = iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL))
+        ways, waiting = (
+            iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL)),
+            Waiting(self._report or (lambda _: None)),
+        )
         with self._ended:
             while True:
                 running = [p for p in self._parts if p.status is None]
                 if not running:
                     return
                 failed = any(p.status for p in self._parts)
-                if self._ended.wait(None if not failed else GRACE) or not failed:
+                unheard = [p.site.machine for p in running if p.port is None]
+                if self._ended.wait(GRACE if failed else TELL if unheard else None) or not failed:
+                    if unheard:
+                        waiting.tell(f"part {' and part '.join(unheard)} to listen")
                     continue
                 for number in ways:
                     self._hand_on(number)
@@ -267,7 +274,7 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
                 "peers": {m: k for m, k in known.items() if m != own}, "fed": True,
             }  # fmt: skip
             part.environment[VARIABLE] = json.dumps(document)
-        yield Rig(built, parts)
+        yield Rig(built, parts, report)
 
 
 def _place(address: str, port: int) -> str:

@@ -23,17 +23,20 @@ from . import store
 from .build import firing_means, places, uncut
 from .check import Checked, Valid, check
 from .dla import OnDla, dla_reports
+from .states import with_stored
 
 
 @dataclass(frozen=True)
 class Shown:
     """What pictures of a text are made of.
 
-    `places` are the processors of tasks, once a profile or a mapping is stored; `limits` the least period of every app
-    and what dictates it. `diagnostics` say what was found out on the way.
+    `built` is the text as builds take it, before the places that all states have in common were pinned. `places` are
+    the processors of tasks, once a profile or a mapping is stored; `limits` the least period of every app and what
+    dictates it. `diagnostics` say what was found out on the way.
     """
 
     valid: Valid
+    built: Valid
     profile: Profile | None
     times: Times
     places: dict[str, tuple[str, ...]]
@@ -62,19 +65,23 @@ class Shown:
 
 def look(path: str | Path, *, platform: str = "host") -> Shown:
     """Everything that `show` draws. Raises Errors."""
-    valid = check(path, platform=platform).require()
+    built = valid = check(path, platform=platform).require()
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to draw", None)])
-    profile, stale = store.read_profile(valid)
+    profile, told = store.read_profile(valid)
+    if valid.system.scenario is not None:
+        valid, unused = with_stored(valid)
+        told = (*told, *unused)
     times = times_of(valid.system, valid.platform, profile)
     placements = places(valid, times, profile)
     return Shown(
         valid,
+        built,
         profile,
         times.on_mapping(placements, valid.platform),
         {p.task: p.processors for p in placements} | (_of_stages(valid) if placements else {}),
         dla_reports(valid.system, valid.platform),
-        stale,
+        told,
     )
 
 

@@ -22,10 +22,12 @@ from ..model.times import Times, times_of
 from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
+from ..search.deadline.memory import banded
 from ..search.deadline.own_places import own_places, with_own
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
 from ..search.events import Listener, heard
+from ..search.memory import Chosen
 from ..search.registry import Search
 from ..search.variants import Refusal
 from .build import place, plan, union
@@ -97,7 +99,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a search for states, whatever variants they have."""
+    """What is asked of a search for states, whatever variants they have; `chosen` are bands of networks."""
 
     profile: Profile | None
     search: Search
@@ -106,10 +108,12 @@ class Asked:
     run_here: bool
     report: Report | None
     listener: Listener
+    chosen: Chosen = field(default_factory=dict)
 
     def problem(self, state: Valid) -> JointProblem:
         """The problem of a state. Raises Errors."""
-        return joint_problem(state, times_of(state.system, state.platform, self.profile), self.crew)
+        problem = joint_problem(state, times_of(state.system, state.platform, self.profile), self.crew)
+        return banded(problem, self.chosen)
 
     def searched(self, valid: Valid, budget: Budget) -> Searched:
         """One placement for all states. Raises Errors."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
+from ..model.diagnostic import Diagnostic, Errors, did_you_mean, has_errors, one_of
 from ..model.mapping import ChangeBound, Mapping, Placement, StateBound
 from ..model.platform import Platform
 from ..model.profile import Profile
 from ..model.times import times_of
+from ..passes.staged import Staged
 from . import store
 from .build import place, union
 from .check import Valid
@@ -59,6 +60,20 @@ def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
     homes = tuple(p for p in placed.placements if p.task in elsewhere)
     said = (*told, *([] if stale is None else [stale]))
     return PlacedStates({name: found[name] for name in valid.states}, bounds, proved, said, homes)
+
+
+def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
+    """A text with its tasks where a stored mapping has them in all states, for pictures; and why that does not count.
+
+    Raises Errors.
+    """
+    stored, told = store.read_mapping(valid.system, valid.platform)
+    if stored is None:
+        return valid, told
+    staged = stored(Staged(valid.system, valid.platform))
+    if has_errors(staged.diagnostics):
+        raise Errors(staged.diagnostics)
+    return replace(valid.rewritten(staged.system), mapping=staged.mapping), (*told, *staged.diagnostics)
 
 
 def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..model.diagnostic import Diagnostic, Errors
@@ -33,12 +33,22 @@ STOPPED = (130, 143)
 class Viewer:
     """A text with its page. `address` is what to open; `run` runs the program, and `close` ends it all."""
 
-    def __init__(self, path: str | Path, *, platform: str = "host", port: int = 0, edit: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        platform: str = "host",
+        port: int = 0,
+        edit: bool = False,
+        on_measure: OnMeasure | None = None,
+        progress: Report | None = None,
+    ) -> None:
         """Collect what is known, and serve it; with `edit` whoever looks at it may choose another mapping.
 
-        Raises Errors.
+        `on_measure` and `progress` are told what `map` and `run` tell. Raises Errors.
         """
         self._path, self._platform = path, platform
+        self._on_measure, self._progress = on_measure, progress
         self._choices = 0 if edit else None
         self._idle, self._chosen = threading.Lock(), threading.Event()
         self._collect()
@@ -55,40 +65,22 @@ class Viewer:
         """What a browser opens."""
         return self._server.address
 
-    def search(
-        self,
-        *,
-        budget: float = 60.0,
-        evaluations: int | None = None,
-        on_measure: OnMeasure | None = None,
-        progress: Report | None = None,
-    ) -> Mapped:
+    def search(self, *, budget: float = 60.0, evaluations: int | None = None) -> Mapped:
         """Look for a mapping, and show how that goes; afterwards the page has what was found. Raises Errors."""
-        shown = _Shown(self._server)
-        self._server.tell("state", "searching")
-        with self._idle:
+        with self._busy("searching", "searched"):
             mapped = find_mapping(
                 self._path,
                 platform=self._platform,
                 budget=budget,
                 evaluations=evaluations,
-                on_measure=on_measure,
-                report=progress,
-                on_event=shown,
+                on_measure=self._on_measure,
+                report=self._progress,
+                on_event=_Shown(self._server),
             )
             self._collect()
-        self._server.tell("state", "searched")
         return mapped
 
-    def run(
-        self,
-        *,
-        frames: int | None = None,
-        full_speed: bool = False,
-        settings: Sequence[str] = (),
-        on_measure: OnMeasure | None = None,
-        progress: Report | None = None,
-    ) -> int:
+    def run(self, *, frames: int | None = None, full_speed: bool = False, settings: Sequence[str] = ()) -> int:
         """Build and run the program, and show how it is doing; afterwards the page has what it measured.
 
         The options are those of `run`. Returns the exit status of the program; where somebody has stopped it, the page
@@ -97,8 +89,7 @@ class Viewer:
         reading, writing = os.pipe()
         listener = threading.Thread(target=self._follow, args=(reading,), daemon=True)
         listener.start()
-        self._server.tell("state", "running")
-        with self._idle:
+        with self._busy("running", "ended"):
             try:
                 run = run_for(
                     self._path,
@@ -108,8 +99,8 @@ class Viewer:
                     live=writing,
                     full_speed=full_speed,
                     settings=settings,
-                    on_measure=on_measure,
-                    progress=progress,
+                    on_measure=self._on_measure,
+                    progress=self._progress,
                 )
             finally:
                 with suppress(OSError):
@@ -117,8 +108,15 @@ class Viewer:
                 listener.join()
             if run.status not in STOPPED:
                 self._collect(run)
-        self._server.tell("state", "ended")
         return run.status
+
+    @contextmanager
+    def _busy(self, doing: str, done: str) -> Iterator[None]:
+        """While nobody may choose anything; who looks at the page is told."""
+        self._server.tell("state", doing)
+        with self._idle:
+            yield
+        self._server.tell("state", done)
 
     def wait(self) -> None:
         """Until somebody has chosen another mapping; for ever where nobody may."""

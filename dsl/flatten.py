@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
-from typing import Literal
 
-from ..model.application import Application, Channel, Link, PathDeadline, Port, Resampling, Task
+from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from . import syntax as s
 from .borders import OpenEnd, open_ends
-from .channels import MOST_INITIAL, Channels
+from .chains import Chains
+from .channels import Channels
 from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .template import Template
-from .wiring import Arrow, Edge, InitialTokens, Key, LossyArrow, PortView, Resampled, Step, Unit, Wiring
+from .wiring import Arrow, Edge, Key, LossyArrow, PortView, Resampled, Unit, Wiring
 
 #: A text with more instances, an app with more phases, or graphs that stand deeper inside each other are a mistake in
 #: a number.
@@ -47,7 +47,6 @@ class Flattener:
         self._components = components
         self._tasks: list[Task] = []
         self._phases = 0
-        self._skipped: set[str] = set()
         self._edges: list[Edge] = []
         self._fed: dict[Key, Span] = {}
         self._excused: set[Key] = set()
@@ -239,22 +238,22 @@ class Flattener:
                 units[name] = self._instances(item, scope, f"{prefix}.{name}", open_graphs)
                 if item.element.index is not None:
                     arrays.add(name)
-        self._skipped = set()
+        chains = Chains(self._context, self._evaluate)
         arrows = []
         for item in items:
             if isinstance(item, s.Chain):
-                for arrow in self._arrows(item, scope):
+                for arrow in chains.arrows(item, scope):
                     if isinstance(arrow, Arrow):
                         arrows.append(arrow)
                     elif open_graphs:
                         help_text = "give the graph an input, and write this arrow in the app"
                         self._context.fault("F219", "a graph joins no apps", arrow.span, help=help_text)
-                        self._skipped.add(arrow.destination.element.name.text)
+                        chains.skipped.add(arrow.destination.element.name.text)
                     else:
                         arrows.append(self._link(arrow, scope, units))
-        skipped = [u for name in self._skipped for u in units.get(name, ())]
+        skipped = [u for name in chains.skipped for u in units.get(name, ())]
         self._excused.update(v.key for u in skipped for v in (*u.inputs.values(), *u.outputs.values()))
-        self._excused.update(own[name].key for name in self._skipped & set(own))
+        self._excused.update(own[name].key for name in chains.skipped & set(own))
         Wiring(self._context, self._evaluate, units, arrays, own, scope, prefix).wire(
             arrows, self._edges, self._fed, self._excused, self._read
         )
@@ -451,74 +450,6 @@ class Flattener:
                 )
             self._fed.pop(view.key, None)
         return unit
-
-    # -- chains ----------------------------------------------------------------------------------------------------
-    def _arrows(self, chain: s.Chain, scope: Scope) -> Iterator[Arrow | LossyArrow]:
-        current: s.Endpoint | None = None
-        steps: list[Step | None] = []
-        pending: s.Delay | s.Resample | None = None
-        lossy: s.Lossy | None = None
-        for i, hop in enumerate(chain.hops):
-            if isinstance(hop, (s.Delay, s.Resample)):
-                steps.append(self._delay(hop, scope) if isinstance(hop, s.Delay) else self._resampled(hop, scope))
-                pending = hop
-                continue
-            if isinstance(hop, s.Lossy):
-                lossy = hop
-                if i + 1 == len(chain.hops) or not isinstance(chain.hops[i + 1], s.Targets) or pending is not None:
-                    help_text = "write `App.task -> latest -> task`; `delay`, `repeat` and `last` stand inside an app"
-                    self._context.fault("F210", "this leads nowhere", hop.span, help=help_text)
-                    self._leave_out(chain.hops[i:])
-                    return
-                continue
-            known = tuple(step for step in steps if step is not None)
-            for endpoint in hop.endpoints:
-                if current is not None and lossy is not None:
-                    yield LossyArrow(current, endpoint, lossy, current.span.to(endpoint.span))
-                elif current is not None and len(known) == len(steps):
-                    yield Arrow(current, endpoint, known, current.span.to(endpoint.span))
-                elif current is not None:  # without its `repeat` nobody knows what balances
-                    self._skipped.update((current.element.name.text, endpoint.element.name.text))
-            if len(hop.endpoints) > 1 and i + 1 < len(chain.hops):
-                help_text = "a comma fans out at the end of a chain; write one chain for each branch"
-                self._context.fault("F214", "this chain goes on after a fan-out", hop.endpoints[1].span, help=help_text)
-                self._leave_out(chain.hops[i:])
-                return
-            current, steps, pending, lossy = hop.endpoints[0], [], None, None
-        if pending is not None:
-            what = "delay" if isinstance(pending, s.Delay) else f"`{pending.word.text}`"
-            self._context.fault("F210", f"this {what} leads nowhere", pending.span, help="add `-> instance` after it")
-
-    def _leave_out(self, hops: Sequence[s.Targets | s.Delay | s.Resample | s.Lossy]) -> None:
-        """What a faulty chain does not reach is not told to lack an arrow as well."""
-        self._skipped.update(e.element.name.text for hop in hops if isinstance(hop, s.Targets) for e in hop.endpoints)
-
-    def _resampled(self, hop: s.Resample, scope: Scope) -> Resampled | None:
-        """What a `repeat` or `last` says; None after a fault."""
-        word: Literal["repeat", "last"] = "repeat" if hop.word.text == "repeat" else "last"
-        count = self._evaluate.integer(hop.count, scope, f"the number of a `{word}`", 1)
-        block = 1 if hop.block is None else self._evaluate.integer(hop.block, scope, "the number of tokens", 1)
-        return None if count is None or block is None else Resampled(Resampling(word, count, block), hop.span)
-
-    def _delay(self, hop: s.Delay, scope: Scope) -> InitialTokens:
-        count = self._evaluate.integer(hop.count, scope, "the delay", 0)
-        if count is None or hop.values is None:
-            return InitialTokens(count or 0, ())
-        if count > MOST_INITIAL:
-            self._context.fault(
-                "F105", f"values for {count} initial tokens", hop.count.span, label=f"at most {MOST_INITIAL}"
-            )
-            return InitialTokens(count, ())
-        values = [self._evaluate.number(v, scope, "an initial token") for v in hop.values]
-        known = tuple(v for v in values if v is not None)
-        if len(known) != len(values):
-            return InitialTokens(count, ())
-        if hop.listed and len(known) != count:
-            self._context.fault(
-                "F210", f"{len(known)} values for a delay of {count}", hop.span, help="give one value per token"
-            )
-            return InitialTokens(count, ())
-        return InitialTokens(count, known if hop.listed else known * count)
 
 
 def _written(path: Sequence[s.Element]) -> str:

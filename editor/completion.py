@@ -17,11 +17,12 @@ from lsprotocol import types as lsp
 
 from ..dsl.advice import ITEMS
 from ..dsl.best import BEST
-from ..dsl.components import LANGUAGES, PARAMETER_TYPES
+from ..dsl.components import PARAMETER_TYPES
 from ..dsl.index import Symbol
 from ..dsl.load import SHIPPED
 from ..dsl.network_templates import PRECISIONS
 from ..dsl.parse import OPENING_WORDS, expected_behind, tokens_and_comments
+from ..dsl.task_code import LANGUAGES
 from ..dsl.template import beside
 from ..model.platform import KINDS
 from ..model.span import Span

@@ -191,6 +191,7 @@ def cluster(address: str) -> Iterator[Crew]:
         )
         if not near:
             crew.told.append(Diagnostic("F646", _EXPOSED.format(address), None, help=_SAFER, severity="warning"))
+        client.subscribe_topic("all", lambda event: crew.told.extend(_gone(event[1])))
         yield crew
     finally:
         client.close(timeout=ANSWER)
@@ -198,6 +199,13 @@ def cluster(address: str) -> Iterator[Crew]:
 
 _EXPOSED = "whoever reaches `{}` runs code there, as the user of its workers"
 _SAFER = "start it with TLS (`tls://...`), or reach it through `ssh -L`"
+
+
+def _gone(event: Any) -> Iterator[Diagnostic]:
+    """A warning where the scheduler tells that it has lost a worker."""
+    if isinstance(event, dict) and event.get("action") == "remove-worker":
+        message = f"worker `{event.get('worker')}` is gone: what it was at is done again"
+        yield Diagnostic("F656", message, None, severity="warning")
 
 
 def _answers(client: Any) -> bool:

@@ -112,6 +112,11 @@ class Profile:
     firing_ns: _Real | None = None
     change_ns: _Whole | None = None
 
+    @property
+    def imported(self) -> bool:
+        """Are these times of another tool, and was nothing measured? `host` says of which, then."""
+        return bool(self.entries) and not any(e.host_hash for e in self.entries)
+
     def over(self, other: Profile) -> Profile:
         """With the entries of another profile for what this one does not speak of; what it says of layers, arenas and
         bands where that still holds.

@@ -274,14 +274,35 @@ class CompareRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StateBoundRow:
+    """The worst case that is proved of an app in a state, and its deadline there; `late`: it does not keep that.
+
+    `seen_ns` is the longest response that was seen when the mapping was found.
+    """
+
+    app: str
+    bound_ns: int | None
+    deadline_ns: int | None
+    seen_ns: int | None
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StateRow:
     """A state of a scenario: what `runs` there (apps with their periods, variants), its share of time, the clock rates
-    and the mean power that a mapping has found for it, and what a run showed."""
+    and the mean power that a mapping has found for it, and what a run showed.
+
+    `best` are networks of which the best variant was wanted. `own_places` are the processors of tasks that are
+    elsewhere in the other states, `bounds` what is proved of apps.
+    """
 
     name: str
     runs: tuple[str, ...]
     variants: tuple[str, ...]
+    best: tuple[str, ...]
     weight: float
+    own_places: dict[str, str]
+    bounds: tuple[StateBoundRow, ...]
     clocks: str
     energy_mw: float | None
     seconds: float | None
@@ -305,12 +326,16 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """See the top of the module. `build` is the digest of the program that ran."""
+    """See the top of the module. `build` is the digest of the program that ran.
+
+    `machine` is the one that measured, or, where times were `imported`, what they are of.
+    """
 
     name: str
     platform: str
     flowc: str
     machine: str
+    imported: bool
     build: str | None
     status: int | None
     failure: str

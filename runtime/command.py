@@ -16,7 +16,7 @@ from .bands import Bands
 from .board import STARTING
 from .code import Network
 from .ends import refusal
-from .graph import Failure
+from .failures import Failure
 from .keeper import END, keep
 from .outside import Mistake, Outside, prepare
 from .parameters import VARIABLE, give

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Deque, Dict, Iterator, List, Optional, Sequenc
 
 from .clocks import Clocks, Played, Refused, Wanted
 from .device import OnDevice
-from .graph import FOREVER, App, Failure, describe
+from .failures import Failure, describe
+from .graph import FOREVER, App
 from .power import Power
 from .select import Select
 

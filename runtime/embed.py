@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from . import ends
 from .ends import Closed, Failed
 from .exchange import LOOK, Ends, listed
-from .graph import Failure, describe
+from .failures import Failure, describe
 from .program import Program
 from .report import report
 from .tokens import TaskError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .graph import Failure
+from .failures import Failure
 from .tokens import Port, TaskError
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 import numpy as np
 
 from .ends import Closed, Failed, Inlet, Outlet
-from .graph import FOREVER, App, Failure, Task
+from .failures import Failure
+from .graph import FOREVER, App, Task
 from .program import Program
 from .tokens import Port, TaskError
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .bands import Bands, forget
 from .code import Code, Network, session
-from .graph import describe
+from .failures import describe
 from .tokens import Port, TaskError
 
 VERSION = 1

@@ -23,9 +23,11 @@ import numpy as np
 
 from .ends import Inlet, Outlet
 from .exchange import LOOK, wait_in_worker
-from .graph import Failure, Task, describe
+from .failures import Failure, describe
+from .graph import Task
+from .peer import PATIENCE, Waiting
 from .tokens import Port, TaskError
-from .wire import PATIENCE, lacking
+from .wire import lacking
 
 if TYPE_CHECKING:
     from .program import Program
@@ -204,13 +206,14 @@ class Face:
 
     def _heard_of(self, name: str, own: Dict[str, Any]) -> Dict[str, Any]:
         """What another part has said, once it has. Raises TaskError."""
-        until = time.monotonic() + PATIENCE
+        waiting = Waiting(self.program.say)
         with self._changed:
             while name not in self._met:
                 if self.program.stopping or self.program.interrupts:
                     raise TaskError("it ends before part %s is there" % name)
-                if time.monotonic() > until:
+                if waiting.seconds > PATIENCE:
                     raise TaskError("part %s has not said where it is" % name)
+                waiting.tell("part %s to say where it is" % name, PATIENCE)
                 self._changed.wait(LOOK)
             said = self._met[name]
         if said["whole"] != own["whole"]:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from .code import Code
-from .graph import describe
+from .failures import describe
 from .reference import load_deployment, make_code, make_ports
 from .tokens import TaskError, split_outputs
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import traceback
 from collections import deque
 from fractions import Fraction
 from types import FunctionType, MethodType
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Se
 from .channel import Channel, EndOfStream, Turnstile
 from .code import Code
 from .select import Pick, Select
-from .tokens import Port, TaskError
+from .tokens import Port
 
 if TYPE_CHECKING:
     from .control import Change
@@ -22,46 +20,6 @@ if TYPE_CHECKING:
 FOREVER = 1 << 62
 #: Iterations that a source may be ahead of a task whose data are still known by their release.
 LONGEST_AGO = 256
-
-
-class Failure:
-    """Why a program stopped: app, task and firing (counted from 0), and the reason with its traceback."""
-
-    def __init__(self, app: str, task: str, firing: Optional[int], reason: str, details: str = "") -> None:
-        self.app, self.task, self.firing, self.reason, self.details = app, task, firing, reason, details
-
-    def __str__(self) -> str:
-        if not self.task:
-            return self.reason
-        where = "" if self.firing is None else " at firing %d" % self.firing
-        return "app %s, task %s failed%s: %s" % (self.app, self.task, where, self.reason)
-
-
-#: What is wrong with any other task that ends the stream.
-NO_SOURCE = "raised StopIteration; only a source may end the stream"
-
-
-def describe(error: BaseException) -> str:
-    if isinstance(error, TaskError):
-        return str(error)
-    try:
-        said = str(error)
-    except BaseException as another:  # other people's code as well
-        said = "(it has no words: its own __str__ raises %s)" % type(another).__name__
-    text = "%s: %s" % (type(error).__name__, said)
-    if "read-only" in said:
-        text += " (arrays on a channel are read-only: copy an input before changing it, return a new array each firing)"
-    return text
-
-
-def details_of(error: BaseException) -> str:
-    """The traceback from the task's own code on."""
-    if isinstance(error, TaskError):
-        return getattr(error, "details", "")  # of a failure in another process, as told there
-    frames = traceback.extract_tb(error.__traceback__)
-    here = os.path.dirname(os.path.abspath(__file__))
-    own = [f for f in frames if not os.path.abspath(f.filename).startswith(here)]
-    return "".join(traceback.format_list(own))
 
 
 def signed(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Set, Tuple
 
 from .board import CLOSING, IDLE, STARTING
 from .chain import in_chain
-from .graph import Failure, Task
+from .failures import Failure
+from .graph import Task
 from .process import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
 from .watch import ASLEEP
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from .channel import EndOfStream
 from .code import Code
-from .graph import describe, details_of
+from .failures import describe, details_of
 from .pipes import Pipes, Ring, has_news, rings_of
 from .tokens import Port, TaskError, split_outputs
 

@@ -12,27 +12,25 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-import numpy as np
-
 from .adapt import Front
 from .board import CLOSING, IDLE, RUNNING, STARTING, Board
-from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .channel import Channel
 from .clocks import Played, Wanted
 from .code import Code
 from .control import Control, Event, State
 from .cuda import CudaError
 from .device import Arena, OnDevice, end_lanes
 from .device import arenas as arenas_of
-from .graph import App, Failure, Fire, Task, describe, details_of
+from .failures import Failure, describe, details_of
+from .graph import App, Fire, Task
 from .interval import short_interval
-from .link import Latest, Link, Put, Take
+from .link import Link
 from .memory import rehearsed
 from .process import Process
-from .select import Select
-from .tokens import TaskError, initial_tokens
+from .tokens import TaskError
 from .watch import GRACE, Watch
-from .window import Window
 from .wire import Mesh
+from .wiring import wired
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -88,12 +86,12 @@ class Program:
         self.arenas: List[Arena] = []
         #: The other parts, where this is what one machine of several has.
         self.mesh: Optional[Mesh] = None
-        self._crossings: List[Tuple[Any, ...]] = []
+        self.crossings: List[Tuple[Any, ...]] = []
         #: What joins open ends to the dataflow of a robot, where the program is a node of one.
         self.face: Optional[Face] = None
         self.go = threading.Event()
         self._stirred = threading.Event()
-        self._wiring: List[Tuple[Any, ...]] = []
+        self.wiring: List[Tuple[Any, ...]] = []
         self._board: Optional[Board] = None
 
     # -- construction ----------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ class Program:
         delay: int = 0, values: Sequence[float] = (), key: Optional[str] = None,
     ) -> None:  # fmt: skip
         """Connect an output to an input. `capacity` is in tokens; by its `key` it is the same one in all states."""
-        self._wiring.append((source, output, destination, input, capacity, delay, values, key))
+        self.wiring.append((source, output, destination, input, capacity, delay, values, key))
 
     def part(
         self, name: str, peers: Sequence[str], whole: str, led: Sequence[str] = (), passed: Sequence[str] = (),
@@ -211,14 +209,14 @@ class Program:
         delay: int = 0, values: Sequence[float] = (),
     ) -> None:  # fmt: skip
         """A channel to the task `other` of another part; its initial tokens lie there."""
-        self._crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
+        self.crossings.append((True, number, task, output, peer, other, name, capacity, delay, values))
 
     def incoming(
         self, number: int, task: Task, input: str, peer: str, other: str, name: str, capacity: int,
         delay: int = 0, values: Sequence[float] = (),
     ) -> None:  # fmt: skip
         """A channel from the task `other` of another part."""
-        self._crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
+        self.crossings.append((False, number, task, input, peer, other, name, capacity, delay, values))
 
     def processor(self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None) -> None:
         """A worker that runs this order, again and again.
@@ -251,89 +249,6 @@ class Program:
                     )
                 task.code = task.code.twin
 
-    def _wire(self) -> None:
-        for task in self.tasks:
-            task.sign_calls()
-            if isinstance(task.code, Put):
-                task.code.link.writer = task.app
-            elif isinstance(task.code, (Latest, Take)):
-                task.code.link.reader, task.code.link.looked_at = task.app, isinstance(task.code, Latest)
-            if isinstance(task.code, OnDevice):
-                task.code.name, task.code.strict = task.name, self.strict
-                task.code.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
-        where: Dict[int, List[int]] = {}
-        for number, (_, order) in enumerate(self.orders):
-            for entry in order:
-                places = where.setdefault(id(entry.task), [])
-                if number not in places:
-                    places.append(number)
-                if entry.replicas > 1 and entry.task.turnstile is None:
-                    entry.task.turnstile = Turnstile(entry.task.name)
-                if isinstance(entry.task.code, Process):
-                    entry.task.code.copies = len(places)
-        for _, order in self.orders:
-            counts: Dict[int, int] = {}
-            for entry in order:
-                if entry.index == 0:
-                    counts[id(entry.task)] = counts.get(id(entry.task), 0) + entry.times
-            for entry in order:
-                entry.task.per_iteration = counts[id(entry.task)]
-                if isinstance(entry.task.code, Select):
-                    entry.task.code.per_iteration = entry.task.per_iteration
-        for state in self.control.states.values() if self.control is not None else ():
-            if "at once" in state.protocols.values():
-                for select in [t.code for a in state.apps for t in a.tasks if isinstance(t.code, Select)]:
-                    select.breaks = True
-        for source, output, destination, input, capacity, delay, values, key in self._wiring:
-            out = [p.name for p in source.outputs].index(output)
-            inn = [p.name for p in destination.inputs].index(input)
-            name = "%s.%s->%s.%s" % (source.name, output, destination.name, input)
-            places = where[id(source)] + where[id(destination)]
-            kind = LocalChannel if len(set(places)) == 1 else Channel
-            if source.turnstile is not None or destination.turnstile is not None:
-                kind = SharedChannel
-            port = source.outputs[out]
-            made = kind(name, capacity, initial_tokens(port, delay, values))
-            made.source, made.destination = source.name, destination.name
-            made.empty = np.zeros([0] + [max(0, n) for n in port.shape], port.dtype)
-            if destination.inputs[inn].window:
-                made.window = Window(destination.inputs[inn])
-            source.readers[out].append(made)
-            destination.feeders[inn] = made
-            self.channels.append(made)
-            source.app.channels.append(made)
-            if key is not None:
-                source.app.kept[key] = made
-            destination.from_device |= isinstance(source.code, OnDevice)
-            if isinstance(source.code, OnDevice):
-                source.code.mirrored[out] |= not isinstance(destination.code, OnDevice)
-        for crossing in self._crossings:
-            self._cross(*crossing)
-
-    def _cross(
-        self, out: bool, number: int, task: Task, port: str, peer: str, other: str, name: str, capacity: int,
-        delay: int, values: Sequence[float],
-    ) -> None:  # fmt: skip
-        """One end of a channel between two parts."""
-        assert self.mesh is not None
-        ports = task.outputs if out else task.inputs
-        at = [p.name for p in ports].index(port)
-        there = "%s of part %s" % (other, peer)
-        made: Channel
-        if out:
-            made = self.mesh.out(number, task.name, peer, name, capacity, delay)
-            made.source, made.destination = task.name, there
-            task.readers[at].append(made)
-        else:
-            made = self.mesh.into(number, task, at, peer, other, name, capacity, delay, values)
-            made.source, made.destination = there, task.name
-            task.feeders[at] = made
-        made.empty = np.zeros([0] + [max(0, n) for n in ports[at].shape], ports[at].dtype)
-        if not out and task.inputs[at].window:
-            made.window = Window(task.inputs[at])
-        self.channels.append(made)
-        task.app.channels.append(made)
-
     # -- running ---------------------------------------------------------------------------------------------------
     def run(
         self,
@@ -354,7 +269,7 @@ class Program:
             if isinstance(task.code, Front):
                 task.code.cut.say = self.say
                 task.code.cut.paced = task.app.period is not None and not full_speed
-        self._wire()
+        wired(self)
         for app in self.apps:
             app.prepare()
             if full_speed or (self.mesh is not None and app.name in self.mesh.passed):
@@ -500,7 +415,7 @@ class Program:
 
     def stand(self, frames: Dict[str, int], least: Dict[str, int]) -> None:
         """As if it had run: so many frames of each app, so much room left on each channel."""
-        self._wire()
+        wired(self)
         for app in self.apps:
             app.earlier = frames.get(app.name, 0)
         for channel in self.channels:

@@ -10,7 +10,8 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from .bands import Bands
-from .graph import App, Failure, Path, Task
+from .failures import Failure
+from .graph import App, Path, Task
 from .link import Dropping
 from .memory import taken
 from .program import Program

@@ -18,7 +18,8 @@ from .chain import Chain, Sums, can_follow
 from .channel import EndOfStream, LocalChannel, Stopped
 from .code import C, address
 from .device import OnDevice
-from .graph import NO_SOURCE, Failure, Fire, Task, describe, details_of, signed
+from .failures import NO_SOURCE, Failure, describe, details_of
+from .graph import Fire, Task, signed
 from .plan import MOST_WARM, Block, Firing, Passing, Plan, Segment, name_of
 from .tokens import TaskError, freeze, split_outputs
 

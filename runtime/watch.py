@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from .device import in_flight
-from .graph import Failure
+from .failures import Failure
 from .process import is_stopped
 from .worker import Worker
 

@@ -17,12 +17,14 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .crossing import Incoming, Outgoing
-from .graph import FOREVER, App, Failure, Task
+from .failures import Failure
+from .graph import FOREVER, App, Task
+from .peer import PATIENCE, Peer, Waiting, awaited
 from .tokens import Hole
 
 if TYPE_CHECKING:
@@ -42,60 +44,15 @@ PIECE = 1 << 20
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
 LOOK, LINGER = 50, 1000
-#: Seconds in which a peer has to be there, and in which its farewell comes behind the end of its connection, if nothing
-#: else does; and looks, as a busy machine takes longer to bring what was sent.
-PATIENCE, FAREWELL, LOOKS = 60.0, 0.5, 5
-#: Pings after the start, in each later row, and seconds between rows.
-PINGS, LATER_PINGS, EVERY = 32, 8, 10.0
+#: Seconds in which the farewell of a peer comes behind the end of its connection, if nothing else does; and looks, as a
+#: busy machine takes longer to bring what was sent.
+FAREWELL, LOOKS = 0.5, 5
 #: Nanoseconds between the word that all begin and the beginning.
 START = 20_000_000
 
 HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PING, PONG = range(13)
 #: Kind, sender, channel or app, how many, a number, and the number of the message between these two.
 _HEAD = struct.Struct("<BxHIIqQ")
-
-
-class Peer:
-    """Another part. `offset` is its clock minus ours, in ns, as far off as half a `round_trip` at most.
-
-    `quiet` are the looks since it was heard.
-    """
-
-    def __init__(self, name: str, address: str, socket: Any, monitor: Any) -> None:
-        self.name, self.address, self.socket, self.monitor = name, address, socket, monitor
-        self.lock = threading.Lock()
-        self.sent = self.heard = 0
-        self.reached = self.joined = self.said_hello = self.ready = self.left = self.gone = False
-        self.ended: Optional[float] = None
-        self.quiet = 0
-        #: The apps that it has a share of, and who it is joined with, once it has said so.
-        self.apps: Optional[Set[str]] = None
-        self.near: Set[str] = set()
-        self.offset = self.round_trip = 0
-        self._pings = 0
-        self._best: Optional[Tuple[int, int]] = None
-        self._next_row = 0.0
-
-    def ping_back(self, sent: int, seen: int, now: int) -> bool:
-        """An answer to a ping. Is another one to be sent?"""
-        trip = now - sent
-        if self._best is None or trip < self._best[0]:
-            self._best = trip, seen - (sent + now) // 2
-        self._pings -= 1
-        if self._pings > 0:
-            return True
-        self.round_trip, self.offset = self._best
-        self._best = None
-        return False
-
-    def begins_row(self) -> bool:
-        """Is it time for another row of pings?"""
-        now = time.monotonic()
-        if not self.said_hello or now < self._next_row:
-            return False
-        self._pings, self._next_row = LATER_PINGS if self._next_row else PINGS, now + EVERY
-        self._best = None
-        return True
 
 
 class Mesh:
@@ -336,7 +293,7 @@ class Mesh:
 
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet may come late."""
-        program, since = self.program, time.monotonic()
+        program, waiting = self.program, Waiting(self.program.say)
         interrupts = program.interrupts
         while not program.stopping:
             late = [p for p in self.peers.values() if not there(p)]
@@ -348,9 +305,11 @@ class Mesh:
                     return False
                 program.drain()
             unheard = [p for p in late if not p.said_hello]
-            if unheard and time.monotonic() - since > PATIENCE:
+            if unheard and waiting.seconds > PATIENCE:
                 self._end("part %s at %s does not answer" % (unheard[0].name, unheard[0].address))
                 return False
+            if not to_end:
+                waiting.tell(awaited(late, unheard), PATIENCE if unheard else None)
             time.sleep(0.005)
         return False
 

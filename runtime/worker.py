@@ -16,7 +16,8 @@ from .channel import EndOfStream, Stopped, Waiter
 from .code import Network
 from .cuda import CudaError
 from .device import Arena, OnDevice, begin_lane, leave, on_host, settle
-from .graph import NO_SOURCE, App, Failure, Fire, Task, describe, details_of
+from .failures import NO_SOURCE, Failure, describe, details_of
+from .graph import App, Fire, Task
 from .rounds import Rounds, rounds_of
 from .tokens import Hole, TaskError, freeze, split_outputs
 

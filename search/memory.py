@@ -71,7 +71,8 @@ def search(
     found = list(_designs(problem, fronts))
     fitting, smallest, looked = _fitting(found, wish, planned)
     if not fitting:
-        raise Errors([_too_much(wish, smallest)])
+        assert smallest is not None and wish.limit is not None
+        raise Errors([too_much(wish.limit, smallest.memory, smallest.chosen)])
     contest = None
     if measure is not None and not wish.least:
         contest = Contest(measure, "throughput", budget, teller)
@@ -173,15 +174,13 @@ def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:
     return Diagnostic("F521", message, None, help=f"the fastest is predicted to have {1e9 / fastest.predicted:.4g}")
 
 
-def _too_much(wish: Wish, smallest: _Fitting | None) -> Diagnostic:
-    """The least that was found, and the layer that dictates it."""
-    assert smallest is not None and wish.limit is not None
-    memory = smallest.memory
-    message = f"networks need {in_mb(memory.total)} at least, the limit is {in_mb(wish.limit)}"
+def too_much(limit: int, memory: PlannedMemory, chosen: Chosen, aim: str = "") -> Diagnostic:
+    """The least that was found, with these choices, and the layer that dictates it; `aim` is what else has to be."""
+    message = f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit)}"
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
     parts += f", {in_mb(memory.arenas)} between layers on devices" if memory.arenas else ""
-    largest = max(smallest.chosen.items(), key=lambda c: c[1].block, default=None)
+    largest = max(chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
         "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"
     )

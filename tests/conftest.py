@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import subprocess
 import sys
@@ -28,8 +27,6 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 progress.between = float("inf")
-# What is built once and started often is compiled once, as on most machines.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tree of commands is the same for every call in this process, and making it takes longer than most calls.
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 #: What Chromium is called.

@@ -11,7 +11,8 @@ from xml.sax.saxutils import escape
 from ...templates import environment
 from ..c_text import comment, text
 from ..deploy import Deployed
-from ..emit import ELSEWHERE, RUNTIME, STRICT_C, digest, header
+from ..emit import ELSEWHERE, RUNTIME, digest
+from ..in_c import STRICT_C, header
 from ..names import literal
 from ..sources import Plan
 from .unit import Unit

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...model.application import Application, FilePath, Port, Task
 from ...model.diagnostic import Diagnostic, Note
-from ..emit import is_cpp
+from ..in_c import is_cpp
 
 #: Element types of ports in FMI 3.0.
 FMI3 = {

@@ -20,8 +20,8 @@ from ...model.deployment import DataFile, DeployedApp, DeployedChannel, Deployed
 from ...model.types import DTYPES
 from ..c_text import comment, element, parameter
 from ..deploy import Deployed
-from ..emit import C_PARAMETERS, c_name
 from ..external import RESERVED
+from ..in_c import C_PARAMETERS, c_name
 from ..kinds.c import CCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.python import PythonCode

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...model.application import Application, Port, Task
-from ..emit import c_name
+from ..in_c import c_name
 from .limits import FMI2, FMI3, open_ends, settable
 
 #: What FMI calls a parameter, in 2.0 and in 3.0.

@@ -16,7 +16,7 @@ from ...model.system import System
 from ...templates import environment
 from ..c_text import comment, text
 from ..deploy import Deployed
-from ..emit import header
+from ..in_c import header
 from ..names import literal, one_line
 from ..sources import Plan, Sources
 from . import library

@@ -16,7 +16,7 @@ from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Note
 from ...model.files import read_bytes
 from ...model.system import System
-from ..emit import is_cpp
+from ..in_c import is_cpp
 from .kept import Own
 from .names import hopes_names
 

@@ -16,7 +16,7 @@ from typing import Any
 from ...model.application import Application, Channel, FilePath, Port, Task
 from ...model.types import DTYPES
 from ..c_text import element, parameter
-from ..emit import c_name
+from ..in_c import c_name
 from ..sources import Sources
 from .kept import Own
 from .library import Library, has_code, is_called

@@ -14,6 +14,9 @@ from ...model.profile import BandCosts
 from .choose import Choice, front
 from .net import Net, Step
 
+#: Seconds for each way to place whole tensors better than by quick rules.
+PLACING = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -37,11 +40,14 @@ class Comparison:
 def compare(
     net: Net,
     whole_ns: float | None = None,
-    seconds: float = 4.0,
+    seconds: float = 3.0,
     blocked: Net | None = None,
     costs: BandCosts | None = None,
 ) -> Comparison:
-    """All of it; each search may take so many seconds. The front is that of the `blocked` form, if there is one."""
+    """All of it; the search for bands takes about so many seconds.
+
+    The front is that of the `blocked` form, if there is one.
+    """
     tensors = [t for t, k in net.made.items() if k >= 0 and t not in net.chain.outputs]
     items = [Item(-(-net.bytes(t) // 64) * 64, net.made[t], net.read.get(t, net.made[t])) for t in tensors]
     edges = [Edge(t, 0, i.size, i.first, i.last) for t, i in zip(tensors, items, strict=True)]
@@ -50,7 +56,7 @@ def compare(
     return Comparison(
         sum(i.size for i in items),
         sum(b.size for b in algorithm8(edges, ())),
-        place(items, seconds=seconds / 2),
+        place(items, seconds=PLACING),
         least[dictator],
         dictator,
         front(blocked or net, whole_ns, seconds, net if blocked is not None else None, costs),

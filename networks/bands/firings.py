@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ...analysis.placement import Item, Placed, place
 from ...model.mapping import Bands
@@ -38,8 +39,7 @@ class Segment:
     rows: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(NamedTuple):
     """A unit makes rows `band` of what it makes (None: everything) from `reads`, the rows of each tensor."""
 
     unit: Unit
@@ -52,8 +52,7 @@ class Firing:
 Key = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Rows [first, end) of what lies at `key`, which holds `held` rows of the tensor."""
 
     key: Key
@@ -62,16 +61,14 @@ class View:
     rows: Band
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Rows are copied from a view to another one."""
 
     source: View
     target: View
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What is done for a firing: copies before, a run that reads and writes views as they lie, copies after."""
 
     firing: Firing

@@ -17,16 +17,14 @@ BLOCK, DIRECT = 16, 4
 
 def inner_bytes(unit: Unit, first: int, end: int) -> int:
     """What ONNX Runtime holds at most between the layers of a firing that makes rows [first, end)."""
-    kind = unit.kind(first, end)
-    if kind not in unit.inner:
-        way = _executed if unit.net.blocked else _estimated
-        unit.inner[kind] = way(unit, first, end)
-    return unit.inner[kind]
+    return unit.inner.of((first, end), _executed if unit.net.blocked else _estimated)
 
 
 def whole_inner_bytes(unit: Unit) -> tuple[int, str]:
     """What it holds between layers that run whole, and a tensor that is made when most is there."""
-    return _executed_whole(unit) if unit.net.blocked else _estimated_whole(unit)
+    if unit.whole is None:
+        unit.whole = _executed_whole(unit) if unit.net.blocked else _estimated_whole(unit)
+    return unit.whole
 
 
 def _executed(unit: Unit, first: int, end: int) -> int:
@@ -42,24 +40,25 @@ def _executed(unit: Unit, first: int, end: int) -> int:
                 tensor = f"{tensor} {r.first} {r.end}"
                 if tensor not in cut:
                     cut.add(tensor)
-                    kernels += _cut(net, r.read.tensor, tensor, r.end - r.first)
+                    kernels += cut_kernels(net, r.read.tensor, tensor, r.end - r.first)
             reads.append(tensor)
             if r.read.position in IN_PLACE.get(step.operator, ()):
                 over.append(tensor)
         out, count = step.makes[0], rows[step.makes[0]][1] - rows[step.makes[0]][0]
-        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), _shape(net, out, count), tuple(over)))
+        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), shape_of(net, out, count), tuple(over)))
     return block(kernels, {*unit.reads, unit.out})
 
 
-def _shape(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
+def shape_of(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
+    """The shape of so many rows of a tensor."""
     shape = net.shapes[tensor]
     return (*shape[:2], rows, *shape[3:]) if len(shape) == 4 else shape
 
 
-def _cut(net: Net, tensor: str, name: str, rows: int) -> list[Kernel]:
+def cut_kernels(net: Net, tensor: str, name: str, rows: int) -> list[Kernel]:
     """A Slice, of a tensor in blocks between two Reshapes."""
     if tensor not in net.blocks:
-        return [Kernel((tensor,), name, net.bytes(tensor, rows), _shape(net, tensor, rows))]
+        return [Kernel((tensor,), name, net.bytes(tensor, rows), shape_of(net, tensor, rows))]
     return [
         Kernel((tensor,), f"{name} from", 0, (), same=True),
         Kernel((f"{name} from",), f"{name} to", net.bytes(tensor, rows), net.laid(tensor, rows)),

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from ..onnx.cuts import Chain, read_chain
+from ..onnx.cuts import Chain, chain_of
+from ..onnx.interface import read_fixed
 from ..onnx.layers import SAME, Rows, Scaled, Transposed, Whole, Window
 from ..onnx.read_layers import ELEMENTWISE, RULES, Graph, Node
 
@@ -113,11 +114,17 @@ class Net:
 
     def bytes(self, tensor: str, rows: int | None = None) -> int:
         """Of a tensor, or of so many rows of it."""
-        shape = self.shapes[tensor]
-        size = DTYPES[self.chain.tensors[tensor].dtype][1]
-        if rows is None or len(shape) != 4:
-            return size * prod(shape)
-        return size * shape[1] * rows * shape[3]
+        whole, row = self._sizes[tensor]
+        return whole if rows is None or row is None else row * rows
+
+    @cached_property
+    def _sizes(self) -> dict[str, tuple[int, int | None]]:
+        """Bytes of tensors, and of a row of each that has rows."""
+        found: dict[str, tuple[int, int | None]] = {}
+        for tensor, shape in self.shapes.items():
+            size = DTYPES[self.chain.tensors[tensor].dtype][1]
+            found[tensor] = size * prod(shape), size * shape[1] * shape[3] if len(shape) == 4 else None
+        return found
 
     def laid(self, tensor: str, rows: int) -> tuple[int, ...]:
         """The shape in which so many rows of a tensor lie in memory; rows are its third axis."""
@@ -154,13 +161,11 @@ class Net:
 
 def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
     """A model as a `Net`. Raises NetworkError as `read_chain`, and where a tensor has no fixed shape."""
-    import onnx
-
-    chain = read_chain(path, fixed, 1)
-    graph = Graph(path, fixed, 1)
+    interface, model = read_fixed(path, fixed, 1)
+    chain = chain_of(model, interface.inputs, interface.outputs, path.name)
+    graph = Graph(path.name, interface, model)
     nodes = {n.node.output[0]: (k, n) for k, n in enumerate(graph.nodes)}
     spans = chain.spans()
-    model = onnx.load(str(path), load_external_data=False)
     sizes = {w.name: bytes_of(w) for w in model.graph.initializer}
     shapes = {t: graph.shape(t) for t in spans if t}
     steps = []

@@ -5,7 +5,9 @@ In: a `Net` and a run of its groups. Out: which rows a firing reads, and what te
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from .net import Band, Net, Read, Step
 
@@ -24,6 +26,27 @@ class Reading:
     below: int
 
 
+T = TypeVar("T")
+
+
+class Known(Generic[T]):
+    """What was worked out for some firings of a unit: those of one kind have the same."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._kinds: dict[Kind, T] = {}
+        self._bands: dict[Band, T] = {}
+
+    def of(self, band: Band, work_out: Callable[[Unit, int, int], T]) -> T:
+        """For rows `band` of what the unit makes."""
+        if band not in self._bands:
+            kind = self._unit.kind(*band)
+            if kind not in self._kinds:
+                self._kinds[kind] = work_out(self._unit, *band)
+            self._bands[band] = self._kinds[kind]
+        return self._bands[band]
+
+
 class Unit:
     """The groups [first, end) of a network. `reads` and `makes` at its border; steps in order."""
 
@@ -36,22 +59,19 @@ class Unit:
         self.reads = tuple(dict.fromkeys(r.tensor for s in self.steps for r in s.reads if r.tensor not in inside))
         self.makes = tuple(t for g in net.groups[first:end] for t in g.makes if net.read.get(t, -1) >= end)
         self.why = next((s.why for s in self.steps if s.why), "")
-        self._maker = {t: s for s in self.steps for t in s.makes}
+        #: Rows of what it makes come in multiples of `factor`; `out` is that, where it makes one tensor.
+        self.out = self.makes[0] if self.makes else ""
+        self.factor = next((s.factor for s in self.steps if self.out in s.makes), 1)
+        #: What each layer makes with its multiplications and its rows, where it has any.
+        self.worked = [(s.makes[0], s.macs, net.height(s.makes[0])) for s in self.steps if s.macs]
+        self._backwards = [(s.makes[0], s.factor, s.reads) for s in reversed(self.steps)]
         self._ranges: dict[Band, dict[str, Band]] = {}
         self._kinds: dict[Band, Kind] = {}
-        #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them, by kind.
-        self.inner: dict[Kind, int] = {}
-        self.cut: dict[Kind, int] = {}
-
-    @property
-    def out(self) -> str:
-        """What it makes, where it makes one tensor."""
-        return self.makes[0]
-
-    @property
-    def factor(self) -> int:
-        """Rows of what it makes come in multiples of it."""
-        return self._maker[self.out].factor
+        #: What ONNX Runtime holds in firings, and what it cuts out of tensors inside of them.
+        self.inner: Known[int] = Known(self)
+        self.cut: Known[int] = Known(self)
+        #: What it holds where the unit runs whole, and the tensor that dictates it.
+        self.whole: tuple[int, str] | None = None
 
     def ranges(self, first: int, end: int) -> dict[str, Band]:
         """The rows of every tensor that are needed for rows [first, end) of what it makes."""
@@ -59,16 +79,13 @@ class Unit:
         if known is not None:
             return known
         rows: dict[str, Band] = {self.out: (first, end)}
-        for step in reversed(self.steps):
-            band = rows.get(step.makes[0])
+        for made, factor, reads in self._backwards:
+            band = rows.get(made)
             if band is None:
                 continue
-            if step.factor > 1:
-                band = rows[step.makes[0]] = (
-                    band[0] // step.factor * step.factor,
-                    -(-band[1] // step.factor) * step.factor,
-                )
-            for read in step.reads:
+            if factor > 1:
+                band = rows[made] = band[0] // factor * factor, -(-band[1] // factor) * factor
+            for read in reads:
                 a, b, _, _ = read.needs(*band)
                 old = rows.get(read.tensor)
                 rows[read.tensor] = (a, b) if old is None else (min(a, old[0]), max(b, old[1]))
@@ -104,27 +121,28 @@ class Unit:
 
 def cut_bytes(unit: Unit, first: int, end: int) -> int:
     """Bytes of the rows that layers take out of tensors inside of a firing, which copies them (see `models.py`)."""
-    kind = unit.kind(first, end)
-    if kind not in unit.cut:
-        rows = unit.ranges(first, end)
-        cut = {
-            (r.read.tensor, r.first, r.end)
-            for _, readings in unit.readings(first, end)
-            for r in readings
-            if (r.first, r.end) != rows[r.read.tensor]
-        }
-        unit.cut[kind] = sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
-    return unit.cut[kind]
+    return unit.cut.of((first, end), _cut_bytes)
+
+
+def _cut_bytes(unit: Unit, first: int, end: int) -> int:
+    rows = unit.ranges(first, end)
+    cut = {
+        (r.read.tensor, r.first, r.end)
+        for _, readings in unit.readings(first, end)
+        for r in readings
+        if (r.first, r.end) != rows[r.read.tensor]
+    }
+    return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
 
 
 def macs(unit: Unit, first: int, end: int) -> float:
     """Multiplications of a firing."""
     rows = unit.ranges(first, end)
     total = 0.0
-    for step in unit.steps:
-        band = rows.get(step.makes[0])
-        if band is not None and step.macs:
-            total += step.macs * (band[1] - band[0]) / unit.net.height(step.makes[0])
+    for made, count, height in unit.worked:
+        band = rows.get(made)
+        if band is not None:
+            total += count * (band[1] - band[0]) / height
     return total
 
 

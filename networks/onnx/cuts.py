@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.types import DTYPES
-from .interface import Border, NetworkError, read_fixed
+from .interface import Border, NetworkError, inferred, read_fixed
 
 #: What onnxruntime (with its blocked layouts) and TensorRT make one kernel of with what follows.
 HEADS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
@@ -165,11 +165,8 @@ def read_chain(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: int
 
 def chain_of(model: Any, inputs: Sequence[Border], results: Sequence[Border], file: str) -> Chain:
     """The same of a model that was read, whose inputs have these fixed shapes."""
-    import onnx
-
     borders = {b.name: b for b in inputs}
-    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    tensors = {b.name: b for b in results} | tensors_of(inferred)
+    tensors = {b.name: b for b in results} | tensors_of(inferred(model))
     outputs = tuple(b.name for b in results)
     nodes = _needed(_flowing(model.graph, borders, tensors, file), outputs)
     if not nodes:

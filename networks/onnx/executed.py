@@ -55,7 +55,10 @@ class Kernel:
 def order(kernels: Sequence[Kernel]) -> list[int]:
     """The numbers of the nodes as they are executed."""
     maker = {kernel.made: k for k, kernel in enumerate(kernels)}
-    before = [sorted({maker[t] for t in kernel.reads if t in maker}) for kernel in kernels]
+    before = []
+    for kernel in kernels:
+        makers = [maker[t] for t in kernel.reads if t in maker]
+        before.append(sorted(set(makers)) if len(makers) > 1 else makers)
     read = {k for makers in before for k in makers}
     stack = [(k, False) for k in range(len(kernels)) if k not in read]
     seen: set[int] = set()

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a message of protobuf: larger models keep their weights outside.
 LARGEST = 1 << 31
+#: Weights with so many elements may be shapes, or rows to pick, from which other shapes follow.
+TELLING = 1 << 12
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
@@ -121,8 +124,6 @@ def _who_makes(path: Path) -> str:
 def _read(
     path: str, modified: int, fixed: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None
 ) -> NetworkInterface:
-    import onnx
-
     file = Path(path)
     model = _load(file)
     external = _external(model, file)
@@ -141,13 +142,35 @@ def _read(
     try:
         # Only standard operators can be held to their rules; others are not known here.
         known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=known, data_prop=True)
+        graph = inferred(model, strict=known)
     except Exception as error:  # the C++ checker raises its own types
         raise NetworkError("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
-    inputs = tuple(_border(v) for v in inferred.graph.input if v.name not in weights)
-    outputs = tuple(_border(v) for v in inferred.graph.output)
+    inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
+    outputs = tuple(_border(v) for v in graph.output)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     return NetworkInterface(inputs, outputs, opset, external, _hash(file, external))
+
+
+def inferred(model: ModelProto, *, strict: bool = False) -> Any:
+    """The graph with the shapes that the standard's inference finds. Raises whatever onnx raises, if `strict`.
+
+    What is in large weights says nothing about shapes, so it stays behind: inference copies models several times.
+    """
+    import onnx
+
+    light = onnx.ModelProto(ir_version=model.ir_version)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    graph = light.graph
+    graph.name = model.graph.name
+    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, field).extend(getattr(model.graph, field))
+    for weight in model.graph.initializer:
+        if prod(weight.dims) <= TELLING:
+            graph.initializer.append(weight)
+        else:
+            graph.initializer.add(name=weight.name, data_type=weight.data_type, dims=weight.dims)
+    return onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=True).graph
 
 
 def _load(file: Path) -> ModelProto:

@@ -6,6 +6,7 @@ tensors are placed as ONNX Runtime places them: in the order of the layers, each
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -89,13 +90,13 @@ def block_of(chain: Chain) -> int:
 
 def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
     """The end of memory where each step takes (bytes, last step that needs them), each into the smallest gap."""
-    there: list[tuple[int, int, int]] = []
+    there: list[tuple[int, int, int]] = []  # begin, end and last step of each, from the first byte on
     most = 0
     for now, made in enumerate(steps):
         for count, until in made:
             wanted = -(-count // ALIGNED) * ALIGNED
             at = _gap(there, wanted, most)
-            there.append((at, wanted, until))
+            insort(there, (at, at + wanted, until))
             most = max(most, at + wanted)
         there = [x for x in there if x[2] > now]
     return most
@@ -103,11 +104,11 @@ def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
 
 def _gap(there: list[tuple[int, int, int]], wanted: int, most: int) -> int:
     """The beginning of the smallest gap, that up to `most` among them, or the end of all."""
-    free, best = 0, None
-    for at, taken, _ in sorted(there):
-        if at - free >= wanted and (best is None or at - free < best[0]):
-            best = at - free, free
-        free = max(free, at + taken)
-    if most - free >= wanted and (best is None or most - free < best[0]):
+    free, gap, found = 0, None, 0
+    for at, end, _ in there:
+        if at - free >= wanted and (gap is None or at - free < gap):
+            gap, found = at - free, free
+        free = max(free, end)
+    if gap is None or wanted <= most - free < gap:
         return free
-    return free if best is None else best[1]
+    return found

@@ -12,7 +12,7 @@ from math import lcm, prod
 from pathlib import Path
 from typing import Any
 
-from .interface import NetworkError, read_fixed
+from .interface import NetworkError, NetworkInterface, inferred, read_fixed
 from .layers import SAME, WHOLE, Cnn, Edge, Layer, Rows, Scaled, Transposed, Window, layout
 
 
@@ -25,7 +25,7 @@ def read_layers(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}, batch: in
     Raises NetworkError: the faults of `read_network`, F403 for a tensor without fixed shape, F402 for a graph that
     contradicts itself or has nothing to compute.
     """
-    graph = Graph(path, fixed, batch)
+    graph = Graph(path.name, *read_fixed(path, fixed, batch))
     layers: list[Layer] = []
     source: dict[str, str] = {}
     for name in (t for t in graph.inputs if not graph.empty(t)):
@@ -91,18 +91,15 @@ def _reaching_an_output(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 
 class Graph:
-    """An ONNX graph with fixed inputs and inferred shapes."""
+    """An ONNX graph with fixed inputs (see `read_fixed`) and inferred shapes."""
 
-    def __init__(self, path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None) -> None:
-        import onnx
-
-        interface, model = read_fixed(path, fixed, batch)
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        self.file = path.name
+    def __init__(self, file: str, interface: NetworkInterface, model: Any) -> None:
+        known = inferred(model)
+        self.file = file
         self.inputs = [b.name for b in interface.inputs]
-        self.outputs = [v.name for v in inferred.output]
+        self.outputs = [v.name for v in known.output]
         self._types: dict[str, tuple[int, tuple[int | None, ...] | None]] = {}
-        for value in (*inferred.output, *inferred.value_info, *inferred.input):
+        for value in (*known.output, *known.value_info, *known.input):
             tensor = value.type.tensor_type
             dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
             self._types[value.name] = tensor.elem_type, dims if tensor.HasField("shape") else None

@@ -152,7 +152,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    runtime = importlib.import_module("runtime.graph")  # the copy in the build, found by its main.py
+    failures = importlib.import_module("runtime.failures")  # the copy in the build, found by its main.py
     program = module.program()
     importlib.import_module("runtime.ends").feed(program)
     importlib.import_module("runtime.keeper").keep(program, WATCHDOG)
@@ -174,7 +174,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
             if time.monotonic() > give_up:
                 said = f"no frame of {waiting[0]} was finished; {program.who_waits()}"
-                program.fail(runtime.Failure("", "", None, said))
+                program.fail(failures.Failure("", "", None, said))
                 return
             time.sleep(0.05)
         marks.append(_Frames(program.apps))

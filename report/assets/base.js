@@ -25,6 +25,8 @@ function fill(made, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
 const name = (text) => h("bdi", { title: text }, text);
+/** What people and messages say, with `code` in it. */
+const prose = (text) => h("bdi", {}, String(text).split(/`([^`]+)`/).map((part, k) => (k % 2 ? h("code", {}, part) : part)));
 const colors = new Map();
 /** A color of the style; they change with the scheme. */
 function color(variable) {
@@ -35,6 +37,8 @@ const short = (full) => full.slice(full.indexOf(".") + 1);
 const several = D.apps.length > 1;
 const channelName = (c) => `${shown(c.source)}.${c.source_port} \u2192 ${short(c.target)}.${c.target_port}`;
 const CHANNELS = new Map(D.channels.map((c) => [c.name, c]));
+/** Where a task is, and in which states elsewhere. */
+const placesOf = (task) => [task.processors.join(", "), ...D.states.filter((s) => s.own_places[task.name]).map((s) => `${s.own_places[task.name]} in ${s.name}`)].join("; ");
 const shown = (full) => (several ? full : short(full));
 const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;

@@ -1,5 +1,4 @@
 // Firings over time: predicted above measured, from the same frame on. At most one bar per pixel and lane is painted.
-const LEFT = 118;
 //: Heights of a lane, of few and of many; so many lanes are shown of each chart.
 const TALL = 30;
 const LOW = 17;
@@ -71,7 +70,8 @@ class Gantt {
     const begin = performance.now();
     const ratio = window.devicePixelRatio || 1;
     const width = this.width();
-    this.left = width < 560 ? 62 : LEFT;
+    this.widest = this.widest || Math.max(...this.panels.flatMap((p) => p.lanes.map((lane) => measure(clean(lane.name), 12)))) + 10;
+    this.left = Math.max(62, Math.min(this.widest, width < 560 ? 0.36 * width : 200));
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(this.height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(this.height * ratio);

@@ -258,7 +258,7 @@ class Graph {
     fills.forEach((p, k) => made.append(s("rect", { x: x + (width * k) / fills.length, y, width: width / fills.length + 0.5, height, fill: processorFill(p), "clip-path": `url(#${id})` })));
     made.append(s("rect", { class: "edge", x, y, width, height, rx: round }),
       s("text", { x: middle, y: y + 20 }, box.label), s("text", { class: "small", x: middle, y: y + 36 }, box.below),
-      s("title", {}, `${short(box.id)}${task.doc && !box.fold ? `\n${task.doc}` : ""}`));
+      s("title", {}, `${short(box.id)}${task.doc && !box.fold ? `\n${task.doc.replaceAll("`", "")}` : ""}`));
     return made;
   }
 
@@ -363,7 +363,7 @@ function taskDetails(task, app) {
     ["is", task.definition && name(task.definition)],
     ["at", task.place && h("code", {}, task.place)],
     ["code", task.code && h("code", {}, task.code)],
-    ["on", task.processors.join(", ")],
+    ["on", placesOf(task)],
     ["firings", `${task.firings} in a frame`],
     ["predicted", task.predicted_ns !== null && `${time(task.predicted_ns)} (${task.times_from})`],
     ["measured", task.measured_ns !== null && `${time(task.measured_ns)}${task.error === null ? "" : `, ${signed(task.error)}`}`],
@@ -371,7 +371,7 @@ function taskDetails(task, app) {
     ["worst case", task.worst_ns !== null && time(task.worst_ns)],
   ];
   const made = [h("h3", {}, name(short(task.name)))];
-  if (task.doc) made.push(h("p", { class: "soft" }, name(cut(task.doc, 600))));
+  if (task.doc) made.push(h("p", { class: "soft" }, prose(cut(task.doc, 600))));
   made.push(h("dl", {}, rows.filter(([, value]) => value).map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (task.ports.length) {
     made.push(h("h3", {}, "Ports"), h("dl", {}, task.ports.map((p) => [h("dt", {}, p.way), h("dd", {}, name(p.name), p.type ? [" ", h("code", {}, p.type)] : null, p.rates === "1" ? null : ` rate ${p.rates}`)])));

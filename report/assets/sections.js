@@ -1,12 +1,20 @@
 // The other sections: what is known in words, tables and charts.
 const FAR = 0.1; // more than this between predicted and measured is worth a look
 
+/** Of what is proved of an app in states, what comes nearest to its deadline. */
+function tightest(app) {
+  const own = D.states.flatMap((s) => s.bounds.map((b) => ({ state: s.name, ...b }))).filter((b) => b.app === app);
+  const used = (b) => (b.bound_ns === null ? Infinity : b.bound_ns / (b.deadline_ns || Infinity));
+  return own.reduce((a, b) => (a === null || used(b) > used(a) ? b : a), null);
+}
+
 function headSection() {
   const made = h("section", { id: "head", "aria-labelledby": "head-title" },
     h("div", { class: "title" }, h("h1", { id: "head-title" }, name(D.name)), h("span", { class: "soft" }, "platform ", name(D.platform))));
   const apps = h("div", { class: "apps" });
   for (const app of D.apps) {
     const path = D.paths.find((p) => p.app === app.name && !p.task);
+    const worst = tightest(app.name);
     const figures = [];
     const figure = (word, value, below, look) => figures.push(h("div", {}, h("dt", {}, word), h("dd", { class: look }, value, below ? h("small", {}, below) : null)));
     if (app.frames) {
@@ -16,6 +24,7 @@ function headSection() {
       figure("frames", "0", "none was finished");
     }
     if (path.bound_ns !== null) figure("proved bound", time(path.bound_ns), path.deadline_ns === null ? "no deadline" : `deadline ${time(path.deadline_ns)}`, path.deadline_ns !== null && path.bound_ns > path.deadline_ns ? "bad" : "");
+    else if (worst) figure("proved bound", time(worst.bound_ns), `in ${worst.state}${worst.deadline_ns === null ? "" : `, deadline ${time(worst.deadline_ns)}`}`, worst.late ? "bad" : "");
     else if (path.deadline_ns !== null) figure("deadline", time(path.deadline_ns), "no bound");
     if (app.deadline_misses !== null && path.deadline_ns !== null) figure("deadlines missed", String(app.deadline_misses), app.overruns ? `${app.overruns} releases came late` : "", app.deadline_misses ? "bad" : "good");
     if (app.period_ns !== null) figure("period", time(app.period_ns), app.least_period_ns === null || app.unit_times ? "" : `least possible ${time(app.least_period_ns)}`);
@@ -23,19 +32,19 @@ function headSection() {
     const verdicts = [["consistent", app.consistent], ["deadlock-free", app.deadlock_free], ["schedulable", app.schedulable]];
     figure("checked", verdicts.every(([, v]) => v) ? "all good" : verdicts.some(([, v]) => v === false) ? "no" : "undecided",
       verdicts.map(([word, v]) => `${v ? "\u2713" : v === false ? "\u2717" : "?"} ${word}`).join(" "), verdicts.some(([, v]) => v === false) ? "bad" : "");
-    apps.append(h("div", { class: "app" }, h("h3", {}, name(app.name)), app.doc ? h("p", {}, name(app.doc)) : h("p", {}), h("dl", { class: "figures" }, figures)));
+    apps.append(h("div", { class: "app" }, h("h3", {}, name(app.name)), h("p", {}, app.doc ? prose(app.doc) : null), h("dl", { class: "figures" }, figures)));
   }
   made.append(apps);
-  if (D.failure) made.append(h("p", { class: "bad" }, "The run failed: ", name(D.failure)));
+  if (D.failure) made.append(h("p", { class: "bad" }, "The run failed: ", prose(D.failure)));
   const facts = [
-    ["measured on", D.machine && name(D.machine)],
+    [D.imported ? "times" : "measured on", D.machine && name(D.machine)],
     ["data from", D.commands.length && D.commands.map((c) => h("code", {}, c))],
     ["flowc", `${D.flowc}${D.build ? `, build ${D.build.slice(0, 12)}` : ""}`],
   ].filter(([, v]) => v);
   made.append(h("dl", { class: "facts" }, facts.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (D.missing.times) made.append(nothing("Nobody has measured this application here: times, places and predictions are not known.", D.missing.times));
   if (D.diagnostics.length) {
-    made.append(h("ul", { class: "notes" }, D.diagnostics.map(([severity, code, message]) => h("li", { class: severity }, h("b", {}, code), " ", name(message)))));
+    made.append(h("ul", { class: "notes" }, D.diagnostics.map(([severity, code, message]) => h("li", { class: severity }, h("b", {}, code), " ", prose(message)))));
   }
   return made;
 }
@@ -63,7 +72,7 @@ function tasksSection() {
   const figure = (key) => (t, look) => number(t[key], text, { "data-key": key, class: look });
   const columns = [
     { head: "task", class: "name", cell: (t) => nameCell(shown(t.name)), by: (t) => t.name },
-    { head: "on", class: "text", cell: (t) => h("td", { class: "text" }, t.processors.join(", ") || "\u2013"), by: (t) => t.processors.join() },
+    { head: "on", class: "text", cell: (t) => h("td", { class: "text" }, placesOf(t) || "\u2013"), by: placesOf },
     { head: "in a frame", cell: (t) => number(t.firings, String, { "data-key": "firings" }), by: (t) => t.firings },
     { head: `predicted, ${word}`, cell: figure("predicted_ns"), by: (t) => t.predicted_ns },
     { head: `measured, ${word}`, cell: figure("measured_ns"), by: (t) => t.measured_ns },
@@ -115,6 +124,7 @@ function pathsSection() {
   const drawn = D.paths.filter((p) => p.counts.length);
   made.append(h("div", { class: "grid" }, drawn.map((p) => h("figure", { class: "plot" }, h("h3", {}, name(pathName(p))), histogram(p)))));
   if (!drawn.length) made.append(nothing(D.missing.run ? "Nothing was run: measured latencies are missing." : "No frame was finished: there are no latencies.", D.missing.run));
+  if (D.states.some((r) => r.bounds.length)) made.append(h("p", { class: "soft" }, "What is proved of each state stands with the states."));
   if (D.missing.bounds !== undefined) made.append(nothing(D.missing.bounds ? "No mapping is stored: bounds are proved when one is looked for, for apps with a period." : "There are no bounds: the stored mapping was not found for deadlines.", D.missing.bounds || null));
   return made;
 }
@@ -275,6 +285,21 @@ function contestants() {
   return figure;
 }
 
+/** What is proved of the apps of each state. */
+function stateBounds() {
+  const rows = D.states.flatMap((r) => r.bounds.map((b) => ({ state: r.name, ...b })));
+  if (!rows.length) return [];
+  const { word, text } = timeColumn(rows.flatMap((r) => [r.bound_ns, r.seen_ns, r.deadline_ns]));
+  const figure = (key, look) => ({ cell: (r) => number(r[key], text, { "data-key": key, class: look ? look(r) : null }), by: (r) => r[key] });
+  return [h("h3", {}, "Bounds in each state"), table("bounds-table", "Bounds in each state", [
+    { head: "state", class: "name", cell: (r) => nameCell(r.state), by: (r) => r.state },
+    { head: "app", class: "text", cell: (r) => h("td", { class: "text" }, name(r.app)), by: (r) => r.app },
+    { head: `bound, ${word}`, ...figure("bound_ns", (r) => (r.late ? "off" : null)) },
+    { head: `deadline, ${word}`, ...figure("deadline_ns") },
+    rows.some((r) => r.seen_ns !== null) && { head: `seen by map, ${word}`, ...figure("seen_ns", (r) => (r.seen_ns !== null && r.bound_ns !== null && r.seen_ns > r.bound_ns ? "off" : null)) },
+  ].filter(Boolean), rows)];
+}
+
 function statesSection() {
   if (!D.states.length) return null;
   const made = section("states", "States", "What runs in each state, and what changes between them take: from the event until every app of the next state has ended a frame. A bound is proved: nothing measured may be above it.");
@@ -284,7 +309,8 @@ function statesSection() {
   const columns = [
     { head: "state", class: "name", cell: (r) => nameCell(r.name), by: (r) => r.name },
     { head: "runs", class: "text", ...list("runs") },
-    { head: "variants", class: "text", ...list("variants") },
+    { head: "variants", class: "text", cell: (r) => h("td", { class: "text" }, r.variants.length ? r.variants.map((v) => h("div", {}, name(r.best.some((n) => v.startsWith(`${n} = `)) ? `${v} (best)` : v))) : "\u2013"), by: (r) => r.variants.join() },
+    { head: "elsewhere", class: "text", cell: (r) => h("td", { class: "text" }, Object.entries(r.own_places).map(([task, on]) => h("div", {}, name(`${shown(task)} on ${on}`)))), by: (r) => Object.keys(r.own_places).length },
     { head: "weight", ...figure("weight", percent) },
     { head: "clock rates", class: "text", ...plain("clocks") },
     { head: "mW by the model", ...figure("energy_mw", (mw) => mw.toFixed(0)) },
@@ -292,8 +318,10 @@ function statesSection() {
     { head: "seconds", ...figure("seconds", (x) => x.toFixed(3)) },
     { head: "joules", ...figure("joules", (x) => x.toFixed(3)) },
   ];
-  const known = { variants: (r) => r.variants.length, "clock rates": (r) => r.clocks, "mW by the model": (r) => r.energy_mw !== null, entered: (r) => r.entered !== null, seconds: (r) => r.seconds !== null, joules: (r) => r.joules !== null };
+  const known = { variants: (r) => r.variants.length, elsewhere: (r) => Object.keys(r.own_places).length, "clock rates": (r) => r.clocks, "mW by the model": (r) => r.energy_mw !== null, entered: (r) => r.entered !== null, seconds: (r) => r.seconds !== null, joules: (r) => r.joules !== null };
   made.append(table("states-table", "States", columns.filter((c) => !known[c.head] || D.states.some(known[c.head])), D.states));
+  if (D.states.some(known.elsewhere)) made.append(h("p", { class: "keys" }, "Elsewhere: what this state has in another place than the others, since it would be late there."));
+  made.append(...stateBounds());
   if (!D.changes.length) return made;
   const { word, text } = timeColumn(D.changes.flatMap((c) => [c.bound_ns, c.mean_ns, c.max_ns]));
   const took = (key, look) => ({ cell: (c) => number(c[key], text, { "data-key": key, class: look ? look(c) : null }), by: (c) => c[key] });
@@ -341,7 +369,7 @@ function searchSection() {
   const rows = [["search", found.name], ["objective", found.objective], ["looked at", `${count(found.evaluations, "configuration")}${found.measured_runs ? `, ${count(found.measured_runs, "run")}` : ""}`],
     ["took", `${found.seconds.toFixed(1)} s, seed ${found.seed}`], ["optimal", found.optimal ? "yes, in the model of times" : "not proved"]];
   made.append(h("dl", { class: "facts" }, rows.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
-  if (found.why.length) made.append(h("ul", { class: "notes" }, found.why.map((line) => h("li", {}, name(line)))));
+  if (found.why.length) made.append(h("ul", { class: "notes" }, found.why.map((line) => h("li", {}, prose(line)))));
   if (found.history.some(([, , v]) => v !== null)) made.append(convergence(found));
   return made;
 }
@@ -349,9 +377,9 @@ function searchSection() {
 function compareSection() {
   if (!D.compare) return null;
   const made = section("compare", "Comparison", ["What is different from ", name(D.compare.name), ", the largest change first."]);
-  const value = (d, v) => (v === null ? "\u2013" : typeof v === "string" ? name(v) : d.what.endsWith("_ns") ? time(v) : d.section === "processors" ? percent(v) : String(v));
+  const value = (d, v) => (v === null ? "\u2013" : typeof v === "string" ? name(v) : d.what.endsWith("_ns") ? time(v) : d.section === "processors" ? percent(v) : d.what === "energy_mw" ? `${v.toFixed(0)} mW` : String(v));
   const subject = (d) => (CHANNELS.has(d.name) ? channelName(CHANNELS.get(d.name)) : d.section === "paths" ? d.name : shown(d.name));
-  const what = (d) => d.what.replace(/_ns$/, "").replaceAll("_", " ");
+  const what = (d) => (d.what === "energy_mw" ? "power by the model" : d.what.replace(/_ns$/, "").replaceAll("_", " "));
   made.append(D.compare.differences.length ? table("compare-table", "Differences", [
     { head: "what", class: "name", cell: (d) => nameCell(subject(d)), by: (d) => d.name },
     { head: "", class: "text", cell: (d) => h("td", { class: "text" }, `${d.section}, ${what(d)}`), by: (d) => d.section + d.what },

@@ -35,7 +35,10 @@ EXACT, FAR = 0.7, 1.02
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
+    """`evaluations` are the assignments that were looked at, `counted` what a budget of evaluations counts: those whose
+    response times were bounded, and the steps of the integer program; `limit` is that budget, if there was one.
+
+    `bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
 
     `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
     utilization that was found, where fewer processors were preferred to it, and `balanced` that answer. `history` is
@@ -54,6 +57,8 @@ class Outcome:
     balanced: Outcome | None = None
     history: tuple[Point, ...] = ()
     front: tuple[tuple[float, float, Assignment], ...] = ()
+    counted: int = 0
+    limit: int | None = None
 
     @property
     def gap(self) -> float | None:
@@ -73,7 +78,7 @@ def search(
     crew: Crew = ALONE,
 ) -> Outcome:
     """Run a search. Raises KeyError for a name that is none."""
-    found = SEARCHES[name](problem, seed, budget, progress, crew)
+    found = replace(SEARCHES[name](problem, seed, budget, progress, crew), limit=budget.evaluations)
     if found.assignment is None or found.verdict is None:
         return found
     if found.verdict.feasible:
@@ -151,7 +156,8 @@ def _genetic(name: str, run: Callable[..., Best]) -> Run:
 
 def _outcome(name: str, best: Best, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
-    return Outcome(name, best.assignment, best.verdict, None, False, False, count, seconds, front=front)
+    found = Outcome(name, best.assignment, best.verdict, None, False, False, count, seconds, front=front)
+    return replace(found, counted=best.looks)
 
 
 def _exact(problem: JointProblem, seed: int, budget: Budget, progress: Progress | None, crew: Crew) -> Outcome:
@@ -160,7 +166,7 @@ def _exact(problem: JointProblem, seed: int, budget: Budget, progress: Progress 
     found = solve(problem, seed=seed, budget=budget, progress=progress)
     return Outcome(
         "exact", found.assignment, found.verdict, found.bound, found.proved, found.infeasible, found.refused,
-        time.monotonic() - begin,
+        time.monotonic() - begin, counted=found.refused + found.solved,
     )  # fmt: skip
 
 
@@ -206,7 +212,7 @@ def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress |
     proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
     return Outcome(
         "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
-        best.evaluations + best.looks, spending.seconds, front=tuple(best.front),
+        best.evaluations + best.looks, spending.seconds, front=tuple(best.front), counted=best.looks + solved,
     )  # fmt: skip
 
 

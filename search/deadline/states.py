@@ -113,9 +113,13 @@ def outcome_of(problem: JointProblem, placed: Placed, bound: Fraction | None, li
     """What a placement means for a state, after a search that was `like` this one. Raises Refused."""
     assignment = placed.of(problem)
     told = verdict(problem, assignment)
-    name, count, seconds = ("states", 1, 0.0) if like is None else (like.search, like.evaluations, like.seconds)
     proved = told.feasible and reaches(told.maximum, bound)
-    return Outcome(name, assignment, told, bound, proved, False, count, seconds)
+    if like is None:
+        return Outcome("states", assignment, told, bound, proved, False, 1, 0.0, counted=1)
+    return Outcome(
+        like.search, assignment, told, bound, proved, False, like.evaluations, like.seconds, counted=like.counted,
+        limit=like.limit,
+    )  # fmt: skip
 
 
 def _without_stages(

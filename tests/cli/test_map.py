@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +14,10 @@ import numpy as np
 import onnx
 import pytest
 from flowc.cli import app
+from flowc.cli.map import _table as map_table
 from flowc.driver import map as mapping_step
 from flowc.driver import measure as measuring
-from flowc.model.mapping import Mapping
+from flowc.model.mapping import Contestant, Effort, Mapping
 from flowc.model.profile import Transfer
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.identity import task_hashes
@@ -146,6 +148,18 @@ def test_the_fastest_contestant_wins(
     # A table for people, with the reasons.
     status, out, err = call("map", flow, "--explain")
     assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
+
+
+def test_a_simpler_configuration_wins_ties_and_says_so() -> None:
+    """What is limited stands beside its limit."""
+    simple, fast = Contestant("one core", "all", 5e6, 5.1e6), Contestant("2 stages", "cut", 4e6, 5e6)
+    ran = Mapping("host", (), contestants=(simple, fast), search="auto", effort=Effort(evaluations=7, measured_runs=4))
+    last = map_table(ran, 4).splitlines()[-2:]
+    assert last[0] == "`2 stages` is not surely better: `one core` is simpler, which wins ties"
+    assert last[1] == "auto: 7 configurations, 4 of 4 runs, 0.0 s"
+    won = replace(ran, contestants=(fast, simple), effort=Effort(evaluations=7))
+    assert map_table(won, 9).endswith("\n\nauto: 7 of 9 configurations, 0 runs, 0.0 s")
+    assert map_table(won, None).endswith("\n\nauto: 7 configurations, 0 runs, 0.0 s")
 
 
 def test_an_app_without_networks_is_mapped_too(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from flowc.cli import app
+from flowc.cli._deadlines import joint_table
+from flowc.search.deadline.auto import Outcome
 from typer.testing import CliRunner
 
 from builds import Write
@@ -55,7 +60,16 @@ def test_counted_searches_find_the_same_again(write: Write) -> None:
     words = write(TEXT), "--platform", "two", "--evaluations", 20, "--seed", 4, "--json"
     one, two = (json.loads(call(*words)[1]) for _ in range(2))
     assert one["search"].pop("seconds") is not None and two["search"].pop("seconds") is not None
-    assert one == two
+    assert one == two and 0 < one["search"]["counted"] <= one["search"]["evaluations"]
+
+
+def test_what_is_counted_stands_beside_its_limit() -> None:
+    outcome = Outcome("auto", None, None, None, False, False, 2991, 4.0, counted=301, limit=300)
+    joint: Any = SimpleNamespace(mapping=SimpleNamespace(groups=()), outcome=outcome)
+    said = "auto: 301 evaluations (300 asked for), 2,991 assignments looked at in 4.0 s"
+    assert joint_table(joint).splitlines()[0] == said
+    joint.outcome = replace(outcome, limit=None)
+    assert joint_table(joint).splitlines()[0] == "auto: 2,991 assignments looked at in 4.0 s"
 
 
 def test_workers_do_not_help_where_programs_run(write: Write) -> None:

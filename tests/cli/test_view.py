@@ -19,6 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from builds import HANGS, Write, store_profile
+from forks import FLOWC, forks
 
 TEXT = """
 task Count { out n: int64  python "t.py:Count" }
@@ -114,7 +115,7 @@ def test_what_a_program_says_stands_above_its_tables(write: Write, tmp_path: Pat
     """Where nobody sees tables that change, there are the words of the program, and the table at its end."""
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
-    words = ["run", str(flow), "--live", "--frames", "60", "-o", str(tmp_path / "out")]
-    done = subprocess.run([sys.executable, "-m", "flowc", *words], capture_output=True, text=True, timeout=HANGS)
+    words = ["run", str(flow), "--live", "--frames", "20", "-o", str(tmp_path / "out")]
+    done = forks(*FLOWC).run(["-m", "flowc", *words], cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
-    assert "shown 60" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr
+    assert "shown 20" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr

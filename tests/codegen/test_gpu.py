@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from flowc.driver.check import Valid, prepare
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.map import problem_of
 from flowc.dsl.kernels import kernels
-from flowc.machines.host import HERE, Here
+from flowc.machines.host import HERE, Done, Here
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
@@ -41,7 +41,7 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, build, harness, placed, run, store_profile
-from forks import FLOWC, forks
+from forks import FLOWC, PROGRAM, forks
 from stand_in_runs import on_stand_in
 from tensorrt_api import type_faults_of
 
@@ -485,6 +485,18 @@ class StandIns(Here):
     @property
     def python(self) -> list[str]:
         return [sys.executable, str(ROOT / "tests" / "support" / "standins" / "run.py"), "."]
+
+    def execute(
+        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> Done:
+        """As it is there, in a fork."""
+        if words[:1] != [sys.executable]:
+            return super().execute(words, cwd=cwd, environment=environment)
+        environment = {**os.environ, **(environment or {})}
+        done = forks(*PROGRAM, "onnx").run(
+            [str(w) for w in words[1:]], cwd=cwd or Path.cwd(), timeout=HANGS, env=environment
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture

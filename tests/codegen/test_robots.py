@@ -58,7 +58,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("target", "files", "said"),
     [
-        ("dora", ("module.yml", "node.py"), "`module: {}/module.yml` makes it a node of a dataflow"),
+        ("dora", ("module.yml", "node.py", "README.md"), "`module: {}/module.yml` makes it a node of a dataflow"),
         ("ros2", ("package.xml", "setup.py", "launch/eye.launch.py", "README.md"), "put {} into a workspace"),
     ],
 )

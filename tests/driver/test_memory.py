@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import flowc
 import pytest
@@ -51,7 +52,7 @@ def show(y):
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
-    monkeypatch.setattr(memory, "SEARCHING", 0.35)
+    monkeypatch.setattr(memory, "SEARCHING", 0.12)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
     stack(tmp_path / "net.onnx", 6, 128)
     (tmp_path / "tasks.py").write_text(TASKS)
@@ -144,6 +145,41 @@ def test_deadlines_and_memory_hold_together(text: Path) -> None:
     with pytest.raises(Errors) as caught:
         find_mapping(text, memory=1000, measure=False, platform="one")
     assert [d.code for d in caught.value.diagnostics] == ["F521"]
+
+
+DAY = """scenario Day {
+    initial state dawn { run Eye }
+    state noon { run Eye, Ear }
+    dawn -> noon after 1 s   noon -> dawn after 1 s
+}
+"""
+
+
+@pytest.mark.parametrize("period", [40, None])
+def test_states_have_the_same_bands(text: Path, tmp_path: Path, period: int | None) -> None:
+    """With periods and without: what the state that needs most takes, and weights of all."""
+    stack(tmp_path / "small.onnx", 4, 128)
+    if period is not None:
+        with_period(text, period)
+    told = text.read_text()
+    app = told[told.index("app Eye") : told.index("platform one")].replace("app Eye", "app Ear")
+    text.write_text(f'{told}network Small from "small.onnx"\n{app.replace("net: Net", "net: Small")}{DAY}')
+    store_profile(text, {"Eye.net": 8_000_000, "Ear.net": 5_000_000}, "one")
+    options: dict[str, Any] = {"measure": False, "platform": "one", "budget": 5.0, "evaluations": 20}
+    found = find_mapping(text, objective="memory", **options)
+    assert found.mapping.memory is not None and not found.late
+    flowc.build(text, tmp_path / "out", measure=False, platform="one")
+    document = json.loads((tmp_path / "out" / "deployment.json").read_text())
+    assert sum(document["planned"].values()) == found.mapping.memory.total
+    codes = [
+        {t["name"]: t["code"] for a in state["apps"] for t in a["tasks"]} for state in document["scenario"]["states"]
+    ]
+    assert codes[0]["Eye.net"]["kind"] == codes[1]["Eye.net"]["kind"] == "bands"
+    assert codes[0]["Eye.net"] == codes[1]["Eye.net"]
+    with pytest.raises(Errors) as caught:
+        find_mapping(text, memory=found.mapping.memory.total // 2, **options)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F521" and "dictate it" in fault.help
 
 
 def test_bands_that_are_too_slow_are_not_taken(text: Path) -> None:

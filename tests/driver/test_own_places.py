@@ -18,6 +18,7 @@ from flowc.cli._deadlines import states_document, states_table, why_elsewhere
 from flowc.driver.check import Valid
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.own_places import bound_together, different
+from flowc.driver.reporting import report
 from flowc.driver.states import placed_states
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping
@@ -106,6 +107,10 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     told = states_table(pairs.states)
     assert f"`{place.task}` runs on {place.processors[0]} in `{name}`" in told and "for all states" not in told
     assert "needs 1" in why_elsewhere(pairs.states, name)[0]
+    shown = pairs._repr_html_()
+    assert (
+        f"<td>{place.task} in {name}</td><td>{place.processors[0]}</td>" in shown and shown.count("<td>yes</td>") == 6
+    )
     document = states_document(pairs.states, None)["states"]
     assert document[name]["own_places"] == {place.task: place.processors[0]}
     assert document[name]["tasks"][place.task] == place.processors[0]
@@ -150,6 +155,38 @@ def test_a_program_moves_its_tasks_and_loses_nothing(pairs: Any, tmp_path: Path)
     assert json.loads((tmp_path / "r").read_text())["stays"] == stays
     done = harness(tmp_path / "b")
     assert done.returncode == 0, done.stderr
+    compared = report(flow, platform="duo", compare=tmp_path / "b").document.compare
+    assert compared is not None and compared.differences == () == compared.only_here, compared
+
+
+def test_reports_have_what_is_elsewhere_in_a_state_and_what_is_proved_there(pairs: Any, tmp_path: Path) -> None:
+    flow = pairs.path.parent / "app.flow"
+    (state,) = (s for s in pairs.mapping.states if s.placements)
+    (place,) = state.placements
+    document = report(flow, platform="duo").document
+    places = {s.name: s.own_places for s in document.states}
+    assert places.pop(state.state) == {place.task: place.processors[0]} and not any(places.values())
+    assert {t.name: t.processors for t in document.tasks}[place.task] == pairs.mapping.of(place.task)
+    proved = {(s.name, b.app): b for s in document.states for b in s.bounds}
+    assert [*proved] == [(n, a) for n, apps in {"one": "AB", "two": "BC", "three": "AC"}.items() for a in apps]
+    assert all(b.bound_ns <= b.deadline_ns == 2 * MS and not b.late for b in proved.values())
+    assert document.commands == ("flowc map app.flow --search auto --seed 0 --platform duo",)
+    assert document.search is not None and not {"search", "bounds"} & document.missing.keys()
+    means = [p.predicted for p in document.processors]
+    assert sum(means) == pytest.approx(2 * 1.2 / 2, abs=1e-3)  # two apps in each state
+
+    there = tmp_path / "report.json"
+    there.write_text(document.to_json())
+    assert report(flow, platform="duo", compare=there).document.compare.differences == ()  # type: ignore[union-attr]
+    stored = json.loads(pairs.path.read_text())
+    for other in stored["states"]:
+        other.pop("placements", None)
+    there.write_text(json.dumps(stored))
+    found = report(flow, platform="duo", compare=there).document.compare
+    assert found is not None and found.only_here == found.only_there == ()
+    told = [(d.section, d.name, d.here, d.there) for d in found.differences]
+    at = place.processors[0], pairs.mapping.of(place.task)[0]
+    assert told == [("places", f"{place.task} in {state.state}", *at)]
 
 
 def beside(pairs: Any, folder: Path, document: dict[str, Any]) -> Valid:

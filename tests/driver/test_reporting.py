@@ -19,7 +19,16 @@ from flowc.driver.map import find_mapping
 from flowc.driver.reporting import report
 from flowc.driver.store import save_mapping
 from flowc.model.diagnostic import Errors
-from flowc.model.mapping import Contestant, Effort, GroupBound, Mapping, NetworkPlan, Placement, StagePlan
+from flowc.model.mapping import (
+    Contestant,
+    Effort,
+    GroupBound,
+    Mapping,
+    NetworkPlan,
+    Placement,
+    StagePlan,
+    Supposed,
+)
 from flowc.report.document import Document
 from flowc.report.page import data_of, page
 from typer.testing import CliRunner
@@ -250,6 +259,29 @@ def test_a_report_can_run_the_program_first(ran: Ran, tmp_path: Path, monkeypatc
     assert found.status == 1 and "no screen" in found.document.failure and found.document.status == 1
 
 
+def test_data_is_from_the_commands_that_make_it(ran: Ran, tmp_path: Path) -> None:
+    """With all that a mapping supposes; times of another tool were measured by nobody."""
+    flow = Path(shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))) / "paced.flow"
+    store_profile(flow, TIMES, platform="two")
+    valid = check(flow, platform="two").require()
+    places = tuple(Placement(name, ("core[0]",)) for name in TIMES)
+    effort = Effort("latency", seed=3)
+    save_mapping(valid, Mapping("two", places, search="exact", effort=effort, supposed=Supposed("25/2", 1)))
+    measured, mapped = report(flow, platform="two").document.commands
+    assert measured == "flowc profile paced.flow --platform two"
+    assert mapped == (
+        "flowc map paced.flow --search exact --objective latency --seed 3 --fps 25/2 --cores 1 --keep --platform two"
+    )
+    stored = flow.with_name("paced.two.profile.json")
+    profile = json.loads(stored.read_text())
+    for entry in profile["entries"]:
+        entry["host_hash"] = ""
+    stored.write_text(json.dumps({**profile, "host": "times of a project"}))
+    document = report(flow, platform="two").document
+    assert (document.imported, document.machine, document.commands) == (True, "times of a project", (mapped,))
+    assert {t.times_from for t in document.tasks} == {"imported"}
+
+
 def test_without_anything_known_every_gap_names_its_command(write: Write) -> None:
     found = report(write("task A { out x }  task B { in x }  app Plain { a: A  b: B  a -> b }")).document
     assert (
@@ -289,6 +321,8 @@ def test_states_and_changes_stand_beside_what_was_proved_of_them(write: Write, t
     )
     assert done.returncode == 0, done.stderr
     document = report(flow, platform="duo", run_file=tmp_path / "r.json").document
+    assert document.search is not None and document.commands[0].startswith("flowc map app.flow")
+    assert [(b.app, b.bound_ns, b.deadline_ns) for b in document.states[0].bounds] == [("A", 6_000_000, 10_000_000)]
     one, two = document.states
     assert (one.name, one.runs, one.weight, one.clocks) == ("one", ("A every 10 ms",), 0.8, "core 500 MHz")
     assert one.energy_mw == pytest.approx(1000 * (0.2 + 6 / 10)) and one.joules is not None and two.entered == 1

@@ -17,7 +17,7 @@ from flowc.driver.viewing import Viewer
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Contestant, Placement, as_text
 
-from builds import Write
+from builds import Write, store_profile
 
 TEXT = """
 task A { out x wcet 2 ms }
@@ -138,6 +138,7 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
         TEXT.replace("out x ", 'out x: int64 python "t.py:a" ').replace("in x ", 'in x: int64 python "t.py:b" '),
         t_py=CODE,
     )
+    store_profile(flow, platform="two")
     points = find_mapping(flow, platform="two", evaluations=20).mapping.effort.front
     viewer = Viewer(flow, platform="two", edit=True)
     context = browser.new_context()

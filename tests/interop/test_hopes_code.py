@@ -10,7 +10,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.codegen.emit import compile_command
+from flowc.codegen.in_c import compile_command
 from flowc.driver.headers import headers_of
 from flowc.interop.hopes import importer as hopes
 from flowc.model.diagnostic import Errors

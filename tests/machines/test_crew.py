@@ -20,6 +20,8 @@ import crew_jobs
 from jointly import crowded
 
 distributed = pytest.importorskip("distributed")
+#: So many that everything in a search has its turn.
+EVALUATIONS = 12
 
 
 @pytest.fixture(scope="module")
@@ -89,20 +91,25 @@ def test_nobody_is_left_behind_whatever_they_were_at() -> None:
 def test_counted_searches_depend_on_the_seed_only(two: Crew) -> None:
     """And neither on time nor on who helps."""
     problem = crowded()
-    found = [search(problem, name="auto", seed=3, budget=Budget(evaluations=30), crew=c) for c in (ALONE, two)]
-    assert len({(o.assignment, o.bound, o.evaluations) for o in found}) == 1
+    found = [search(problem, name="auto", seed=3, budget=Budget(evaluations=EVALUATIONS), crew=c) for c in (ALONE, two)]
+    assert len({(o.assignment, o.bound, o.evaluations, o.counted) for o in found}) == 1
+    assert found[0].limit == EVALUATIONS <= found[0].counted < found[0].evaluations
     assert found[0].assignment is not None
 
 
 # -- a cluster ---------------------------------------------------------------------------------------------------------
 def test_a_cluster_gives_the_same_answer_though_a_worker_is_killed(scheduler: Any) -> None:
-    problem, budget = crowded(), Budget(evaluations=30)
+    problem, budget = crowded(), Budget(evaluations=EVALUATIONS)
     alone = search(problem, name="auto", seed=5, budget=budget)
     with cluster(scheduler.scheduler_address) as crew:
         assert crew.size == 2 and not crew.told
         assert crew.run(crew_jobs.added, 1, range(4)) == [1, 2, 3, 4]
-        os.kill(next(iter(scheduler.workers.values())).pid, 9)
+        (worker, *_) = scheduler.workers.values()
+        killed = worker.worker_address
+        os.kill(worker.pid, 9)
         helped = search(problem, name="auto", seed=5, budget=budget, crew=crew)
+        assert crew.run(crew_jobs.added, 1, range(2)) == [1, 2]  # behind it, the word that one is gone has come
+        assert [d.code for d in crew.told] == ["F656"] and killed in crew.told[0].message
     assert (helped.assignment, helped.bound) == (alone.assignment, alone.bound)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -10,10 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from flowc.driver import rig
 from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
+from flowc.runtime import peer
 from flowc.runtime.report import table
 
 from builds import HANGS, Write, store_profile
@@ -146,15 +149,24 @@ def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: 
 
 
 def test_who_ends_before_it_listens_ends_all_at_once(
-    text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has started both knows, and nobody looks for it for a minute."""
-    never = tmp_path / "never"
-    never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) exit 3;; esac\nexec {sys.executable} "$@"\n')
+    """Whoever has started both knows, says so while it waits, and nobody looks for it for a minute."""
+    monkeypatch.setattr(rig, "TELL", 0.01)
+    monkeypatch.setattr(peer, "TELL", 0.01)
+    never, gate, said = tmp_path / "never", tmp_path / "gate", list[str]()
+    os.mkfifo(gate)
+    never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n')
     never.chmod(0o755)
     file = tmp_path / "rig.toml"
     file.write_text(f'[front]\nhere = true\npython = "{never}"\n[back]\nhere = true\n')
-    assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True).status == 1
+
+    def report(text: str) -> None:
+        said.append(text)
+        if text.startswith("waits for part front to listen"):
+            gate.write_text("\n")
+
+    assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True, report=report).status == 1
     assert "[back] flowc: part front has ended before it began" in capfd.readouterr().err
 
 

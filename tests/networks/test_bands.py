@@ -22,9 +22,12 @@ from flowc.networks.bands.blocked import NCHWC, read_blocked
 from flowc.networks.bands.choose import Extra, choice_of, extra_of, front
 from flowc.networks.bands.firings import CannotBand, Plan, View
 from flowc.networks.bands.fitted import fitted
+from flowc.networks.bands.inner import inner_bytes
 from flowc.networks.bands.made import Made, planned_of
 from flowc.networks.bands.models import models
+from flowc.networks.bands.needs import ending, needs
 from flowc.networks.bands.net import Net, read_net
+from flowc.networks.bands.units import Unit, cut_bytes, macs
 from flowc.networks.dataflow.reduced import derived
 from flowc.networks.onnx.read_layers import read_layers
 from flowc.runtime.bands import _Player as Player
@@ -351,10 +354,40 @@ def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path)
     assert kept.block <= again.block
 
 
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_units_need_is_worked_out_from_shorter_ones(seed: int) -> None:
+    """Of random networks in both forms: as each unit has it by itself, and none is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        net = drawn(seed, Path(folder))
+        for form in (net, read_blocked(net)):
+            for end in range(1, len(form.groups) + 1) if form is not None else ():
+                assert form is not None
+                at = ending(form, end)
+                count = 1 if at is None else min(at.rows, at.factor * (1 + seed % 3))
+                seen = [] if at is None else list(needs(form, at, count, 5, {}))
+                for n in seen:
+                    unit = Unit(form, n.first, end)
+                    start = max(0, (at.rows - count) // 2) // at.factor * at.factor
+                    band = start, start + count
+                    rows = unit.ranges(*band)
+                    reads = sum(form.bytes(t, rows[t][1] - rows[t][0]) for t in unit.reads if t in rows)
+                    assert (n.reads, n.makes, n.inner) == (reads, form.bytes(unit.out, count), inner_bytes(unit, *band))
+                    assert (n.cut, n.macs) == (cut_bytes(unit, *band), pytest.approx(macs(unit, *band)))
+                    assert n.own_macs == sum(s.macs for s in unit.steps)
+                    assert n.weights == sum(s.weights for s in unit.steps)
+                units = [Unit(form, first, end) for first in range(max(0, end - 5), end)]
+                good = [u for u in units if not u.why and len(u.makes) == 1 and len(form.shapes[u.out]) == 4]
+                named = end == len(form.groups) or form.names is None
+                good = [u for u in good if named or u.out in form.names]
+                assert [n.first for n in reversed(seen)] == [u.first for u in good]
+
+
 def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
     """From the least memory to the whole network, which is always there; every choice is a plan that can be written."""
     net = read_net(stack(tmp_path / "net.onnx", 6, 128))
-    found = front(net, seconds=0.4)
+    found = front(net, seconds=0.2)
+    assert front(net, seconds=0.2) == found
     assert found[-1].bands == () and found[-1].time == 1.0
     assert found[0].buffers < found[-1].buffers / 1.3
     assert list(found) == sorted(found, key=lambda c: c.bytes)

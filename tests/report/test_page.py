@@ -28,7 +28,7 @@ task Look {{ in part: int64  out seen: int64  python "t.py:look"  stateless }}
 task Sum {{ in seen: int64 rate 4  in before: int64  out all: int64  python "t.py:total" }}
 task Show {{ in all: int64  in side: int64  python "t.py:show" }}
 graph Eye {{ in part: int64  out seen: int64  first: Look  second: Look  part -> first -> second -> seen }}
-/// Counts what it sees.
+/// Counts what `Split` and `Look` see, and a lone ` stays.
 app fronts {{
     deadline 40 ms from camera to show
     camera: Camera  split: Split  eye: Eye  sum: Sum  show: Show
@@ -137,6 +137,17 @@ def test_names_of_strangers_are_text(document: Document, opened: Open) -> None:
     assert "</script><img src=x" in words and "{{7*7}}" in words
     assert "\u27e8202E\u27e9" in words and "\u202e" not in shown.locator("body").inner_text()
     assert "t.py:Camera" in words and "int64" in words
+
+
+def test_code_in_comments_is_set_as_code(document: Document, opened: Open) -> None:
+    shown = opened(page(document), width=320)
+    about = shown.locator("#head .app p").first
+    assert about.inner_text() == "Counts what Split and Look see, and a lone ` stays."
+    assert about.locator("code").all_inner_texts() == ["Split", "Look"]
+    grey = "getComputedStyle(document.querySelector('.figures')).backgroundColor"
+    assert shown.evaluate(grey) == "rgba(0, 0, 0, 0)"  # no tile is drawn where there is no figure
+    cut = "[...document.querySelectorAll('td.name')].filter(c => c.scrollWidth > c.clientWidth + 1).map(c => c.textContent)"
+    assert shown.evaluate(cut) == []
 
 
 def test_composites_fold_and_tasks_are_found(document: Document, opened: Open) -> None:

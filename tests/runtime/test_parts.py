@@ -12,8 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from flowc.runtime import peer
 
 from builds import HANGS, Write, build, run
 from forks import PROGRAM, forks
@@ -112,6 +114,19 @@ def ends(part: subprocess.Popen[bytes]) -> tuple[int, str]:
     """What it ends with, and what it says."""
     _, said = part.communicate(timeout=HANGS)
     return part.returncode, said.decode()
+
+
+def test_whom_a_start_waits_for_is_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said = [10.0], list[str]()
+    monkeypatch.setattr(peer, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    waiting = peer.Waiting(said.append)
+    for seconds in (1, 3, 1, 1, 4, 20):
+        now[0] += seconds
+        waiting.tell("part back", 60)
+    assert said == [f"waits for part back: {n} s so far, 60 s at most" for n in (5, 10, 30)]
+    here, there = (SimpleNamespace(name=n, address=f"tcp://{n}:1") for n in "ab")
+    assert peer.awaited([here, there], [there]) == "part b at tcp://b:1 to answer"  # type: ignore[list-item]
+    assert peer.awaited([here, there], []) == "part a and part b to be ready"  # type: ignore[list-item]
 
 
 def test_parts_give_what_one_process_gives(made: Callable[[str], Path]) -> None:

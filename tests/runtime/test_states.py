@@ -20,6 +20,7 @@ from flowc.runtime.harness import tour
 from flowc.runtime.outside import Mistake, prepare
 from flowc.runtime.program import Program
 from flowc.runtime.states import document
+from flowc.runtime.wiring import wired
 
 from changing import Sums, patrol
 
@@ -116,7 +117,7 @@ def test_what_waits_for_a_frame_that_never_comes_takes_no_tokens() -> None:
     app = program.apps[1]
     program.apps, program.orders = [app], program.orders[1:3]
     program.priorities, program._of_state = program.priorities[:2], [None, None]
-    program._wiring = [w for w in program._wiring if w[0].app is app]
+    program.wiring = [w for w in program.wiring if w[0].app is app]
     assert program.run(frames=7)
     assert {c.name.partition("->")[2]: c.filled for c in app.channels} == {"A.add.x": 0, "A.add.s": 1, "A.sink.y": 0}
     with pytest.raises(EndOfStream):
@@ -198,7 +199,7 @@ def test_the_tour_takes_every_transition() -> None:
 
 def test_channels_know_when_a_frame_is_left_in_them() -> None:
     program = patrol(Sums(), Sums())
-    program._wire()
+    wired(program)
     app: App = program.apps[0]
     app.channels[0]._append(np.zeros(1, np.int64), 1, True)
     with pytest.raises(AssertionError, match="1 tokens between two frames"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from flowc.codegen.emit import FIRINGS, RUNTIME, compile_command
+from flowc.codegen.emit import RUNTIME
+from flowc.codegen.in_c import FIRINGS, compile_command
 from flowc.model import application
 from flowc.runtime.code import C
 

@@ -29,6 +29,8 @@ BINDINGS = {
 
 FETCHED = Path(sys.prefix) / "share" / "tensorrt"
 
+_CACHE = Path(__file__).resolve().parents[2] / ".mypy_cache" / "programs"
+
 LIBRARIES = ("nvinfer", "nvonnxparser", "nvinfer_plugin", "nvparsers")
 
 SYMBOLS = (
@@ -145,8 +147,8 @@ def type_faults_of(programs: Sequence[Path], stub_folder: Path) -> dict[str, lis
     # Only the program is judged; cuda-python and the like need not be installed.
     command += ["--ignore-missing-imports", "--follow-imports=silent"]
     command += ["--explicit-package-bases"]  # a build is a package, and its scripts run by themselves as well
-    # One cache for all dialects: most of the time goes to numpy.
-    command += [f"--cache-dir={stub_folder.parent / 'mypy'}", *(p.name for p in programs)]
+    # One cache for all dialects and all who ask: most of the time goes to numpy.
+    command += [f"--cache-dir={_CACHE}", *(p.name for p in programs)]
     done = subprocess.run(
         command,
         env=os.environ | {"MYPYPATH": str(stub_folder)},

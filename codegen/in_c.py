@@ -1,0 +1,153 @@
+"""Tasks in C and C++: their headers, their names there, and how they are compiled.
+
+In: tasks, and the name of their source. Out: the header beside it, and the call of the compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..model.application import Task
+from ..model.types import DTYPES
+from .kinds.c import parameter_type
+from .printing import printing
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: A wrong pointer type in C is a wrong token: these warnings are errors.
+STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
+
+
+#: What fires C tasks one after another, beside their own sources.
+FIRINGS = "runtime/firings.c"
+
+
+def compile_command(source: str) -> list[str]:
+    """The compiler call for one C source of a build, with paths relative to the build."""
+    stem = source.rsplit(".", 1)[0]
+    flags = ["-std=gnu++17" if is_cpp(source) else "-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall"]
+    if source != FIRINGS:
+        # A function of the task that is called like one of libc is meant wherever the source calls it.
+        flags += ["-Wl,-Bsymbolic", *(() if is_cpp(source) else STRICT_C), "-include", f"{stem}.flow.h"]
+    libraries = ["-lstdc++", "-lm"] if is_cpp(source) else ["-lm"]
+    return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
+
+
+def is_cpp(source: str) -> bool:
+    """Is it C++, as its name says?"""
+    return source.endswith((".cpp", ".cc", ".cxx"))
+
+
+def shell_word(word: str) -> str:
+    """A word of a command in a script; `$` begins a variable."""
+    if word.startswith("$"):
+        return word
+    return word if re.fullmatch(r"[\w./=+,-]+", word, re.ASCII) else "'" + word.replace("'", "'\\''") + "'"
+
+
+# -- headers -----------------------------------------------------------------------------------------------------------
+C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "const char *"}
+
+
+def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None) -> str:
+    """Prototypes of all tasks in one C file."""
+    unique: dict[str, tuple[Task, str]] = {}
+    for task in tasks:
+        code = task.implementation_on("cpu")
+        assert code is not None
+        unique.setdefault(code.symbol, (task, code.symbol))
+    guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
+    template = (jinja or printing()).get_template("c/task.h.j2")
+    found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
+    return template.render(file=file, guard=guard, cpp=is_cpp(file), tasks=found)
+
+
+def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
+    arguments, ports = "", []
+    for port in (*task.inputs, *task.outputs):
+        if port.type is None:
+            continue
+        const = "const " if port.direction == "in" else ""
+        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
+        rates = str(port.rates[0]) if len(port.rates) == 1 else f"{list(port.rates)} (one entry per phase)"
+        tokens = f" x {rates}" if port.stacked else ""
+        if port.window:
+            tokens = f" x {port.window}, of which the last {rates} are new"
+        ports.append(f"{port.direction} {port.name}: {port.type}{tokens}")
+    return {
+        "definition": task.definition,
+        "doc": task.doc,
+        "symbol": symbol,
+        "parameters": [(C_PARAMETERS[parameter_type(v)], c_name(n, cpp)) for n, v in task.parameters],
+        "state": [
+            (DTYPES[f.type.dtype][0], c_name(f.name, cpp), "".join(f"[{n}]" for n in f.type.shape)) for f in task.state
+        ],
+        "ports": ports,
+        "arguments": arguments,
+    }
+
+
+#: Words of C++ that are none of C.
+_CPP_KEYWORDS = """
+alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype
+delete dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
+protected public reinterpret_cast static_assert static_cast template this thread_local throw true try typeid typename
+private using virtual wchar_t xor xor_eq
+"""
+_C_KEYWORDS = frozenset(
+    [
+        "I",
+        "NULL",
+        "errno",
+        "i386",
+        "linux",
+        "unix",
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "bool",
+        "true",
+        "false",
+        "complex",
+        "state",
+        "p",
+    ]
+)
+
+
+def c_name(name: str, cpp: bool = False) -> str:
+    """A port or parameter as an identifier of C, or C++."""
+    return f"{name}_" if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS.split()) else name
