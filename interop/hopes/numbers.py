@@ -1,4 +1,5 @@
-"""Numbers that a text has otherwise than its project of HOPES: parameters of tasks and periods of apps, in its XML.
+"""Numbers that a text has otherwise than its project of HOPES: parameters of tasks, periods and deadlines of
+apps, in its XML.
 
 In: a project, the apps that an import of it makes, and those that they have become. Out: the files that say these
 numbers, with the values replaced where they stand: all else in the file stays as it is. Nothing here knows whether that
@@ -23,7 +24,7 @@ from .design import Way
 from .files import Collector, read_xml
 from .importer import Understood
 
-#: Lengths of the units of HOPES in ns, the longest first.
+#: Lengths of units of HOPES in ns, the longest first.
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3))
 
 
@@ -52,17 +53,23 @@ def renumbered(
 
 
 def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
-    """What releases an app has the period of its firings: all of them change by the same factor."""
-    if was.period_ns in (None, now.period_ns) or now.period_ns is None:
-        return
-    assert was.period_ns is not None
+    """What releases an app has the period of its firings: all of them change by one factor, and so do deadlines.
+
+    An app without a deadline has tasks whose deadlines are no shorter than its period: they change with that.
+    """
+    period = _factor(was.period_ns, now.period_ns)
+    deadline = _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
     top = {t.hopes[0] for t in kept.tasks if t.task.partition(".")[0] == now.name}
-    for way, task in found.tasks.items():
-        if way[0] in top and task.time_driven and task.period_ns is not None:
-            period = task.period_ns * now.period_ns / was.period_ns
-            unit, length = next(((u, n) for u, n in _UNITS if not period % n), ("", 1))
-            if unit:
-                yield from nodes.period(way, str(Fraction(period / length)), unit)
+    for way, task in ((w, t) for w, t in found.tasks.items() if w[0] in top):
+        if task.time_driven and task.period_ns is not None:
+            yield from nodes.time(way, "Period", task.period_ns, period)
+        if task.deadline_ns is not None:
+            yield from nodes.time(way, "Deadline", task.deadline_ns, deadline)
+
+
+def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
+    """By what a time changed; 1 where there is none to be changed."""
+    return now / was if was and now else Fraction(1)
 
 
 def _parameters(kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
@@ -104,20 +111,25 @@ class _Nodes:
                 if node.attributes.get("name") == name:
                     yield _Edit(node, "value", value)
 
-    def period(self, way: Way, value: str, unit: str) -> Iterator[_Edit]:
-        """Another period of a task."""
+    def time(self, way: Way, key: str, ns: Fraction, factor: Fraction) -> Iterator[_Edit]:
+        """The period or the deadline of a task (`key`), changed by a factor, if HOPES has whole units for it."""
+        unit, length = next(((u, n) for u, n in _UNITS if not ns * factor % n), ("", 1))
+        value = str(ns * factor / length)
+        if factor == 1 or not unit:
+            return
         if not self._found.project.translated:
-            said = {"Period": value, "PeriodUnit": unit}
+            said = {key: value, f"{key}Unit": unit}
             for config in (c for task in self._task(way) for c in task.all("config")):
                 for node in config.all("parameter"):
                     if node.attributes.get("name") in said:
                         yield _Edit(node, "value", said[node.attributes["name"]])
             return
         root = self._root(self._found.tasks[way].span.file)
-        for task in (n for group in root.all("modes") for n in group.below()) if root is not None else ():
-            if task.tag == "task" and task.attributes.get("name") == "_".join(way):
-                for node in task.all("period"):
-                    yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
+        modes = [m for group in root.all("modes") for m in group.all("mode")] if root is not None else []
+        chosen = [m for m in modes if m.attributes.get("name") == "Default"] or modes
+        for task in (t for mode in chosen[:1] for t in mode.all("task") if t.attributes.get("name") == "_".join(way)):
+            for node in task.all(key.lower()):
+                yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
 
 
 def _edited(path: Path, edits: Iterable[_Edit]) -> bytes:

@@ -17,6 +17,7 @@ from flowc.model.mapping import Mapping, Placement
 from typer.testing import CliRunner
 
 from hopes_cic import translated
+from hopes_xml import level, task
 
 DATA = Path(__file__).resolve().parents[1] / "data/hopes"
 FORMS = {"tool": "project", "translator": "cic"}
@@ -52,7 +53,7 @@ def codes(made: ExportedProject) -> list[str]:
 
 def numbers(text: Path) -> list[object]:
     apps = flowc.check(text).system.apps
-    return [(a.name, a.period_ns, [(t.name, t.parameters) for t in a.tasks]) for a in apps]
+    return [(a.name, a.period_ns, a.deadline_ns, [(t.name, t.parameters) for t in a.tasks]) for a in apps]
 
 
 @pytest.fixture
@@ -151,6 +152,43 @@ def test_a_number_that_changed_is_replaced_where_it_stands(
     assert 1 <= len(lines) <= 2 and (form == "translator" or any(said in now for _, now in lines))
     again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
     assert numbers(again) == numbers(app)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("deadline", "old", "new", "said"),
+    [
+        ("10", "period 10 ms", "period 25 ms", {"Period": "25", "Deadline": "25"}),
+        ("4", "deadline 4 ms", "deadline 1500 us", {"Period": "10", "Deadline": "1500"}),
+        ("4", "period 10 ms   deadline 4 ms", "period 1 s   deadline 4 ms", {"Period": "1", "Deadline": "4"}),
+        ("4", "period 10 ms   deadline 4 ms", "period 10 ms", None),
+        ("10", "period 10 ms", "period 1 / 3 ms", None),
+    ],
+)
+def test_periods_and_deadlines_stay_with_each_other(
+    tmp_path: Path, form: str, deadline: str, old: str, new: str, said: dict[str, str] | None
+) -> None:
+    folder = tmp_path / "project"
+    timed = {"RunCondition": "time-driven", "Period": "10", "PeriodUnit": "ms", "DeadlineUnit": "ms"}
+    tasks = [task("Begin", "", "out:4:1", Deadline=deadline, **timed), task("End", "in:4:1")]
+    level(folder / "Timed.files/CICTask", tasks, "Begin.out>End.in")
+    if form == "translator":
+        folder = translated(folder / "Timed.files", tmp_path / "cic").parent
+    app = imported(folder)
+    text = app.read_text()
+    assert old in text
+    app.write_text(text.replace(old, new))
+    if said is None:
+        with pytest.raises(flowc.Errors) as raised:  # tasks have no code
+            exported(app, form)
+        assert "F737" in {d.code for d in raised.value.diagnostics}
+        return
+    made = exported(app, form)
+    again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
+    assert numbers(again) == numbers(app) and len(made.changed) == 1
+    if form == "tool":
+        found = (made.directory / made.changed[0]).read_text()
+        assert all(f'name="{key}" value="{value}"' in found for key, value in said.items())
 
 
 # -- what the text says otherwise --------------------------------------------------------------------------------------
