@@ -16,16 +16,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 from ..codegen.sources import Plan
-from ..interop.hopes.again import absent, files_of, start
+from ..interop.hopes.again import absent, files_of, not_kept, start
 from ..interop.hopes.back import onto
-from ..interop.hopes.baggage import ENDING, WRONG, Baggage
+from ..interop.hopes.baggage import ENDING, Baggage
 from ..interop.hopes.files import Collector
 from ..interop.hopes.importer import Understood, understand
 from ..interop.hopes.numbers import renumbered
 from ..interop.names import listed
 from ..interop.registry import Source
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.files import replace_file
+from ..model.files import read_bytes, reason, replace_file
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -109,16 +109,20 @@ class _There:
         """What a text beside a baggage says otherwise."""
         others = list(_others(valid, self.then, Path(os.path.abspath(beside.parent)), self.texts))
         if self.found.board is not None and _pools(valid.platform) != _pools(self.then.platform):
-            others.append(f"the platform is `{valid.platform.name}`, not `{self.found.board.name}`")
+            board = self.found.board.name
+            others.append(f"the platform is `{valid.platform.name}`, not that of `--platform {board}.flow`")
         return others
 
 
 def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) -> _There:
     """The project of these files, written into a folder and imported. Raises Errors."""
     folder, texts = work / "project", work / "text"
-    for name, content in plan.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / name, content if isinstance(content, bytes) else content.read_bytes())
+    try:
+        for name, content in plan.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / name, content if isinstance(content, bytes) else read_bytes(content))
+    except OSError as error:
+        raise not_kept(beside, f"has files that cannot be: {reason(error)}") from error
     target = texts / f"{beside.name.removesuffix(ENDING)}.flow"
     found, then = _imported(folder / start(kept), target, Path(valid.system.path).name, kept, beside)
     return _There(folder, texts, found, then)
@@ -135,8 +139,7 @@ def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path)
         platform = "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
         return found, check(own, platform=platform).require()
     except Errors as errors:
-        message = f"`{beside.name}` holds no project: {errors.diagnostics[0].message}"
-        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")]) from errors
+        raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
 
 
 def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:

@@ -213,7 +213,7 @@ def test_another_platform_is_said(door: Path) -> None:
     with pytest.raises(flowc.Errors) as raised:
         exported(door, "tool")
     (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
-    assert "the platform is `host`, not `door_board`" in warning.message
+    assert "the platform is `host`, not that of `--platform door_board.flow`" in warning.message
 
 
 def test_code_beside_the_text_counts(tmp_path: Path) -> None:
@@ -231,6 +231,11 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     [
         ("../../out.xml", "<x/>", "has a file `../../out.xml`, which is outside of the project"),
         ("/out.xml", "<x/>", "outside of the project"),
+        ("CICTask", "<x/>", "has files that cannot be: "),
+        ("", "<x/>", "has files that cannot be: "),
+        (f"{'x' * 300}.xml", "<x/>", "has files that cannot be: "),
+        ("x.xml", "\ud800", "has characters that are none"),
+        ("\ud800.xml", "<x/>", "has characters that are none"),
         ("CICTask/task.xml", "<cic_manual", "holds no project: "),
     ],
 )
