@@ -52,7 +52,7 @@ from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
 from .memory import fronts, in_mb, room_of
 from .state_map import States, map_states_apart
-from .state_memory import map_states_within, taken, taken_beside, taken_in_states
+from .state_memory import map_states_within, require_within, taken, taken_beside, taken_in_states
 
 #: Bounds for one run of a program, in seconds, and frames that it should have.
 SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
@@ -357,6 +357,7 @@ def _of_states(
         mapping = map_states_apart(valid, find_one)
         if wanted.wish is not None:
             mapping = replace(mapping, memory=taken_in_states(valid, profile, mapping))
+            require_within(wanted.wish, mapping)
     stored = _stored(whole, mapping, wanted.what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 
