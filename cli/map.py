@@ -226,6 +226,7 @@ def _tell_memory(mapping: Mapping) -> None:
 def _planned(memory: PlannedMemory) -> str:
     parts = {"weights": memory.weights, "between layers": memory.buffers, "tokens": memory.tokens}
     parts |= {"in arenas of devices": memory.arenas} if memory.arenas else {}
+    parts |= {"for sessions": memory.sessions} if memory.sessions else {}
     return f"networks take {memory.total / 1e6:.2f} MB: " + ", ".join(
         f"{n / 1e6:.2f} {what}" for what, n in parts.items()
     )

@@ -29,8 +29,8 @@ from .kinds.segments import SegmentsCode
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
     """Weights of each file once; of each worker the largest block and the largest arena of bands; all channels full.
 
-    What is kept for each firing of bands counts as well. Engines of TensorRT have weights each, and of each worker the
-    contexts share the largest arena.
+    What is kept for each firing of bands counts as well, and for their sessions. Engines of TensorRT have weights each,
+    and of each worker the contexts share the largest arena.
     """
     codes = {t.name: t.code for a in apps for t in a.tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)}
     files = {file: size for c in codes.values() for file, size in _weights(c)}
@@ -48,7 +48,8 @@ def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> P
         buffers += max((blocks.get(e.task, 0) for e in worker.order), default=0)
         buffers += largest if any(e.task in arenas for e in worker.order) else 0
     buffers += sum(HELD * c.firings for c in codes.values() if isinstance(c, BandsCode))
-    return PlannedMemory(weights, buffers, sum(map(_tokens, apps)), shared_arenas(engines, [workers]))
+    sessions = sum({c.plan: c.sessions for c in codes.values() if isinstance(c, BandsCode)}.values())
+    return PlannedMemory(weights, buffers, sum(map(_tokens, apps)), shared_arenas(engines, [workers]), sessions)
 
 
 def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int, int]:

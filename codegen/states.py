@@ -109,7 +109,7 @@ def _proved(state: DeployedState, proved: StateBound | None, platform: Platform)
 
 
 def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
-    """The weights of all networks, which stay, and the rest of the state that needs most."""
+    """The weights and sessions of all networks, which stay, and the rest of the state that needs most."""
     whole = planned([a for s in states for a in s.apps], [])
     found = [s.planned for s in states if s.planned is not None]
     if whole is None:
@@ -117,5 +117,5 @@ def memory_of(states: Sequence[Deployment]) -> PlannedMemory | None:
     most = max(found, key=lambda m: m.buffers + m.tokens, default=whole)
     engines = engines_of(t for s in states for t in s.tasks)
     return PlannedMemory(
-        whole.weights, most.buffers, most.tokens, shared_arenas(engines, [s.processors for s in states])
+        whole.weights, most.buffers, most.tokens, shared_arenas(engines, [s.processors for s in states]), whole.sessions
     )

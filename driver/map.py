@@ -41,7 +41,7 @@ from .measure import measure as measured_here
 from .measure import with_layers
 from .memory import fronts, in_mb, room_of
 from .state_map import States, map_states_apart
-from .state_memory import map_states_within, taken, taken_beside, taken_in_states
+from .state_memory import map_states_within, require_within, taken, taken_beside, taken_in_states
 from .throughput_problem import problem_of
 
 
@@ -344,6 +344,7 @@ def _of_states(
         mapping = map_states_apart(valid, find_one)
         if wanted.wish is not None:
             mapping = replace(mapping, memory=taken_in_states(valid, profile, mapping))
+            require_within(wanted.wish, mapping)
     stored = _stored(whole, mapping, wanted.what_if) if keep else None
     return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
 

@@ -147,6 +147,13 @@ def taken_beside(valid: Valid, state: Valid, profile: Profile | None) -> Callabl
     return found
 
 
+def require_within(wish: Wish, mapping: Mapping) -> None:
+    """All states together keep the limit: sessions of one stay in memory in others, too. Raises Errors."""
+    assert mapping.memory is not None
+    if wish.limit is not None and mapping.memory.total > wish.limit:
+        raise Errors([too_much(wish.limit, mapping.memory, {}, " in all states")])
+
+
 def _deployed(valid: Valid, profile: Profile | None, mapping: Mapping) -> Deployment:
     mapped = valid.mapped(mapping)
     times = times_of(mapped.system, mapped.platform, profile)

@@ -203,13 +203,14 @@ class PlannedMemory:
     """Bytes for networks: their weights, the buffers between layers, and the tokens of all channels.
 
     Networks of one worker share buffers, since they take turns; workers add. `arenas` are the same on GPUs and DLAs,
-    for networks that TensorRT runs.
+    for networks that TensorRT runs; `sessions` is what ONNX Runtime keeps for those of networks in bands.
     """
 
     weights: int
     buffers: int
     tokens: int
     arenas: int = 0
+    sessions: int = 0
 
     @property
     def total(self) -> int:
@@ -218,9 +219,9 @@ class PlannedMemory:
 
     @property
     def figures(self) -> dict[str, int]:
-        """By name, as files and reports have them: arenas only where there are any."""
+        """By name, as files and reports have them: arenas and sessions only where there are any."""
         found = {"weights": self.weights, "buffers": self.buffers, "tokens": self.tokens}
-        return found | ({"arenas": self.arenas} if self.arenas else {})
+        return found | {n: size for n, size in (("arenas", self.arenas), ("sessions", self.sessions)) if size}
 
 
 @dataclass(frozen=True, slots=True)

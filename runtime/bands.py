@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
-from .memory import Loaded, Outputs, Rehearsal, share
+from .memory import Loaded, Outputs, Rehearsal, has_arena, share
 from .tokens import Port, TaskError
 
 #: Arrays begin at multiples of it.
@@ -62,6 +62,7 @@ class Bands(Code):
                 document = json.load(stream)
         except (OSError, ValueError) as error:
             raise TaskError("%s cannot be read: %s" % (self.file, error)) from error
+        has_arena()  # the probe is a network, too: what there was before the first one is noted now
         self.plain = _why_plain(document, home)
         self._plan = document["plain" if self.plain else "blocked"]
         if self.plain:

@@ -205,7 +205,7 @@ def _others(document: Dict[str, Any]) -> List[List[List[Any]]]:
     memory: List[List[Any]] = []
     found = document["memory"]
     if found["planned"] is not None:
-        planned = {k: found["planned"][k] for k in ("weights", "buffers", "tokens", "arenas") if k in found["planned"]}
+        planned = {k: size for k, size in found["planned"].items() if k != "total"}
         memory = [["memory MB", *planned, "planned", "process", "before networks"]]
         values = [*planned.values(), found["planned"]["total"], found["process"], found["before_networks"]]
         memory.append([""] + [None if n is None else "%.2f" % (n / 1e6) for n in values])

@@ -180,6 +180,7 @@ def too_much(limit: int, memory: PlannedMemory, chosen: Chosen, aim: str = "") -
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
     parts += f", {in_mb(memory.arenas)} between layers on devices" if memory.arenas else ""
+    parts += f", {in_mb(memory.sessions)} for sessions" if memory.sessions else ""
     largest = max(chosen.items(), key=lambda c: c[1].block, default=None)
     dictated = (
         "" if largest is None else f"; the layers that make `{largest[1].dictated_by}` of `{largest[0]}` dictate it"

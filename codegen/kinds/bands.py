@@ -27,8 +27,8 @@ PLAN_VERSION = 2
 class BandsCode:
     """`file` is the whole network, `plan` lists what is fired and copied instead.
 
-    `weights`, `arena` (between firings) and `block` (inside of one) are bytes. `threads` of the library do not spin:
-    each model has its own.
+    `weights`, `arena` (between firings), `block` (inside of one) and `sessions` (what ONNX Runtime keeps for them) are
+    bytes. `threads` of the library do not spin: each model has its own.
     """
 
     file: str
@@ -40,6 +40,7 @@ class BandsCode:
     weights: int
     arena: int
     block: int
+    sessions: int
     threads: int = 1
     kind: str = "bands"
 
@@ -75,6 +76,7 @@ def _make(task: Task, site: Site) -> BandsCode:
         used.weights,
         used.plan.arena,
         used.block,
+        used.sessions,
         site.place.threads,
     )
 

@@ -24,8 +24,9 @@ class Comparison:
 
     `separate`: each tensor has memory of its own; `algorithm8` of Minakova's thesis shares whole buffers; `whole` has
     offsets in one arena. `rows`: the most that the rows under a window and one row of its result take, in any layer;
-    `dictated_by` is that layer. The last of the `choices` is the network as a whole. `block`: how many channels a block
-    of ONNX Runtime's own layout has here, in which the choices are computed; 0: they are in layers of the model.
+    `dictated_by` is that layer. The last of the `choices` is the network as a whole, unless bands are as fast.
+    `block`: how many channels a block of ONNX Runtime's own layout has here, in which the choices are computed; 0: they
+    are in layers of the model.
     """
 
     separate: int

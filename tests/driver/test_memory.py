@@ -26,6 +26,7 @@ from flowc.model.mapping import Bands
 from flowc.model.platform import Platform
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of
+from flowc.networks.bands import made
 from flowc.networks.bands.blocked import block_here
 from flowc.profiling.identity import task_hashes
 from flowc.report.measured import read_trace
@@ -54,6 +55,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
     monkeypatch.setattr(memory, "SEARCHING", 0.12)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
+    monkeypatch.setattr(made, "KEPT", ((71, 9), (19, 10)))  # sessions would be larger than a network as small as this
     stack(tmp_path / "net.onnx", 6, 128)
     (tmp_path / "tasks.py").write_text(TASKS)
     flow = tmp_path / "eye.flow"
@@ -78,6 +80,7 @@ def test_less_memory_is_found_stored_built_and_run(text: Path, tmp_path: Path) -
     flowc.build(text, tmp_path / "out", measure=False, platform="one")
     document = json.loads((tmp_path / "out" / "deployment.json").read_text())
     assert sum(document["planned"].values()) == found.mapping.memory.total
+    assert document["planned"]["sessions"] == found.mapping.memory.sessions > 0
     (code,) = (t["code"] for t in document["apps"][0]["tasks"] if t["name"] == "Eye.net")
     assert code["kind"] == "bands" and [Bands(b["rows"], b["until"], tuple(b["keep"])) for b in code["bands"]] == list(
         stage.bands

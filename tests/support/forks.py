@@ -180,15 +180,16 @@ def _compile_once() -> None:
         for file in (Path(__file__).resolve().parents[2] / "runtime").glob("*.py")
         for content in [file.read_bytes()]
     }
-    compiled = SourceFileLoader.source_to_code
+    loader: Any = SourceFileLoader
+    compiled = loader.source_to_code
 
     def source_to_code(self: SourceFileLoader, data: Any, path: Any, *, _optimize: int = -1) -> Any:
         known = made.get(bytes(data)) if isinstance(data, (bytes, bytearray, memoryview)) else None
         if known is None:
-            return compiled(self, data, path, _optimize=_optimize)  # type: ignore[call-arg]
+            return compiled(self, data, path, _optimize=_optimize)
         return _in_file(known, os.fspath(path))
 
-    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign, assignment]
+    loader.source_to_code = source_to_code
 
 
 def _prepare() -> None:
