@@ -9,6 +9,7 @@ from ..model.diagnostic import has_errors
 from ..model.platform import Platform
 from ..model.system import System
 from .exits import Exits
+from .memory import Memory
 from .precision import Precision
 from .staged import Pass, Staged
 from .stages import Stages
@@ -23,7 +24,7 @@ def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
 
     What crosses between machines is known when all of them have spoken.
     """
-    return (Precision(), Stages(), Exits(), *([] if stored is None else [stored]), Transfers())
+    return (Precision(), Stages(), Exits(), Memory(), *([] if stored is None else [stored]), Transfers())
 
 
 def stage(system: System, platform: Platform, stored: StoredMapping | None = None) -> Staged:

@@ -61,8 +61,18 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
         return None
     message = f"`{task.name}` takes {_mb(weights + between)}, its pin gives {_mb(stage.memory)}"
     help_text = f"weights are {_mb(weights)}, between layers it needs {_mb(between)}"
-    more = f"; `flowc analyze {network.file} --memory` lists bands that need less" if not network.model else ""
-    return "F511", message, help_text + more
+    return "F511", message, f"{help_text}; {_least(task, weights + between)}"
+
+
+def _least(task: Task, taken: int) -> str:
+    """What bands of a network need at least, and what dictates it, where that is less than is taken now."""
+    from ..networks.bands.choices import choices_of
+
+    assert task.network is not None
+    least = next((c for c in choices_of(task.network) if c.bands), None)
+    if least is None or least.bytes >= taken:
+        return "no bands need less"
+    return f"in bands it takes {_mb(least.bytes)} at least, and the layers that make `{least.dictated_by}` dictate it"
 
 
 def _mb(count: int) -> str:

@@ -204,6 +204,28 @@ def test_check_knows_weights_and_tokens(text: Path) -> None:
     assert fault.code == "F521" and f"tokens of {tokens / 1e6:.4g} MB" in fault.message
 
 
+def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
+    """The same each time; none where the whole network is small enough, and the least where nothing is."""
+    told = text.read_text() + "mapping on one { Eye.net -> core[0] memory SIZE kB }\n"
+    whole = 4 * (2 * 16 * 128 * 32 + 16 * 9 * (3 + 5 * 16))
+
+    def bands_in(size: int) -> tuple[Bands, ...]:
+        text.write_text(told.replace("SIZE", str(size)))
+        ((stage,),) = [p.stages for p in check(text, platform="one").require().system.pins]
+        return stage.bands
+
+    assert bands_in(whole // 1000 + 1) == ()
+    some = bands_in(480)
+    assert some and bands_in(480) == some
+    valid = check(text, platform="one").require()
+    times = times_of(valid.system, valid.platform, None)
+    planned = plan(valid, times, place(valid, times)).deployment.planned
+    assert planned is not None and planned.weights + planned.buffers <= 480_000 and planned.sessions > 0
+    text.write_text(told.replace("SIZE", "50"))
+    (fault,) = check(text, platform="one").diagnostics
+    assert fault.code == "F511" and "dictate it" in fault.help
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [

@@ -1,0 +1,47 @@
+"""Networks whose pins say `memory` and no bands: those that are too large as a whole go in the fastest bands that fit.
+
+In: a system on its way. Out: the same with `bands` in such pins. Where no bands are small enough the pin stays as it
+was, and whoever carries it out says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..model.application import Task
+from ..model.mapping import Pin
+from ..model.platform import Platform
+from .staged import Staged
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Every pin with `memory` says how its network keeps to it."""
+
+    def __call__(self, staged: Staged) -> Staged:
+        system = staged.system
+        if not any(s.memory for p in system.pins for s in p.stages):
+            return staged
+        tasks = {t.name: t for a in system.apps for t in a.tasks}
+        pins = tuple(_within(p, tasks.get(p.task), staged.platform) for p in system.pins)
+        return replace(staged, system=replace(system, pins=pins))
+
+
+def _within(pin: Pin, task: Task | None, platform: Platform) -> Pin:
+    if pin.platform != platform.name or len(pin.stages) != 1 or task is None or task.network is None:
+        return pin
+    (stage,) = pin.stages
+    on_cpu = all(p in platform.processors and platform.pool_of(p).kind == "cpu" for p in stage.processors)
+    if stage.memory is None or stage.bands or not on_cpu or task.network.batch > 1 or task.network.moving is not None:
+        return pin
+    from ..networks.bands.choices import choices_of
+    from ..networks.onnx.memory import needs
+
+    whole = needs(task.network)
+    if whole is None or whole.weights + whole.block <= stage.memory:
+        return pin
+    fitting = [c for c in choices_of(task.network) if c.bytes <= stage.memory]
+    if not fitting:
+        return pin
+    best = min(fitting, key=lambda c: c.time)
+    return replace(pin, stages=(replace(stage, bands=best.bands),))
