@@ -17,9 +17,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from flowc.driver import map as mapping
+from flowc.driver import contest
 from flowc.driver.check import prepare
 from flowc.driver.measure import measure
+from flowc.driver.throughput_problem import problem_of
 from flowc.machines.board import Board
 from flowc.machines.host import HERE, Host
 from flowc.model.times import times_of
@@ -32,11 +33,11 @@ SECONDS, AIM = 1.0, 1.5
 
 def costs(text: Path, host: Host, rounds: int) -> list[float]:
     """Seconds beside the run, of each contestant in each round but the first."""
-    mapping.SHORTEST = mapping.LONGEST = SECONDS
+    contest.SHORTEST = contest.LONGEST = SECONDS
     valid = prepare(text, host=host).require()
     profile, _ = measure(valid, seconds=SECONDS)
-    problem = mapping.problem_of(valid, times_of(valid.system, valid.platform, profile), profile)
-    runs, found = mapping._Runs(valid, profile, None), []
+    problem = problem_of(valid, times_of(valid.system, valid.platform, profile), profile)
+    runs, found = contest.Runs(valid, profile, None), []
     for number in range(rounds + 1):
         for design in plain_ways(problem, "throughput"):
             begin = time.monotonic()

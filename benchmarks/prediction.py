@@ -22,7 +22,8 @@ import flowc
 import steady
 import structures
 from flowc.driver import store
-from flowc.driver.map import find_mapping, problem_of
+from flowc.driver.map import find_mapping
+from flowc.driver.throughput_problem import problem_of
 from flowc.model.mapping import NetworkPlan, Placement, StagePlan
 from flowc.model.times import times_of
 from flowc.profiling.machine import noise

@@ -86,8 +86,8 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
 
     busy = tuple(ProcessorRow(p, "cpu", 0.9, 0.8) for p in processors)
     return Document(
-        "weighed", "host", "0", "a machine", "0" * 64, 0, "", (), (), (app,), busy, rows, channels, (path,), (), (),
-        (chart(bars // 2),), chart(bars // 2), (), None, (), None, {},
+        "weighed", "host", "0", "a machine", False, "0" * 64, 0, "", (), (), (app,), busy, rows, channels, (path,), (),
+        (), (chart(bars // 2),), chart(bars // 2), (), None, (), None, {},
     )  # fmt: skip
 
 

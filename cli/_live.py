@@ -76,4 +76,5 @@ def tables(now: dict[str, Any]) -> Group:
     held = table("channel between processors", "tokens", "")
     for name, (filled, capacity) in now["channels"].items():
         held.add_row(Text(name), f"{filled} of {capacity}", ProgressBar(max(1, capacity), filled, 24))
-    return Group(Text(f"{now['seconds']:.0f} s", "dim"), apps, busy, *([held] if now["channels"] else []))
+    state = f", in {now['state']}" if "state" in now else ""
+    return Group(Text(f"{now['seconds']:.0f} s{state}", "dim"), apps, busy, *([held] if now["channels"] else []))

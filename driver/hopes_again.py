@@ -8,6 +8,7 @@ is named; such a text is exported as any other (`driver.hopes`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -15,15 +16,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 from ..codegen.sources import Plan
-from ..interop.hopes.again import absent, files_of, start
+from ..interop.hopes.again import absent, files_of, not_kept, start
 from ..interop.hopes.back import onto
-from ..interop.hopes.baggage import ENDING, WRONG, Baggage
+from ..interop.hopes.baggage import ENDING, Baggage
 from ..interop.hopes.files import Collector
 from ..interop.hopes.importer import Understood, understand
+from ..interop.hopes.numbers import renumbered
 from ..interop.names import listed
 from ..interop.registry import Source
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.files import replace_file
+from ..model.files import read_bytes, reason, replace_file
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -59,38 +61,71 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
     `policy` is one of `model.hopes.POLICIES`, or None: that of the project stays. Raises Errors for a baggage that is
     none.
     """
-    text = Path(valid.system.path).name
+    was = files_of(kept, beside)
     with tempfile.TemporaryDirectory() as work:
-        folder = Path(work) / "project"
-        plan = files_of(kept, beside)
-        for name, content in plan.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / name, content if isinstance(content, bytes) else content.read_bytes())
-        stem = beside.name.removesuffix(ENDING)
-        found, then = _imported(folder / start(kept), Path(work) / "text" / f"{stem}.flow", text, kept, beside)
-        others = list(_others(valid, then, Path(os.path.abspath(beside.parent)), Path(work) / "text"))
-        if found.board is not None and _pools(valid.platform) != _pools(then.platform):
-            others.append(f"the platform is `{valid.platform.name}`, not `{found.board.name}`")
+        plan, there = was, _project(valid, kept, beside, was, Path(work) / "was")
+        others = there.others(valid, beside)
+        if others:
+            apps = there.then.loaded.system.apps, valid.loaded.system.apps
+            edits = renumbered(there.found, kept, *apps)
+            plan = {**was, **{str(path.relative_to(there.folder)): content for path, content in edits.items()}}
+            with contextlib.suppress(Errors):  # then what differs is what differed before
+                there = _project(valid, kept, beside, plan, Path(work) / "now")
+                others = there.others(valid, beside) and others
+        changes: dict[Path, str] = {}
         if not others:
             source = Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, _times(valid))
             try:
-                changes = onto(source, found, kept, _times(then), policy)
+                changes = onto(source, there.found, kept, _times(there.then), policy)
             except Errors as errors:
-                others.append(errors.diagnostics[0].message)
+                others = [errors.diagnostics[0].message]
         if others:
+            text = Path(valid.system.path).name
             message = f"`{text}` does not say any more what its project `{kept.project}` says: {'; '.join(others)}"
             help_text = (
                 "it is written anew, from the text alone: composites, loops and control tasks are not made again"
             )
             return Diagnostic(ANEW, message, None, help=help_text, severity="warning")
-        new = {str(path.relative_to(folder)): content.encode() for path, content in changes.items()}
-        changed = tuple(sorted(name for name, content in new.items() if plan.get(name) != content))
-        warnings = tuple(_absent(found, kept))
-    device = found.board.device if found.board is not None else ""
-    tasks = {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks}
-    graphs = (found.graph, *(t.graph for t in found.tasks.values() if t.graph is not None))
+        plan = {**plan, **{str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()}}
+        warnings = tuple(_absent(there.found, kept))
+    changed = tuple(sorted(name for name, content in plan.items() if was.get(name) != content))
+    board, tasks = there.found.board, {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks}
+    graphs = (there.found.graph, *(t.graph for t in there.found.tasks.values() if t.graph is not None))
     channels = sum(len(g.channels) for g in graphs)
-    return Again(dict(sorted({**plan, **new}.items())), kept.project, device, tasks, channels, changed, warnings)
+    device = board.device if board is not None else ""
+    return Again(dict(sorted(plan.items())), kept.project, device, tasks, channels, changed, warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """A project in the folder `folder`, and the text in the folder `texts` that it becomes."""
+
+    folder: Path
+    texts: Path
+    found: Understood
+    then: Valid
+
+    def others(self, valid: Valid, beside: Path) -> list[str]:
+        """What a text beside a baggage says otherwise."""
+        others = list(_others(valid, self.then, Path(os.path.abspath(beside.parent)), self.texts))
+        if self.found.board is not None and _pools(valid.platform) != _pools(self.then.platform):
+            board = self.found.board.name
+            others.append(f"the platform is `{valid.platform.name}`, not that of `--platform {board}.flow`")
+        return others
+
+
+def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) -> _There:
+    """The project of these files, written into a folder and imported. Raises Errors."""
+    folder, texts = work / "project", work / "text"
+    try:
+        for name, content in plan.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / name, content if isinstance(content, bytes) else read_bytes(content))
+    except OSError as error:
+        raise not_kept(beside, f"has files that cannot be: {reason(error)}") from error
+    target = texts / f"{beside.name.removesuffix(ENDING)}.flow"
+    found, then = _imported(folder / start(kept), target, Path(valid.system.path).name, kept, beside)
+    return _There(folder, texts, found, then)
 
 
 def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path) -> tuple[Understood, Valid]:
@@ -104,8 +139,7 @@ def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path)
         platform = "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
         return found, check(own, platform=platform).require()
     except Errors as errors:
-        message = f"`{beside.name}` holds no project: {errors.diagnostics[0].message}"
-        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")]) from errors
+        raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
 
 
 def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:

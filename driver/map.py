@@ -5,57 +5,44 @@ Layers of networks are measured where the profile does not have them yet, and ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from collections.abc import Mapping as MappingABC
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ..analysis.dataflow.order import components
-from ..codegen.deploy import Deployed, missing
+from ..codegen.deploy import missing
 from ..machines.crew import ALONE, Crew
-from ..machines.fleet import Fleet
 from ..machines.host import HERE, Host
-from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping, Supposed, as_text
+from ..model.mapping import Mapping, Supposed
 from ..model.platform import Platform
-from ..model.profile import Profile, ProfileEntry
-from ..model.resampling import without_resampling
-from ..model.times import FiringTime, Times, times_of
-from ..model.transfers import without_transfers
-from ..networks.onnx.cuts import read_chain
-from ..networks.onnx.interface import NetworkError
+from ..model.profile import Profile
+from ..model.times import times_of
 from ..search.budget import Budget
 from ..search.events import Listener, heard
 from ..search.memory import Wish
 from ..search.memory import search as in_memory
 from ..search.registry import Search, searches_for
-from ..search.throughput.accelerate import on_gpu
-from ..search.throughput.divisible import divisible, transfer_model
-from ..search.throughput.partition import Costs, Objective
-from ..search.throughput.problem import Divisible, Measurement, Problem
-from ..targets.dla import barred_from_dla
-from ..targets.pins import pinned
+from ..search.throughput.partition import Objective
+from ..search.throughput.problem import Problem
 from . import store
 from .band_costs import with_band_costs
 from .best import map_states_jointly
-from .build import OnMeasure, firing_means, place, plan, require_buildable, untimed, usual_ns
+from .build import OnMeasure, place, plan, require_buildable, untimed
 from .check import Report, Valid, prepare
 from .clocks import unknown_power
+from .contest import Runs
 from .deadline_memory import map_jointly_within
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
-from .measure import may_be_cut, run_elsewhere, with_layers
 from .measure import measure as measured_here
+from .measure import with_layers
 from .memory import fronts, in_mb, room_of
 from .state_map import States, map_states_apart
 from .state_memory import map_states_within, require_within, taken, taken_beside, taken_in_states
-
-#: Bounds for one run of a program, in seconds, and frames that it should have.
-SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
+from .throughput_problem import problem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +213,7 @@ def find_mapping(
             seed=seed,
             budget=allowed,
             progress=heard(report, on_event),
-            measure=_Runs(valid, profile, report) if runnable else None,
+            measure=Runs(valid, profile, report) if runnable else None,
         )
         stored = _stored(whole, found, what_if) if keep else None
         return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
@@ -236,7 +223,7 @@ def find_mapping(
         seed=seed,
         budget=allowed,
         progress=heard(report, on_event),
-        measure=_Runs(valid, profile, report) if runnable else None,
+        measure=Runs(valid, profile, report) if runnable else None,
         objective=objective,
     )
     stored = _stored(whole, found, what_if) if keep else None
@@ -351,7 +338,7 @@ def _of_states(
                 seed=wanted.seed,
                 budget=wanted.budget.part(1 / len(valid.states)),
                 progress=heard(wanted.report, wanted.on_event),
-                measure=_Runs(state, profile, wanted.report) if runnable else None,
+                measure=Runs(state, profile, wanted.report) if runnable else None,
             )
 
         mapping = map_states_apart(valid, find_one)
@@ -420,122 +407,3 @@ def _require(problem: Problem, objective: Objective) -> None:
         message = f"the profile does not say the energy {what}"
         help_text = "give `energy_nj` for its entries, or choose another --objective"
         raise Errors([Diagnostic("F607", message, None, help=help_text)])
-
-
-# -- what is known -----------------------------------------------------------------------------------------------------
-def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
-    """What a search gets: mean times per kind of processor, and networks with their parts."""
-    apps, platform = tuple(without_resampling(without_transfers(a)) for a in valid.system.apps), valid.platform
-    names = {t.name for a in apps for t in a.tasks}
-    pins = {name: p for name, p in pinned(valid.system.apps, platform, valid.system.pins)[0].items() if name in names}
-    given = {p.task for p in valid.system.pins if p.platform == platform.name and p.wcet_ns is not None}
-    kinds = {pool.kind for pool in platform.pools}
-    means: dict[str, dict[str, float]] = {}
-    networks: dict[str, Divisible] = {}
-    usual = usual_ns(firing_means(valid, times))
-    for app in apps:
-        cyclic = {name for component in components(app) for name in component}
-        for task in app.tasks:
-            known = times.of[task.name]
-            means[task.name] = {kind: float(t.mean_ns) for kind, t in known.items()} or _guessed(
-                task, kinds, times, usual
-            )
-            if task.network is not None and task.name not in (*pins, *cyclic) and task.name not in given:
-                networks[task.name] = _divisible(task, known, means[task.name], profile, platform)
-    held = {e.subject: e.held for e in profile.entries if e.held is not None} if profile else {}
-    problem = Problem(
-        apps,
-        platform,
-        valid.repetition,
-        means,
-        pins,
-        networks,
-        held=held,
-        transfer=transfer_model(profile.transfers if profile else ()),
-        runtime_ns=(profile.firing_ns or 0.0) if profile else 0.0,
-    )
-    return replace(problem, pins={**on_gpu(problem, networks=False), **pins})
-
-
-def _guessed(task: Task, kinds: Collection[str], times: Times, usual: float) -> dict[str, float]:
-    """A time for what has none: it has to go somewhere."""
-    code = {i.kind for i in task.implementations}.intersection(kinds)
-    return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, usual))
-
-
-def _divisible(
-    task: Task,
-    known: MappingABC[str, FiringTime],
-    means: dict[str, float],
-    profile: Profile | None,
-    platform: Platform,
-) -> Divisible:
-    whole = Divisible(
-        (task.name,),
-        Costs({k: [ns] for k, ns in means.items()}, dict.fromkeys(means, 0.0), (), lambda a, b, count: 0.0),
-    )
-    entries: dict[str, ProfileEntry] = {kind: t.entry for kind, t in known.items() if t.entry is not None}
-    if not entries or not may_be_cut(task) or profile is None:
-        return whole
-    assert task.network is not None
-    try:
-        barred = barred_from_dla(task, platform)
-        return divisible(read_chain(Path(task.network.path), task.network.shapes), entries, profile.transfers, barred)
-    except NetworkError:
-        return whole
-
-
-# -- measured runs -----------------------------------------------------------------------------------------------------
-class _Runs:
-    """Builds mappings somewhere and runs them for a moment: what searches measure with (`SideBySide`). Raises Errors.
-
-    Several boards run as many at once, each mapping in turns on all of them.
-    """
-
-    def __init__(self, valid: Valid, profile: Profile | None, report: Report | None) -> None:
-        self._valid, self._profile, self._report = valid, profile, report
-
-    @property
-    def width(self) -> int:
-        return self._valid.host.size if isinstance(self._valid.host, Fleet) else 1
-
-    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
-        jobs = [(as_text(m.platform, m.placements, m.networks), self._ready(m)) for m in mappings]
-        host = self._valid.host
-        return host.share(jobs) if isinstance(host, Fleet) else [run() for _, run in jobs]
-
-    def __call__(self, mapping: Mapping) -> Measurement:
-        (found,) = self.each([mapping])
-        if isinstance(found, Errors):
-            raise found
-        return found
-
-    def _ready(self, mapping: Mapping) -> Callable[[], Measurement | Errors]:
-        """Planned here; its run may happen in another thread."""
-        try:
-            valid = self._valid.mapped(mapping)
-            times = times_of(valid.system, valid.platform, self._profile)
-            deployed = plan(valid, times, place(valid, times))
-        except Errors as faults:
-            return partial(_as_it_is, faults)
-        expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
-        seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
-        return partial(self._seen, valid, deployed, seconds)
-
-    def _seen(self, valid: Valid, deployed: Deployed, seconds: float) -> Measurement | Errors:
-        try:
-            seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
-        except Errors as faults:
-            if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
-                raise
-            return faults
-        silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
-        if silent:
-            message = f"`{silent[0]}` finished no frame while it was measured"
-            help_text = "a source has to deliver at least one iteration"
-            return Errors([Diagnostic("F606", message, None, help=help_text)])
-        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
-
-
-def _as_it_is(faults: Errors) -> Errors:
-    return faults

@@ -1,98 +1,43 @@
 """The syntax tree of a `.flow` text: what was written, before any name is looked up.
 
-Every node carries its span. Positions of names are kept apart where a fault may point at them.
+Every node carries its span. Positions of names are kept apart where a fault may point at them. All nodes are known
+here; those of expressions, and of platforms with their mappings, have rooms of their own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from ..model.span import Span
+from .expression_syntax import Binary as Binary
+from .expression_syntax import Call as Call
+from .expression_syntax import Element as Element
+from .expression_syntax import Expr as Expr
+from .expression_syntax import Extent as Extent
+from .expression_syntax import Name as Name
+from .expression_syntax import Number as Number
+from .expression_syntax import Quantity as Quantity
+from .expression_syntax import Sign as Sign
+from .expression_syntax import Text as Text
+from .expression_syntax import TypeExpr as TypeExpr
+from .expression_syntax import Word as Word
+from .platform_syntax import BandsDecl as BandsDecl
+from .platform_syntax import ClockDecl as ClockDecl
+from .platform_syntax import ContentionDecl as ContentionDecl
+from .platform_syntax import MachineDecl as MachineDecl
+from .platform_syntax import MappingDecl as MappingDecl
+from .platform_syntax import PinDecl as PinDecl
+from .platform_syntax import PlatformDecl as PlatformDecl
+from .platform_syntax import PoolDecl as PoolDecl
+from .platform_syntax import PoolOption as PoolOption
+from .platform_syntax import PowerDecl as PowerDecl
+from .platform_syntax import ProcessorName as ProcessorName
+from .platform_syntax import StageDecl as StageDecl
+from .platform_syntax import TensorRTDecl as TensorRTDecl
+from .platform_syntax import WireDecl as WireDecl
 
 Direction = Literal["in", "out"]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """`value` is None when the literal is longer than any number that makes sense."""
-
-    value: Fraction | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    value: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    operator: str
-    operand: Expr
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    operator: str
-    left: Expr
-    right: Expr
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """`ceil(expr)`."""
-
-    function: Word
-    argument: Expr
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """`port.shape[k]`: a dimension of what travels through a port."""
-
-    port: Word
-    what: Word
-    index: Expr
-    span: Span
-
-
-Expr = Number | Name | Text | Sign | Binary | Call | Extent
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number with a unit, as in `20 ms`."""
-
-    amount: Expr
-    unit: Word
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class TypeExpr:
-    """`name[shape]`; `shape` is None when nothing stands in brackets."""
-
-    name: Word
-    shape: tuple[Expr, ...] | None
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +227,6 @@ class Boundary:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    name: Word
-    index: Expr | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class Arg:
     name: Word
     value: Expr
@@ -393,140 +331,6 @@ class AppDecl:
     name: Word
     items: tuple[Timing | PathDeadline | Setting | Boundary | InstanceDecl | Chain, ...]
     doc: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7` (`word` = its key),
-    `idle [..] W`, `busy [..] W`."""
-
-    key: str
-    values: tuple[Expr, ...]
-    word: Word
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PoolDecl:
-    kind: Word
-    name: Word
-    count: Expr | None
-    options: tuple[PoolOption, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ContentionDecl:
-    victim: Word
-    aggressor: Word
-    factor: Expr
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class TensorRTDecl:
-    version: Text
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class MachineDecl:
-    """`machine front { cpu a57[4] }`."""
-
-    name: Word
-    items: tuple[PoolDecl | ContentionDecl, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class WireDecl:
-    """`link front back 110 MB/s 0.3 ms`: both ways alike."""
-
-    ends: tuple[Word, Word]
-    rate: Quantity
-    per: Word
-    latency: Quantity
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PowerDecl:
-    """`power 4.2 W`: of a board, whatever runs, or the limit of a state."""
-
-    value: Quantity
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformDecl:
-    name: Word
-    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl | PowerDecl, ...]
-    doc: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class BandsDecl:
-    """`bands 4 until "x" keep "y", "z"` of a stage."""
-
-    rows: Expr
-    until: Text | None
-    keep: tuple[Text, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessorName:
-    """`core[0]`, or `front.core[0]` where there are several machines."""
-
-    machine: Word | None
-    name: Word
-    index: Expr | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class StageDecl:
-    processors: tuple[ProcessorName, ...]
-    until: Text | None
-    streams: Expr | None
-    threads: Expr | None
-    process: bool
-    graph: bool
-    fallback: Word | None
-    bands: tuple[BandsDecl, ...]
-    memory: Quantity | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PinDecl:
-    path: tuple[Element, ...]
-    stages: tuple[StageDecl, ...]
-    wcet: Quantity | None
-    buffers: Expr | None
-    pre: Expr | None
-    post: Expr | None
-    adapt: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ClockDecl:
-    """`frequency core 1200 MHz for Scenario.state`."""
-
-    pool: Word
-    rate: Quantity
-    state: tuple[Element, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class MappingDecl:
-    platform: Word
-    pins: tuple[PinDecl, ...]
-    clocks: tuple[ClockDecl, ...]
     span: Span
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from .channel import LocalChannel
+from .graph import App
 from .program import Program
 
 #: Seconds between two lines on a terminal, which replace each other, and between two in a log.
@@ -79,6 +80,7 @@ class LiveStatus:
         self._clock = clock
         self._before = 0.0
         self._frames: Dict[str, int] = {}
+        self._latest: Dict[str, int] = {}
         self._busy: Dict[str, int] = {}
         self._rest = b""
         os.set_blocking(descriptor, False)
@@ -98,30 +100,38 @@ class LiveStatus:
 
     def _document(self, program: Program, seconds: float) -> Dict[str, Any]:
         passed = seconds - self._before
-        apps: Dict[str, Any] = {}
         busy: Dict[str, int] = {}
-        for app in program.apps:
-            frames = app.frames
-            latest = app.latencies[-1] if app.latencies else None
-            apps[app.name] = {
-                "frames": frames,
-                "fps": round((frames - self._frames.get(app.name, 0)) / passed, 2),
-                "latency_ms": None if latest is None else round(latest / 1e6, 3),
-                "deadline_misses": app.late(),
-                "skipped": app.skipped,
-            }
-            self._frames[app.name] = frames
+        for app in program.running:
+            if app.latencies:
+                self._latest[app.name] = app.latencies[-1]
+        by_name: Dict[str, List[App]] = {}
+        for app in program.apps:  # each state has its own
+            by_name.setdefault(app.name, []).append(app)
+        apps = {name: self._app(name, own, passed) for name, own in by_name.items()}
         for worker in program.workers:
             busy[worker.processor] = busy.get(worker.processor, 0) + worker.busy
         shares = {name: round((ns - self._busy.get(name, 0)) / 1e9 / passed, 4) for name, ns in busy.items()}
         self._busy = busy
         # Tokens inside of a worker are in its variables.
-        between = [c for c in program.channels if not isinstance(c, LocalChannel)]
+        between = [c for app in program.running for c in app.channels if not isinstance(c, LocalChannel)]
         return {
             "seconds": round(seconds, 3),
+            **({} if program.state_name is None else {"state": program.state_name}),
             "apps": apps,
             "processors": shares,
             "channels": {c.name: [c.filled, c.capacity] for c in between},
+        }
+
+    def _app(self, name: str, own: List[App], passed: float) -> Dict[str, Any]:
+        """An app, in all states that it runs in."""
+        frames, latest = sum(app.frames for app in own), self._latest.get(name)
+        before, self._frames[name] = self._frames.get(name, 0), frames
+        return {
+            "frames": frames,
+            "fps": round((frames - before) / passed, 2),
+            "latency_ms": None if latest is None else round(latest / 1e6, 3),
+            "deadline_misses": sum(app.late() for app in own),
+            "skipped": sum(app.skipped for app in own),
         }
 
     def _write(self, line: bytes) -> None:

@@ -478,9 +478,10 @@ class Mesh:
 def unready(mesh: Mesh) -> str:
     """Why a part cannot run as it was started; empty if it can."""
     if VARIABLE not in os.environ:
-        return "this is part %s of %s: start all parts together, with `flowc run --machines`" % (
-            mesh.name, " and ".join(mesh.names),
-        )  # fmt: skip
+        how = "with `flowc run --machines`"
+        if os.path.exists(mesh.program.file("node.py")):
+            how = "as nodes: dora or ROS 2 starts node.py"
+        return "this is part %s of %s: start all parts together, %s" % (mesh.name, " and ".join(mesh.names), how)
     return lacking()
 
 

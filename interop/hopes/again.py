@@ -22,7 +22,10 @@ def files_of(kept: Baggage, beside: Path) -> dict[str, bytes | Path]:
 
     Raises Errors (F726) for paths that lead out of the folder.
     """
-    found: dict[str, bytes | Path] = {_place(kept, beside, path): as_bytes(text) for path, text in kept.xml.items()}
+    try:
+        found: dict[str, bytes | Path] = {_place(kept, beside, path): as_bytes(text) for path, text in kept.xml.items()}
+    except UnicodeEncodeError as error:
+        raise not_kept(beside, "has characters that are none") from error
     folder = Path(os.path.abspath(beside.parent))
     for task in kept.tasks:
         for path in () if task.code is None else task.code.files:
@@ -68,7 +71,12 @@ def _place(kept: Baggage, beside: Path, path: str) -> str:
     """The place of a file in the folder of the project."""
     tool = kept.form == "tool" and any(name.startswith("CICTask/") for name in kept.xml)
     place = os.path.normpath(f"{kept.project}.files/{path}" if tool else path)
+    os.fsencode(path)  # a name that nothing can be called is as wrong as such a text
     if os.path.isabs(path) or place.startswith("..") or "\0" in path:
-        message = f"`{beside.name}` has a file {shown(path)}, which is outside of the project"
-        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+        raise not_kept(beside, f"has a file {shown(path)}, which is outside of the project")
     return place
+
+
+def not_kept(beside: Path, what: str) -> Errors:
+    """A baggage is not one that an import has written."""
+    return Errors([Diagnostic(WRONG, f"`{beside.name}` {what}", None, help="import the project again")])

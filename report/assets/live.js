@@ -34,7 +34,7 @@ function meters(title, entries, words) {
 }
 
 function show(now) {
-  state.textContent = `Running for ${now.seconds.toFixed(0)} s.`;
+  state.textContent = `Running for ${now.seconds.toFixed(0)} s${now.state ? `, in ${clean(now.state)}` : ""}.`;
   board.replaceChildren(...Object.entries(now.apps).map(([app, a]) => {
     const figure = (word, value, below, look) => h("div", {}, h("dt", {}, word), h("dd", { class: look, "data-live": `${app} ${word}` }, value, below));
     const plot = (key, value, label) => h("small", { class: "plot" }, spark(keep(`${app} ${key}`, value), label));

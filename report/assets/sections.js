@@ -248,7 +248,7 @@ function convergence(found) {
   const what = { throughput: "time of a frame", latency: "latency", energy: "energy", utilization: "busiest processor" }[found.objective] || found.objective;
   return h("figure", { class: "plot", "data-front": "history" }, stepLines({
     lines: [{ look: "line", points: points.map(([at, , v]) => [at, v]), until }, { look: "line other", points: points.map(([at, , , b]) => [at, b]), until }],
-    x: [0, until || 1], y: [0, Math.max(...values) * 1.1], xText: (v) => String(+v.toPrecision(3)), yText: text, xName: "s", yName: `best ${what}${word ? `, ${word}` : ""}`, width: 900,
+    x: [0, until || 1], y: [0, Math.max(...values) * 1.1], xText: (v) => String(+v.toPrecision(3)), yText: text, xName: "s", yName: `best ${what}${word ? `, ${word}` : ""}`, width: Math.max(280, Math.min(900, document.documentElement.clientWidth - 40)),
     label: `The best value after each of ${points.length} steps; dashed: the bound`,
   }), h("p", { class: "keys" }, points.some(([, , , b]) => b !== null) ? "Dashed: what no answer can be below." : ""));
 }

@@ -261,10 +261,7 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
     # Who was in the final has been measured as often as the winner: single runs are no comparison.
     runner = next((e for e in others if len(e.values) == len(winner.values)), None)
     if runner is not None and runner.value and winner.value:
-        lines.append(
-            f"{runner.value / winner.value - 1:.1%} better than the next, {runner.design.name}, "
-            f"in medians of {len(winner.values)} and {len(runner.values)} runs"
-        )
+        lines.append(lead(winner.value, runner.value, runner.design.name, len(winner.values)))
     elif len(entries) > 1 and not others:
         other = min((e.design for e in entries if e is not winner), key=lambda d: d.predicted)
         gain = other.predicted / design.predicted - 1
@@ -275,6 +272,15 @@ def why(problem: Problem, winner: Entry, entries: list[Entry], objective: Object
     lines += _by_kind(problem, objective)
     lines += _limits(problem, design, objective)
     return tuple(lines)
+
+
+def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
+    """How far ahead the winner was of another one, in medians of so many runs; a simpler one wins ties."""
+    medians = f"in medians of {runs} and {runs} runs"
+    if other_ns < winner_ns:
+        gain = winner_ns / other_ns - 1
+        return f"{other} was {gain:.1%} better {medians}, but not surely, and is more complicated"
+    return f"{other_ns / winner_ns - 1:.1%} better than the next, {other}, {medians}"
 
 
 def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:

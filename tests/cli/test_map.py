@@ -15,7 +15,7 @@ import onnx
 import pytest
 from flowc.cli import app
 from flowc.cli.map import _table as map_table
-from flowc.driver import map as mapping_step
+from flowc.driver import contest
 from flowc.driver import measure as measuring
 from flowc.model.mapping import Contestant, Effort, Mapping
 from flowc.model.profile import Transfer
@@ -88,7 +88,7 @@ def test_the_winner_is_measured_stored_built_and_right(
 ) -> None:
     """Whatever is fastest here and now; that the fastest one wins is shown below, where times are given."""
     monkeypatch.setattr(measuring, "LAYERS", 0.2)
-    monkeypatch.setattr(mapping_step, "SHORTEST", 0.3)
+    monkeypatch.setattr(contest, "SHORTEST", 0.3)
     flow = small()
     status, out, err = call("map", flow, "--budget", "1s", "--json")
     assert status == 0, err

@@ -27,7 +27,7 @@ from flowc.driver import devices as device
 from flowc.driver import store
 from flowc.driver.check import Valid, prepare
 from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.map import problem_of
+from flowc.driver.throughput_problem import problem_of
 from flowc.dsl.kernels import kernels
 from flowc.machines.host import HERE, Done, Here
 from flowc.model.diagnostic import Errors

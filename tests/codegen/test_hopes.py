@@ -526,9 +526,11 @@ def translator() -> None:
         pytest.skip(str(why))
 
 
-@pytest.mark.parametrize(("seed", "policy"), [(0, "self-timed"), (10, "static-assignment")])
-def test_hopes_makes_programs_that_compute_the_same(translator: None, tmp_path: Path, seed: int, policy: str) -> None:
-    flow = random_system(seed, tmp_path)
+@pytest.mark.parametrize(("seed", "most", "policy"), [(16, 3, "self-timed"), (10, 6, "static-assignment")])
+def test_hopes_makes_programs_that_compute_the_same(
+    translator: None, tmp_path: Path, seed: int, most: int, policy: str
+) -> None:
+    flow = random_system(seed, tmp_path, most)
     assert flow is not None
     made = exported(flow, policy=policy)
     program = hopes_translator.translate(made.directory, made.project.name, 4)

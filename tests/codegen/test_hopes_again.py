@@ -17,6 +17,7 @@ from flowc.model.mapping import Mapping, Placement
 from typer.testing import CliRunner
 
 from hopes_cic import translated
+from hopes_xml import level, task
 
 DATA = Path(__file__).resolve().parents[1] / "data/hopes"
 FORMS = {"tool": "project", "translator": "cic"}
@@ -50,6 +51,11 @@ def codes(made: ExportedProject) -> list[str]:
     return [d.code for d in made.diagnostics]
 
 
+def numbers(text: Path) -> list[object]:
+    apps = flowc.check(text).system.apps
+    return [(a.name, a.period_ns, a.deadline_ns, [(t.name, t.parameters) for t in a.tasks]) for a in apps]
+
+
 @pytest.fixture
 def door(tmp_path: Path) -> Path:
     """The import of a project with composites, networks, a control task and a mapping."""
@@ -58,15 +64,16 @@ def door(tmp_path: Path) -> Path:
 
 # -- the same again ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("text", ["app.flow", "app.door_board.flow", "app.states.flow"])
-def test_xml_is_what_it_was(tmp_path: Path, form: str, text: str) -> None:
+def test_xml_is_what_it_was(tmp_path: Path, form: str) -> None:
+    """By the application alone, with the mapping of the authors, and with its states."""
     folder = project("Doorbell", form, tmp_path)
     app = imported(folder)
-    made = exported(app.with_name(text), form, "door_board.flow")
-    assert files(made.directory) == files(folder)
-    assert made.project is None and made.changed == ()
-    absent = [d.message for d in made.diagnostics if d.code == "F738"]
-    assert codes(made).count("F737") == 0 and "are not here" in absent[0]
+    for text in ("app.flow", "app.door_board.flow", "app.states.flow"):
+        made = exported(app.with_name(text), form, "door_board.flow")
+        assert files(made.directory) == files(folder), text
+        assert made.project is None and made.changed == ()
+        absent = [d.message for d in made.diagnostics if d.code == "F738"]
+        assert codes(made).count("F737") == 0 and "are not here" in absent[0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -118,33 +125,95 @@ def test_times_that_were_given_are_written(tmp_path: Path) -> None:
     assert {t.costs["cpu"].worst for t in found if "Camera_1_Cam1_Clean" in t.names} == {500_000}
 
 
-# -- what the text says otherwise --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("form", "name", "old", "new", "said"),
     [
-        ("step: int = 3", "step: int = 4", "`Mixer.Tone` is other"),
-        ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
-        ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
+        ("tool", "Mixer", "step: int = 3", "step: int = 4", 'name="step" type="int" value="4"'),
+        ("tool", "Mixer", "gain: float = 0.5", "gain: float = 0.25", 'name="gain" type="float" value="0.25"'),
+        ("tool", "Mixer", "Tone: Tone", "Tone: Tone(step = 9)", 'name="step" type="int" value="9"'),
+        ("translator", "Mixer", "Tone: Tone", "Tone: Tone(step = 9)", 'value="9"'),
+        ("tool", "Doorbell", "period 20 ms", "period 20500 us", 'name="PeriodUnit" value="us"'),
+        ("translator", "Doorbell", "period 20 ms", "period 25 ms", 'value="25"'),
     ],
 )
-def test_another_text_is_written_anew_or_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_number_that_changed_is_replaced_where_it_stands(
+    tmp_path: Path, form: str, name: str, old: str, new: str, said: str
+) -> None:
+    """In the file that says it, of which all else stays as it is."""
+    folder = project(name, form, tmp_path)
+    app = imported(folder)
+    text = app.read_text()
+    assert text.count(old) == 1
+    app.write_text(text.replace(old, new))
+    made = exported(app, form, "door_board.flow" if name == "Doorbell" else "")
+    (changed,) = made.changed
+    before, now = (f / changed for f in (folder, made.directory))
+    lines = [(a, b) for a, b in zip(before.read_text().split(">"), now.read_text().split(">"), strict=True) if a != b]
+    assert 1 <= len(lines) <= 2 and any(said in now for _, now in lines)
+    again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
+    assert numbers(again) == numbers(app)
+
+
+@pytest.mark.parametrize(
+    ("form", "deadline", "old", "new", "said"),
+    [
+        ("tool", "10", "period 10 ms", "period 25 ms", {"Period": "25", "Deadline": "25"}),
+        ("translator", "10", "period 10 ms", "period 25 ms", {}),
+        ("tool", "4", "deadline 4 ms", "deadline 1500 us", {"Period": "10", "Deadline": "1500"}),
+        ("translator", "4", "period 10 ms   deadline 4 ms", "period 1 s   deadline 4 ms", {}),
+        ("tool", "4", "period 10 ms   deadline 4 ms", "period 10 ms", None),
+        ("tool", "10", "period 10 ms", "period 1 / 3 ms", None),
+    ],
+)
+def test_periods_and_deadlines_stay_with_each_other(
+    tmp_path: Path, form: str, deadline: str, old: str, new: str, said: dict[str, str] | None
+) -> None:
+    folder = tmp_path / "project"
+    timed = {"RunCondition": "time-driven", "Period": "10", "PeriodUnit": "ms", "DeadlineUnit": "ms"}
+    tasks = [task("Begin", "", "out:4:1", Deadline=deadline, **timed), task("End", "in:4:1")]
+    level(folder / "Timed.files/CICTask", tasks, "Begin.out>End.in")
+    if form == "translator":
+        folder = translated(folder / "Timed.files", tmp_path / "cic").parent
+    app = imported(folder)
+    text = app.read_text()
+    assert old in text
+    app.write_text(text.replace(old, new))
+    if said is None:
+        with pytest.raises(flowc.Errors) as raised:  # tasks have no code
+            exported(app, form)
+        assert "F737" in {d.code for d in raised.value.diagnostics}
+        return
+    made = exported(app, form)
+    again = flowc.import_(made.directory, tmp_path / "again" / "app.flow").target
+    assert numbers(again) == numbers(app) and len(made.changed) == 1
+    found = (made.directory / made.changed[0]).read_text()
+    assert all(f'name="{key}" value="{value}"' in found for key, value in said.items())
+
+
+# -- what the text says otherwise --------------------------------------------------------------------------------------
+def test_another_text_is_written_anew_or_refused(tmp_path: Path) -> None:
     app = imported(project("Mixer", "tool", tmp_path))
     text = app.read_text()
     app.write_text("// A comment is nothing new.\n" + text)
     assert codes(exported(app, "tool")) == []
-    assert old in text
-    app.write_text(text.replace(old, new, 1))
-    with pytest.raises(flowc.Errors) as raised:  # it has loops and libraries
-        exported(app, "tool")
-    (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
-    assert told in warning.message and warning.severity == "warning"
+    for old, new, told in (
+        ("Mix -> Show", "Mix -> delay 2 -> Show", "`Mixer.Mix.sum->Mixer.Show.input` is other"),
+        ("app Mixer {", "app Mixer { period 5 ms", "`Mixer` is other"),
+        ("    Show: Show", "    Show: Show\n    twice: V1Count   Tone.left -> twice.input", "are new"),
+    ):
+        assert old in text
+        app.write_text(text.replace(old, new, 1))
+        with pytest.raises(flowc.Errors) as raised:  # it has loops and libraries
+            exported(app, "tool")
+        (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
+        assert told in warning.message and warning.severity == "warning"
 
 
 def test_another_platform_is_said(door: Path) -> None:
     with pytest.raises(flowc.Errors) as raised:
         exported(door, "tool")
     (warning,) = [d for d in raised.value.diagnostics if d.code == "F737"]
-    assert "the platform is `host`, not `door_board`" in warning.message
+    assert "the platform is `host`, not that of `--platform door_board.flow`" in warning.message
 
 
 def test_code_beside_the_text_counts(tmp_path: Path) -> None:
@@ -162,6 +231,11 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     [
         ("../../out.xml", "<x/>", "has a file `../../out.xml`, which is outside of the project"),
         ("/out.xml", "<x/>", "outside of the project"),
+        ("CICTask", "<x/>", "has files that cannot be: "),
+        ("", "<x/>", "has files that cannot be: "),
+        (f"{'x' * 300}.xml", "<x/>", "has files that cannot be: "),
+        ("x.xml", "\ud800", "has characters that are none"),
+        ("\ud800.xml", "<x/>", "has characters that are none"),
         ("CICTask/task.xml", "<cic_manual", "holds no project: "),
     ],
 )

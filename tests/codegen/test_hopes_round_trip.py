@@ -107,7 +107,7 @@ def printed(flow: Path) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.parametrize("seed", [24])
+@pytest.mark.parametrize("seed", [33])
 def test_code_comes_back_and_computes_the_same(tmp_path: Path, seed: int) -> None:
     """Initial tokens that HOPES does not know of, too."""
     flow = random_system(seed, tmp_path, 3)

@@ -462,3 +462,7 @@ def test_parts_find_each_other_by_a_topic(write: Write, tmp_path: Path) -> None:
     foreign, *parts = in_forks(tmp_path, [[tmp_path, "foreign"], *nodes])
     assert [p.returncode for p in parts] == [0, 0], parts[0].stderr + parts[1].stderr
     assert foreign.stdout == "all equal\n", foreign.stderr
+    part = package / "app" / "parts" / "a"
+    alone = run(part)
+    assert alone.returncode == 2 and "start all parts together, as nodes: dora or ROS 2 starts node.py" in alone.stderr
+    assert "starts: its README is in the folder of package.xml" in (part / "README.md").read_text()

@@ -10,7 +10,7 @@ import flowc
 import pytest
 from flowc.driver.check import check
 from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.map import problem_of
+from flowc.driver.throughput_problem import problem_of
 from flowc.dsl.format import format_text
 from flowc.model.application import Resampling
 from flowc.model.mapping import Placement

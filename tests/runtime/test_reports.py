@@ -252,10 +252,9 @@ class Busy:
 def live_program() -> Any:
     """What a status looks at, at a time that the test says."""
     app = SimpleNamespace(name="Spot", frames=0, skipped=0, latencies=deque[int](), late=lambda: 0)
-    channel = Channel("a->b", 3)
-    program = SimpleNamespace(apps=[app], workers=[Busy("core[0]"), Busy("core[0]")], begin=0, now=0)
-    program.channels = [channel, LocalChannel("b->c", 2)]
-    return program
+    app.channels = [Channel("a->b", 3), LocalChannel("b->c", 2)]
+    workers = [Busy("core[0]"), Busy("core[0]")]
+    return SimpleNamespace(apps=[app], running=[app], state_name=None, workers=workers, begin=0, now=0)
 
 
 def test_who_shows_a_run_gets_a_line_every_half_second() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import threading
@@ -20,6 +21,7 @@ from flowc.runtime.harness import tour
 from flowc.runtime.outside import Mistake, prepare
 from flowc.runtime.program import Program
 from flowc.runtime.states import document
+from flowc.runtime.status import LiveStatus
 from flowc.runtime.wiring import wired
 
 from changing import Sums, patrol
@@ -74,6 +76,29 @@ def test_frames_are_those_of_all_states_together() -> None:
     program = patrol(a, b)
     assert program.run(frames=10)
     assert (len(a.seen), len(b.seen)) == (10, 10) and a.right and b.right
+
+
+def test_a_live_line_has_all_frames_of_an_app_and_the_channels_of_its_state() -> None:
+    """Each state has apps of its own, of the same name."""
+    lines: list[dict[str, Any]] = []
+    reading, writing = os.pipe()
+
+    def look(n: int) -> None:
+        if n == 3:
+            program.raise_event("go")
+        elif program.state_name == "three" and not lines:
+            lines.append(live._document(program, 1.0))
+            program.drain()
+
+    a, b = Sums(at=lambda n: program.raise_event("go") if n == 3 else None), Sums(at=look)
+    live, program = LiveStatus(writing), patrol(a, b)
+    assert program.run(), program.failure
+    live.clear()
+    os.close(reading)
+    (line,) = lines
+    assert line["state"] == "three" and line["apps"]["A"]["frames"] == len(a.seen) >= 3
+    assert 3 <= line["apps"]["B"]["frames"] <= len(b.seen) and line["apps"]["A"]["latency_ms"] is None
+    assert line["channels"] and all(name.startswith("B.") for name in line["channels"])
 
 
 def test_it_ends_with_the_streams_of_a_state() -> None:

@@ -21,7 +21,7 @@ from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.events import Event
 from flowc.search.registry import searches_for
-from flowc.search.throughput import ga, ga_balance, jedi, partition
+from flowc.search.throughput import auto, ga, ga_balance, jedi, partition
 from flowc.search.throughput.contest import Contest
 from flowc.search.throughput.design import Design, complete
 from flowc.search.throughput.jedi_bench import Bench, Option, Setting, options
@@ -225,7 +225,15 @@ def test_where_runs_scatter_the_simpler_one_wins(scatter: float, winner: str) ->
     contest = Contest(lambda m: Measurement({"A": next(runs[m.search])}), "throughput", Budget(inf), None)
     for name in shares:
         contest.enter(Design(name, Mapping("p", (), (), name), 1.0, {}))
-    assert contest.decide().design.name == winner
+    decided = contest.decide()
+    assert decided.design.name == winner
+    (other,) = (e for e in contest.entries if e is not decided)
+    assert decided.value is not None and other.value is not None
+    said = auto.lead(decided.value, other.value, other.design.name, 4)
+    if winner == "simple":
+        assert said == "other was 2.0% better in medians of 4 and 4 runs, but not surely, and is more complicated"
+    else:
+        assert said == "2.0% better than the next, simple, in medians of 4 and 4 runs"
 
 
 @pytest.mark.parametrize(("delayed", "winner"), [(0.0, "other"), (0.3, "simple"), (0.1, "other")])

@@ -43,7 +43,15 @@ PROGRAM = (
     "unittest.main",
 )
 #: What most verbs import.
-FLOWC = ("flowc.cli", "flowc.driver.build", "flowc.driver.measure", "flowc.driver.run", "onnx", "pydantic")
+FLOWC = (
+    "flowc.cli._diagnostics",
+    "flowc.driver.build",
+    "flowc.driver.measure",
+    "flowc.driver.run",
+    "onnx",
+    "pydantic",
+    "typer._adapters",
+)
 
 
 class Forks:
@@ -172,15 +180,27 @@ def _compile_once() -> None:
         for file in (Path(__file__).resolve().parents[2] / "runtime").glob("*.py")
         for content in [file.read_bytes()]
     }
-    compiled = SourceFileLoader.source_to_code
+    loader: Any = SourceFileLoader
+    compiled = loader.source_to_code
 
     def source_to_code(self: SourceFileLoader, data: Any, path: Any, *, _optimize: int = -1) -> Any:
         known = made.get(bytes(data)) if isinstance(data, (bytes, bytearray, memoryview)) else None
         if known is None:
-            return compiled(self, data, path, _optimize=_optimize)  # type: ignore[call-arg]
+            return compiled(self, data, path, _optimize=_optimize)
         return _in_file(known, os.fspath(path))
 
-    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign, assignment]
+    loader.source_to_code = source_to_code
+
+
+def _prepare() -> None:
+    """What the first build of a process reads and compiles: the grammar, and the templates of programs."""
+    from flowc.codegen.printing import printing
+    from flowc.dsl.parse import Parser
+
+    Parser().parse("", "")
+    templates = printing()
+    for name in templates.list_templates(filter_func=lambda name: name.startswith("python/")):
+        templates.get_template(name)
 
 
 def _in_file(code: CodeType, path: str) -> CodeType:
@@ -194,8 +214,9 @@ def _main(*modules: str) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # then nobody will import it either
             importlib.import_module(name)
-    if "flowc.cli" in sys.modules:  # what is said every few seconds says how busy the machine is
+    if "flowc.cli._common" in sys.modules:  # what is said every few seconds says how busy the machine is
         sys.modules["flowc.cli._common"].progress.between = float("inf")
+        _prepare()
     words = _next()
     if words[:1] == ["-m"]:
         sys.argv, sys.path[0] = words[1:], os.getcwd()

@@ -1,0 +1,149 @@
+"""Numbers that a text has otherwise than its project of HOPES: parameters of tasks, periods and deadlines of
+apps, in its XML.
+
+In: a project, the apps that an import of it makes, and those that they have become. Out: the files that say these
+numbers, with the values replaced where they stand: all else in the file stays as it is. Nothing here knows whether that
+is all that changed; who imports the files again does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from ...model.application import Application
+from ...model.files import read_bytes
+from ..xml_tree import Element
+from .baggage import Baggage
+from .design import Way
+from .files import Collector, read_xml
+from .importer import Understood
+
+#: Lengths of units of HOPES in ns, the longest first.
+_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Another value of an attribute of an element."""
+
+    node: Element
+    attribute: str
+    value: str
+
+
+def renumbered(
+    found: Understood, kept: Baggage, was: Iterable[Application], now: Iterable[Application]
+) -> dict[Path, bytes]:
+    """The files that say other numbers now, by their paths."""
+    edits: dict[Path, list[_Edit]] = defaultdict(list)
+    before = {app.name: app for app in was}
+    project = _Nodes(found)
+    for app in now:
+        if app.name in before:
+            own = before[app.name], app
+            for edit in (*_periods(found, kept, project, *own), *_parameters(kept, project, *own)):
+                edits[Path(edit.node.span.file)].append(edit)
+    return {path: _edited(path, own) for path, own in edits.items()}
+
+
+def _periods(found: Understood, kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
+    """What releases an app has the period of its firings: all of them change by one factor, and so do deadlines.
+
+    An app without a deadline has tasks whose deadlines are no shorter than its period: they change with that.
+    """
+    period = _factor(was.period_ns, now.period_ns)
+    deadline = _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
+    top = {t.hopes[0] for t in kept.tasks if t.task.partition(".")[0] == now.name}
+    for way, task in ((w, t) for w, t in found.tasks.items() if w[0] in top):
+        if task.time_driven and task.period_ns is not None:
+            yield from nodes.time(way, "Period", task.period_ns, period)
+        if task.deadline_ns is not None:
+            yield from nodes.time(way, "Deadline", task.deadline_ns, deadline)
+
+
+def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
+    """By what a time changed; 1 where there is none to be changed."""
+    return now / was if was and now else Fraction(1)
+
+
+def _parameters(kept: Baggage, nodes: _Nodes, was: Application, now: Application) -> Iterator[_Edit]:
+    tasks = {t.name: dict(t.parameters) for t in was.tasks}
+    named = {t.task: t for t in kept.tasks}
+    for task in now.tasks:
+        known = named.get(task.name)
+        if known is None or known.code is None:
+            continue
+        for name, value in task.parameters:
+            if name in known.code.parameters and value != tasks.get(task.name, {}).get(name, value):
+                text = str(float(value)) if isinstance(value, Fraction) else str(value)
+                yield from nodes.parameter(known.hopes, known.code.parameters[name], text)
+
+
+class _Nodes:
+    """The elements of a project that say numbers."""
+
+    def __init__(self, found: Understood) -> None:
+        self._found, self._roots = found, dict[str, Element | None]()
+
+    def _root(self, file: str) -> Element | None:
+        if file not in self._roots:
+            self._roots[file] = read_xml(Path(file), Collector(), "cic_manual", "CIC_Algorithm")
+        return self._roots[file]
+
+    def _task(self, way: Way) -> Iterator[Element]:
+        root = self._root(self._found.tasks[way].span.file)
+        translated = self._found.project.translated
+        group, name = ("tasks", "_".join(way)) if translated else ("task_list", way[-1])
+        for tasks in root.all(group) if root is not None else ():
+            yield from (t for t in tasks.all("task") if t.attributes.get("name") == name)
+
+    def parameter(self, way: Way, name: str, value: str) -> Iterator[_Edit]:
+        """Another value of a parameter of a task."""
+        for task in self._task(way):
+            nodes = task.children if self._found.project.translated else [*task.below()]
+            for node in (n for n in nodes if n.tag == "parameter" and "type" in n.attributes):
+                if node.attributes.get("name") == name:
+                    yield _Edit(node, "value", value)
+
+    def time(self, way: Way, key: str, ns: Fraction, factor: Fraction) -> Iterator[_Edit]:
+        """The period or the deadline of a task (`key`), changed by a factor, if HOPES has whole units for it."""
+        unit, length = next(((u, n) for u, n in _UNITS if not ns * factor % n), ("", 1))
+        value = str(ns * factor / length)
+        if factor == 1 or not unit:
+            return
+        if not self._found.project.translated:
+            said = {key: value, f"{key}Unit": unit}
+            for config in (c for task in self._task(way) for c in task.all("config")):
+                for node in config.all("parameter"):
+                    if node.attributes.get("name") in said:
+                        yield _Edit(node, "value", said[node.attributes["name"]])
+            return
+        root = self._root(self._found.tasks[way].span.file)
+        modes = [m for group in root.all("modes") for m in group.all("mode")] if root is not None else []
+        chosen = [m for m in modes if m.attributes.get("name") == "Default"] or modes
+        for task in (t for mode in chosen[:1] for t in mode.all("task") if t.attributes.get("name") == "_".join(way)):
+            for node in task.all(key.lower()):
+                yield from (_Edit(node, "value", value), _Edit(node, "metric", unit))
+
+
+def _edited(path: Path, edits: Iterable[_Edit]) -> bytes:
+    """A file with attributes replaced where they stand."""
+    text = read_bytes(path).decode("utf-8", "surrogateescape")
+    starts = [0, *(m.end() for m in re.finditer("\r\n|\r|\n", text))]
+    places: list[tuple[int, int, str]] = []
+    for edit in edits:
+        begin = starts[edit.node.span.line - 1] + edit.node.span.column - 1
+        found = re.compile(rf"""\b{edit.attribute}\s*=\s*("[^"]*"|'[^']*')""").search(
+            text, begin, text.find(">", begin)
+        )
+        if found is not None:
+            places.append((*found.span(1), quoteattr(edit.value)))
+    for start, end, value in sorted(places, reverse=True):
+        text = text[:start] + value + text[end:]
+    return text.encode("utf-8", "surrogateescape")
