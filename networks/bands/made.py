@@ -52,9 +52,13 @@ class Made:
 
     @property
     def sessions(self) -> int:
-        """Bytes that ONNX Runtime keeps for the sessions of all models, beside their weights."""
+        """Bytes that ONNX Runtime keeps for the sessions of all models, beside their weights.
+
+        What it would keep for one of the whole network is not in it: every network has that.
+        """
         session, node = KEPT[self.plan.net.blocked]
-        return session * len(self.models) + node * self.nodes
+        more = self.nodes - len(self.plan.net.model.graph.node)
+        return max(0, session * (len(self.models) - 1) + node * more)
 
 
 @dataclass(frozen=True, slots=True)
