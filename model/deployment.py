@@ -203,7 +203,8 @@ class PlannedMemory:
     """Bytes for networks: their weights, the buffers between layers, and the tokens of all channels.
 
     Networks of one worker share buffers, since they take turns; workers add. `arenas` are the same on GPUs and DLAs,
-    for networks that TensorRT runs; `sessions` is what ONNX Runtime keeps for those of networks in bands, beside one for each network.
+    for networks that TensorRT runs. `sessions` is what ONNX Runtime keeps for those of networks in bands, beside one
+    for each network.
     """
 
     weights: int
