@@ -195,7 +195,8 @@ def test_parts_are_joined_where_there_are_channels(write: Write, tmp_path: Path)
     assert app["frames"] == 30 and 0 < app["latency_ms"]["max"] < 1000 * HANGS
     broken = ran("--set", "R.show.broken=12")
     assert [d.returncode for d in broken] == [1] * 4
-    assert all("part d failed: app R, task R.show failed at firing 9" in d.stderr for d in broken[:3])
+    told = [d.stderr for d in broken[:3]]
+    assert all("part d failed: app R, task R.show failed at firing 9" in t for t in told), told
 
 
 def test_who_does_not_belong_is_refused(made: Callable[[str], Path]) -> None:
