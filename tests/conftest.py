@@ -20,10 +20,7 @@ from tensorrt_api import stubs
 
 # How long an example takes, or making one, says how busy the machine is.
 settings.register_profile(
-    "any machine",
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("any machine")
 progress.between = float("inf")

@@ -451,7 +451,7 @@ def _too_fast(mapped: Mapped) -> Iterator[str]:
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_map_agrees_with_check_and_analyze(tmp_path: Path, first: int) -> None:
     found = {}
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 50):
         flow = draw(seed).put(tmp_path / str(seed))
         search = random.Random(seed).choice(["auto", "auto", "exact"])
         found[seed] = list(contradictions(flow, "board", search))

@@ -223,7 +223,7 @@ def nest(rng: random.Random, files: Path, folder: str, depth: int, ends: bool) -
     level(files / folder / "CICTask", tasks, *channels)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_texts_have_the_firings_of_any_nest_of_loops(seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:

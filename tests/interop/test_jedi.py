@@ -38,7 +38,7 @@ from typer.testing import CliRunner, Result
 
 from builds import in_a_moment
 
-FEW = settings(max_examples=20)
+FEW = settings(max_examples=40)
 NUMBER = count()
 #: Layers of the network that most tests cut; their names may hold anything.
 LAYERS = ("conv_0_bn", "conv_0", 'a"b\\', "ü:0", "/x/Conv 1", "l5", "l6", "l7")

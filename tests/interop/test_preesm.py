@@ -29,7 +29,7 @@ from builds import HANGS, in_a_moment
 RAMP = Path(__file__).resolve().parents[1] / "data/preesm/Ramp"
 TOP, SUB, SCENARIO = "Algo/ramp.pi", "Algo/scale.pi", "Scenarios/two.scenario"
 SLAM, SOURCE = "Archi/two.slam", "Code/src/ramp.c"
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=60, deadline=None)
 Edit = Callable[..., Path]
 
 

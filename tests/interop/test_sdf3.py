@@ -36,7 +36,7 @@ from builds import in_a_moment
 HERE = Path(__file__).resolve().parents[1]
 #: Public benchmark graphs as bare numbers: times and rates per phase, initial tokens, self-edges as in their files.
 KNOWN: dict[str, dict[str, Any]] = {g["name"]: g for g in json.loads((HERE / "data/known_graphs.json").read_text())}
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=60)
 NUMBER = count()
 
 

@@ -535,7 +535,7 @@ def networks(draw: st.DrawFn) -> Cfg:
     return cfg
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_any_network(tmp_path: Path, cfg: Cfg, seed: int) -> None:
     agree(tmp_path, cfg, seed)
@@ -719,7 +719,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(LINES), max_size=30), st.booleans())
 def test_any_text_is_a_network_or_has_faults(tmp_path: Path, lines: list[str], framed: bool) -> None:
     path = tmp_path / "net.cfg"

@@ -514,7 +514,7 @@ CHAINED = {
 }
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(sorted(CHAINED)), min_size=1, max_size=12))
 def test_runs_cover_all_legal_layers(operators: list[str]) -> None:
     nodes = [

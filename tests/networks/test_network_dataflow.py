@@ -224,7 +224,7 @@ def mapped(draw: st.DrawFn) -> tuple[Cnn, dict[str, str]]:
     return Cnn(tuple(layers), "f"), {f"l{k}": home for k, home in enumerate(homes)}
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(mapped())
 def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> None:
     cnn, mapping = made
@@ -238,7 +238,7 @@ def test_topological_phases_never_deadlock(made: tuple[Cnn, dict[str, str]]) -> 
     assert total == sum(e.elements for e in crossing)
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(
     window=st.builds(
         Window, st.integers(1, 7), st.integers(1, 5), st.integers(1, 3), st.integers(-2, 6), st.integers(-2, 6)

@@ -304,7 +304,7 @@ def test_old_files() -> None:
     assert sum(n.op_type == "Conv" for n in found.graph.node) == 26
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10),
     st.lists(st.integers(0, 9), max_size=2),

@@ -213,7 +213,7 @@ def test_fused_groups_are_not_cut(tmp_path: Path, case: str) -> None:
 # -- random models -----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=14),
     st.lists(st.integers(0, 9), max_size=2),

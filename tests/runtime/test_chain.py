@@ -49,7 +49,7 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 2), st.sampled_from([0.0, 0.2, 0.5]), st.booleans())
 def test_any_graph_gives_what_a_sequential_execution_gives(
     home: str, seed: int, cores: int, python: float, recorded: bool

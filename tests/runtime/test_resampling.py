@@ -129,7 +129,7 @@ def mixed(firings: list[list[list[int]]]) -> int:
     return seen
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 2**32),
     st.integers(1, 2),

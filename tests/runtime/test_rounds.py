@@ -265,7 +265,7 @@ def test_what_a_blocked_source_has_done_counts(rounds: list[bool]) -> None:
 
 
 # -- any graph, any order ----------------------------------------------------------------------------------------------
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.sampled_from([None, None, 0, 1, 9, 40]))
 def test_any_graph_gives_what_a_sequential_execution_gives(seed: int, cores: int, ends_at: int | None) -> None:
     graph, _ = consistent(random.Random(seed))

@@ -86,7 +86,7 @@ def program(deployed: Deployed, codes: dict[str, Code]) -> Program:
     return made
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), made=st.integers(1, 7), cores=st.integers(1, 3), delay=st.integers(0, 9))
 def test_a_firing_sees_the_last_tokens_of_the_stream(
     tmp_path_factory: Any, data: st.DataObject, made: int, cores: int, delay: int

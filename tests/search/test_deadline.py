@@ -124,7 +124,7 @@ def test_options_of_a_xavier_contain_those_of_the_paper() -> None:
         assert tuple(paper.split()) in options
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(st.data())
 def test_the_front_leaves_nothing_out(data: st.DataObject) -> None:
     """Every way to cut a network is beaten or equalled by a candidate of the front."""
@@ -199,7 +199,7 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.candidates[0].latency <= 1.2 * min(c.latency for c in exact.candidates)
 
 
-@settings(max_examples=40)
+@settings(max_examples=80)
 @given(problems(), st.booleans(), st.randoms(use_true_random=False))
 def test_populations_are_placed_like_individuals(problem: JointProblem, at_home: bool, random: object) -> None:
     rng = np.random.default_rng(random.randrange(10**6))  # type: ignore[attr-defined]

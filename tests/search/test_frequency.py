@@ -59,7 +59,7 @@ def certified(problem: ClockProblem, found: Clocks) -> bool:
     return not any(problem.holds(w) for w in found.witnesses) and cheaper <= set(below)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_optimum_is_that_of_all_combinations(seed: int) -> None:
     rng = random.Random(seed)

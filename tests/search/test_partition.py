@@ -63,7 +63,7 @@ def brute_force(costs: Costs, places: list[Place], objective: Objective, stages:
     return found
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(networks(), st.sampled_from(["throughput", "latency"]))
 def test_nothing_is_better(problem: tuple[Costs, list[Place]], objective: Objective) -> None:
     costs, places = problem

@@ -25,7 +25,7 @@ class Mappings:
         return Judged(key, dict.fromkeys(self.late[key], f"late with {key}"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_states_that_do_not_disturb_each_other_get_the_best_there_is(seed: int) -> None:
     rng = random.Random(seed)
@@ -45,7 +45,7 @@ def test_states_that_do_not_disturb_each_other_get_the_best_there_is(seed: int) 
     assert len(set(mappings.asked)) == len(mappings.asked)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_state_alone_could_be_better_whatever_depends_on_what(seed: int) -> None:
     rng = random.Random(seed)

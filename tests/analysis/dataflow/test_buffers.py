@@ -81,7 +81,7 @@ def small(rng: random.Random) -> tuple[Application, dict[str, int]] | None:
     return app, vector
 
 
-@settings(max_examples=250)
+@settings(max_examples=500)
 @given(SEEDS)
 def test_least_capacities_run_and_nothing_smaller_does(seed: int) -> None:
     rng = random.Random(seed)
@@ -101,7 +101,7 @@ def test_least_capacities_run_and_nothing_smaller_does(seed: int) -> None:
             assert not slow.runs_with(app, vector, capacities), capacities
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_every_point_of_the_front_is_the_least_for_its_period(seed: int) -> None:
     rng = random.Random(seed)
@@ -128,7 +128,7 @@ def test_every_point_of_the_front_is_the_least_for_its_period(seed: int) -> None
     assert [(p.total, graph.ns(p.period or 0)) for p in front.points] == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(SEEDS)
 def test_the_least_for_a_period_is_the_point_of_the_front(seed: int) -> None:
     rng = random.Random(seed)
@@ -144,7 +144,7 @@ def test_the_least_for_a_period_is_the_point_of_the_front(seed: int) -> None:
     assert found.complete and found.points[-1].total == wanted.total
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_without_time_the_answer_is_larger_but_right(seed: int) -> None:
     rng = random.Random(seed)
@@ -165,7 +165,7 @@ def test_without_time_the_answer_is_larger_but_right(seed: int) -> None:
         assert last.lower <= exact.points[-1].total <= last.total
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(SEEDS)
 def test_the_fewest_initial_tokens(seed: int) -> None:
     """What is added makes an iteration complete, and no placement of fewer tokens does."""
@@ -187,7 +187,7 @@ def test_the_fewest_initial_tokens(seed: int) -> None:
             assert not Execution(with_tokens(graph, more)).run(), more
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_the_witness_of_a_deadlock_is_a_ring_that_waits(seed: int) -> None:
     app, _ = graphs.consistent(random.Random(seed))
@@ -213,7 +213,7 @@ def test_a_start_is_never_above_the_least() -> None:
     assert all(start[c] <= found[c] for c in found)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS, st.integers(0, 3))
 def test_a_search_that_is_cut_short_still_answers(seed: int, most: int) -> None:
     rng = random.Random(seed)
@@ -227,7 +227,7 @@ def test_a_search_that_is_cut_short_still_answers(seed: int, most: int) -> None:
     assert Execution(bounded(graph, hurried.capacities)).run()
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_tokens_may_differ_in_size(seed: int) -> None:
     rng = random.Random(seed)

@@ -40,7 +40,7 @@ def carried(app: Application, vector: dict[str, int], source: str, iterations: i
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32))
 def test_the_newest_data_behind_each_firing(seed: int) -> None:
     app, _ = graphs.consistent(random.Random(seed))

@@ -88,7 +88,7 @@ def test_the_pace_of_sources(tmp_path: File) -> None:
         assert flowc.check(tmp_path / "spot.flow").verdicts["A"].pace == {"A.mic": pace}
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_what_the_best_mapping_keeps_is_not_refused(seed: int) -> None:
     """The latency is exact: a deadline as long as it is possible, and nothing below it."""

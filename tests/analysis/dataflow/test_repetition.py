@@ -39,7 +39,7 @@ def test_the_sample_rate_converter_repeats_as_published() -> None:
     assert list(repetition(cd_to_dat()).vector.values()) == [147, 147, 98, 28, 32, 160]
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(SEEDS)
 def test_repetition_vectors_balance_and_are_the_least(seed: int) -> None:
     graph, made_from = graphs.consistent(random.Random(seed))
@@ -51,7 +51,7 @@ def test_repetition_vectors_balance_and_are_the_least(seed: int) -> None:
     assert len(ratio) == 1  # connected: the vector it was made from is a multiple
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_an_unbalanced_arrow_is_found_with_a_conflict_that_is_real(seed: int) -> None:
     rng = random.Random(seed)
@@ -73,7 +73,7 @@ def test_an_unbalanced_arrow_is_found_with_a_conflict_that_is_real(seed: int) ->
     assert conflict.demanded != conflict.given
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(SEEDS)
 def test_deadlock_verdict_equals_the_simulator(seed: int) -> None:
     graph, _ = graphs.consistent(random.Random(seed))
@@ -84,7 +84,7 @@ def test_deadlock_verdict_equals_the_simulator(seed: int) -> None:
     assert alive or diagnostics
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_blocked_tasks_wait_for_each_other(seed: int) -> None:
     graph, _ = graphs.consistent(random.Random(seed))
@@ -94,7 +94,7 @@ def test_blocked_tasks_wait_for_each_other(seed: int) -> None:
         assert blocked.channel.source == following.task
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS, st.booleans())
 def test_static_orders_never_block_on_their_capacities(seed: int, pipelined: bool) -> None:
     """Any placement, any interleaving, replicas included: every processor reaches the end of its order."""

@@ -48,7 +48,7 @@ def test_the_single_appearance_schedule_of_the_sample_rate_converter() -> None:
     assert sum(memory(graph, flat).values()) == 147 + 294 + 196 + 224 + 160
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_folding_loses_nothing(seed: int) -> None:
     rng = random.Random(seed)
@@ -62,7 +62,7 @@ def test_folding_loses_nothing(seed: int) -> None:
     assert [t for loop in loops for t in loop.firings()] == [t for t, n in runs for _ in range(n)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_the_schedule_within_the_least_capacities_needs_no_more(seed: int) -> None:
     graph = live(random.Random(seed))
@@ -75,7 +75,7 @@ def test_the_schedule_within_the_least_capacities_needs_no_more(seed: int) -> No
     assert all(needed[c] <= n for c, n in found.capacities.items())
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_single_appearance_schedules_are_admissible(seed: int) -> None:
     graph = live(random.Random(seed))
@@ -100,7 +100,7 @@ def test_single_appearance_schedules_are_admissible(seed: int) -> None:
     assert len([t for loop in loops for t in looped._tasks(loop)]) == len(graph.names)
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_latency_is_what_releases_lead_to(seed: int) -> None:
     """Release the sources by the rule, many times: the worst iteration and the worst paths take exactly so long."""
@@ -141,7 +141,7 @@ def test_latency_is_what_releases_lead_to(seed: int) -> None:
         assert longest is not None and max(taken) == graph.ns(longest)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_self_timed_execution_starts_every_firing_when_it_can(seed: int) -> None:
     rng = random.Random(seed)

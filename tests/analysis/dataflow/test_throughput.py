@@ -57,7 +57,7 @@ def test_a_capacity_below_the_initial_tokens_is_refused() -> None:
         bounded(graph, {2: 3})
 
 
-@settings(max_examples=600)
+@settings(max_examples=1200)
 @given(SEEDS)
 def test_periods_equal_those_of_the_simulator(seed: int) -> None:
     """Without bounds, and with random capacities that may deadlock; sliding windows among them."""
@@ -86,7 +86,7 @@ def test_periods_equal_those_of_the_simulator(seed: int) -> None:
         assert limited.exact and graph.ns(limited.lower) == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
     """It is closed, and it alone, without the rest of the graph, has the same period."""
@@ -110,7 +110,7 @@ def test_the_cycle_that_is_shown_dictates_the_period(seed: int) -> None:
         assert least_period(alone).lower == found.lower
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_firings_that_may_overlap(seed: int) -> None:
     """Start times by the rule itself settle to the least period, or grow without limit where nothing dictates one."""
@@ -156,7 +156,7 @@ def brute_force(nodes: int, arcs: list[Arc]) -> Fraction | None:
     return None if infeasible else best
 
 
-@settings(max_examples=250)
+@settings(max_examples=500)
 @given(SEEDS)
 def test_cycle_ratios_equal_those_of_all_cycles(seed: int) -> None:
     rng = random.Random(seed)
@@ -201,7 +201,7 @@ def test_a_cycle_that_only_allows_the_ratio_zero() -> None:
     assert largest_cycle_ratio(arcs_of(1, [*arcs, Arc(0, 0, 2, 1, 2)])).ratio is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_mostly_without_time(seed: int) -> None:
     rng = random.Random(seed)
@@ -224,7 +224,7 @@ def test_long_lists_of_phases_keep_to_the_budget() -> None:
         least_period(graph_of(app, repetition(app).vector), seconds=1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(SEEDS, st.sampled_from([10**9 + 7, 10**18 + 9, 10**30 + 57]))
 @example(792593, 10**18 + 9)  # each number is a machine word, and their sum is none
 def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
@@ -241,7 +241,7 @@ def test_numbers_beyond_machine_words(seed: int, factor: int) -> None:
     assert latency(slower, factor * period, spaced=True).longest == factor * spent
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_rows_of_tasks_with_hardly_any_room(seed: int) -> None:
     """Nearly every firing is on a critical cycle; with many firings per iteration, as in coded signal processing."""

@@ -182,7 +182,7 @@ def paced(seed: int) -> tuple[Application, dict[str, int], dict[str, Fraction]] 
     return replace(app, period_ns=period, paths=deadlines), vector, wcet
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(SEEDS)
 def test_the_orders_that_are_bounded_are_those_of_the_program(seed: int) -> None:
     found = paced(seed)
@@ -199,7 +199,7 @@ def test_the_orders_that_are_bounded_are_those_of_the_program(seed: int) -> None
     assert iteration_sequence(made) == program
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(SEEDS)
 def test_where_check_says_that_one_processor_is_enough_it_is(seed: int) -> None:
     """By the bounds of `map` and in a simulation. A graph where some task is paced by nobody has no bound."""
