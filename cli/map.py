@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 #: Characters of a configuration in the table; --explain prints the winner's in full.
 WIDEST = 72
 #: Of sizes, as in texts.
-UNITS_OF_MEMORY = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+UNITS_OF_MEMORY = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 UNITS = {"throughput": "frames/s", "latency": "ms", "energy": "mJ", "memory": "frames/s"}
 
 

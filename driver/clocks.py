@@ -97,7 +97,7 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     silent = listed(platform.silent)
     word = "says" if len(platform.silent) == 1 else "say"
     message = f"{silent} of `{platform.name}` {word} nothing of power: clock rates stay, and nothing is known of energy"
-    help_text = "add `idle` and `busy` to its processors"
+    help_text = "add `idle` and `busy` to its processors, or map for a platform that has them"
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 

@@ -72,7 +72,7 @@ def _script(path: str, program: Program) -> List[Line]:
         with open(path, encoding="utf-8") as stream:
             texts = stream.read().splitlines()
     except (OSError, ValueError) as error:
-        raise Mistake("cannot read %s: %s" % (path, error)) from None
+        raise Mistake("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error)) from None
     apps, found = {a.name for a in program.apps}, []
     for number, text in enumerate(texts, 1):
         words = text.partition("#")[0].split()

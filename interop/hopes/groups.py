@@ -367,7 +367,7 @@ class _Flattening:
     def _unconnected(self) -> None:
         for way, task in self.tasks.items():
             if task.kind == "control":
-                help_text = "the period of an app releases it; scenarios come later"
+                help_text = "the period of an app releases it; states, if it has any, come in a text of their own"
                 self.say.warn_together(task.name, "control tasks are not imported", task.span, help_text)
             elif task.graph is None:
                 for direction, name in task.ports:
