@@ -184,10 +184,13 @@ def run(
 def _print_parts(document: dict[str, Any]) -> None:
     """The table of a program on several machines, and how well their clocks are known."""
     from ..driver.joining import clocks
+    from ..runtime.failures import Failure
     from ..runtime.report import columns, table
 
     if document["apps"]:
         print(f"{table(document)}\n\n{columns(clocks(document), left=2)}")
+    if document["failure"] is not None:  # what parts have said of it stands above a table
+        say(f"flowc: {Failure(**document['failure'])}")
 
 
 def _print_comparison(ran: Ran) -> None:
