@@ -123,11 +123,14 @@ class Watch:
             program.board.follow(0)
 
     def _notice_sleep(self) -> None:
-        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) nobody was stuck."""
+        """While the whole process was suspended (Ctrl-Z, a sleeping laptop) nobody was stuck, and nobody slow."""
         now = time.monotonic()
         if now - self._polled > ASLEEP:
             self._since = now
             self._awake_since = time.perf_counter_ns()
+            for app in self._program.running:
+                _, _, behind, _ = self._pace.get(id(app), (0, 0, False, now))
+                self._pace[id(app)] = (app.late(), app.frames, behind, now)
         self._polled = now
 
     def _check_deadlock(self, alive: List[Worker]) -> None:

@@ -146,9 +146,7 @@ def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> N
         time.sleep(3.5)
         send(pid, signal.SIGCONT)
         status, stdout, stderr = running.end()
-    # That the frame in which it was stopped took so long may be said, if it was not stopped between two.
-    said = [line for line in stderr.splitlines() if "falls behind: its last frame took" not in line]
-    assert (status, said) == (0, []) and seen(stdout) == 60
+    assert (status, stderr) == (0, "") and seen(stdout) == 60
 
 
 def test_a_program_ends_with_flowc_run(programs: Make, tmp_path: Path) -> None:
