@@ -25,7 +25,8 @@ from ...model.mapping import (
 )
 from ...profiling.measure import Seen
 from .auto import Outcome
-from .problem import Assignment, JointProblem, Team, Verdict, held
+from .problem import Assignment, JointProblem, Team
+from .verdict import Verdict, held
 
 
 def mapping_of(
