@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen.emit import folder_of
+from ..machines.answers import printed_as
 from ..machines.board import Board, Lost
 from ..machines.host import HERE, Host, last_words
 from ..machines.rig import Site, read_sites
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
 from ..model.platform import Platform
+from ..report.written import written
 from ..runtime.peer import TELL, Waiting
 from ..runtime.wire import LISTENS, VARIABLE
 from .attending import Hear, follow, signals_for, there
@@ -54,10 +56,21 @@ try:
     found["zmq"] = bool(zmq.has("curve"))
 except ImportError:
     pass
-print(json.dumps(found))
+print(); print(json.dumps(found))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What it answers: an empty `taken` is a free port, `unknown` are addresses with the reasons."""
+
+    zmq: bool
+    taken: str
+    unknown: tuple[tuple[str, str], ...]
+
+
 #: How a part says where it listens.
-_PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d+)\n", re.MULTILINE)
+_PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d{1,5})\n", re.MULTILINE)
 #: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
 GRACE, AGAIN = 4.0, 1.0
 #: A joined run: its status, and the report of all parts as one.
@@ -291,15 +304,20 @@ def _ask(parts: Sequence[_Part]) -> None:
             message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
             faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))
             continue
-        answer = json.loads(done.stdout)
-        if not answer["zmq"]:
+        try:
+            answer = printed_as(_Asked, done.stdout)
+        except ValueError as error:
+            message = f"Python on `{part.site.machine}` does not answer as it should: {error}"
+            faults.append(Diagnostic("F657", message, None, help="name another one in the file of machines"))
+            continue
+        if not answer.zmq:
             message = f"`{part.site.machine}` has no pyzmq with CURVE, over which its part would talk to the others"
             faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
-        if answer["taken"]:
-            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer['taken']}"
+        if answer.taken:
+            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
             help_text = "name another one in the file of machines, or none: a free one is taken then"
             faults.append(Diagnostic("F653", message, None, help=help_text))
-        for name, why in answer["unknown"]:
+        for name, why in answer.unknown:
             message = f"`{part.site.machine}` does not know where `{name}` is: {why}"
             help_text = "give that machine an `address` in the file of machines by which the others find it"
             faults.append(Diagnostic("F654", message, None, help=help_text))
@@ -319,9 +337,12 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
     reports = {}
     for machine, content in rig.files(name).items():
         try:
-            reports[machine] = json.loads(content)
-        except ValueError:  # it was killed while it wrote
-            continue
+            reports[machine] = written(content)[1]
+        except ValueError as error:
+            if not status:  # else it was killed while it wrote
+                message = f"the report of `{machine}` cannot be read: {error}"
+                help_text = "the machine may have no space left, or another program writes its files"
+                raise Errors([Diagnostic("F657", message, None, help=help_text)]) from error
     return status, joined(reports, status, rig.built.digest)
 
 

@@ -135,6 +135,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F653": ("a port is taken", "The file of machines names the port at which a part listens, and somebody else listens there. Without a name the part takes a free one."),
     "F654": ("a machine does not find another one", "Names are looked up on the machine that has to connect. Where `--board` has a name of your ssh configuration, the other machines need an `address` that they know."),
     "F655": ("boards that cannot share", "What several boards measure is compared: they have to be of one kind (CPU, GPU, Python, numpy, ONNX Runtime, TensorRT), and each is named once."),
+    "F657": ("a board does not answer as it should", "What comes from a board is limited in size and in time, and read as what it has to be. Something there writes among the answers, or a file or the output of a command is too large. What its shell prints before Python begins is shown, and does no harm."),
     "F656": ("a worker of the cluster is gone", "What it was at is done again by the others, or here where none is left: that costs time, and nothing else. Why it has ended is in its own log."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- variants and scenarios ----------------------------------------------------------------------------------------
