@@ -34,19 +34,26 @@ from .build import Built
 from .check import Report
 from .joining import joined
 
-#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if somebody
-#: has named one (else 0); does it know the addresses of the others; and has it what parts need?
+#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if one is
+#: named (else 0), at that address, if it is its own; does it know the addresses of the others; and has it what parts
+#: need?
 _ASK = """
-import json, socket, sys
+import errno, json, socket, sys
 found = {"zmq": False, "taken": "", "unknown": []}
-port = socket.socket()
+own, number = sys.argv[1], int(sys.argv[2])
+try:
+    known = socket.getaddrinfo(own, number, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+except socket.gaierror:
+    known = [(socket.AF_INET, 0, 0, "", ("", number))]
+port = socket.socket(known[0][0], socket.SOCK_STREAM)
 port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 try:
-    port.bind(("", int(sys.argv[1])))
+    port.bind(known[0][4])
 except OSError as error:
-    found["taken"] = error.strerror
+    if error.errno != errno.EADDRNOTAVAIL:
+        found["taken"] = error.strerror
 port.close()
-for name in sys.argv[2:]:
+for name in sys.argv[3:]:
     try:
         socket.getaddrinfo(name, None)
     except OSError as error:
@@ -282,7 +289,7 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
         for part in parts:
             own = part.site.machine
             document = {
-                "listen": f"tcp://*:{part.site.port or '*'}", "token": token, "public": keys[own][0],
+                "listen": _place(part.site.address, part.site.port or "*"), "token": token, "public": keys[own][0],
                 "secret": keys[own][1], "encrypted": part.site.encrypted,
                 "peers": {m: k for m, k in known.items() if m != own}, "fed": True,
             }  # fmt: skip
@@ -290,7 +297,7 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
         yield Rig(built, parts, report)
 
 
-def _place(address: str, port: int) -> str:
+def _place(address: str, port: int | str) -> str:
     return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
 
 
@@ -299,7 +306,9 @@ def _ask(parts: Sequence[_Part]) -> None:
     faults = []
     for part in parts:
         others = [p.site.address for p in parts if p is not part]
-        done = part.host.execute([*part.python, "-c", _ASK, str(part.site.port or 0), *others], cwd=part.tree)
+        done = part.host.execute(
+            [*part.python, "-c", _ASK, part.site.address, str(part.site.port or 0), *others], cwd=part.tree
+        )
         if done.status:
             message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
             faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))

@@ -138,6 +138,7 @@ class Part:
     name: str
     passed: tuple[str, ...]
     clocks: dict[str, Clock]
+    refused: _Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from . import boards, others, stored, texts
+from . import boards, others, peers, stored, texts
 from . import networks as onnx_files
 
 
@@ -32,4 +32,5 @@ KINDS = {
     "preesm": Kind(others.prepare_preesm, others.make_preesm, others.run_preesm, 2),
     "hopes": Kind(others.prepare_hopes, others.make_hopes, others.run_hopes, 2),
     "board": Kind(boards.prepare, boards.make, boards.run, 2),
+    "peer": Kind(others.nothing, peers.make, peers.run, 2),
 }
