@@ -23,7 +23,7 @@ from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.json_reader import Between, parse, read
+from ..model.json_reader import Between, parse, parse_object, read
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.times import times_of
@@ -35,7 +35,6 @@ from ..profiling.engines import build_engines
 from ..profiling.identity import implementation_name, task_hashes
 from ..profiling.measure import wcet
 from ..report.written import Task as Fired
-from ..report.written import written
 from ..targets.dla import barred_from_dla
 from ..targets.fitness import unfit_for
 from .build import firing_means, write_program
@@ -46,6 +45,13 @@ Layers = tuple[LayerTime, ...]
 
 #: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
 FEWEST, MOST = 30, 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """What is needed of the report of a program."""
+
+    tasks: dict[str, Fired]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,7 @@ def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
 def _fired(content: bytes, tasks: Collection[str]) -> dict[str, Fired]:
     """What was reported of tasks. Raises Errors."""
     try:
-        found = written(content)[0].tasks
+        found = read(_Tasks, {"tasks": parse_object(content).get("tasks")}).tasks
         missing = [name for name in tasks if name not in found]
         if missing:
             raise ValueError(f"it has no `{missing[0]}`")

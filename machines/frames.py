@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 import time
-from contextlib import suppress
 from typing import IO, Any
 
 from ..model.json_reader import parse
@@ -119,8 +118,12 @@ class Frames:
 
     def _read(self, which: int, into: bytearray) -> None:
         """Take what is there; at the end, it is no longer open."""
-        with suppress(BlockingIOError):  # there is nothing
+        try:
             piece = os.read(which, _ONCE)
-            into += piece
-            if not piece:
-                self._open.discard(which)
+        except BlockingIOError:  # there is nothing
+            return
+        except OSError:  # another thread has closed it
+            piece = b""
+        into += piece
+        if not piece:
+            self._open.discard(which)

@@ -22,7 +22,8 @@ PIECE = 1 << 17
 _FRAME = PIECE + 1024
 #: Ports that are taken where none is named: below those that systems give to whoever connects.
 PORTS = 20000, 32000
-#: Connections that are heard at a time before they belong to a part, and milliseconds until they have to.
+#: Connections that are heard at a time before they belong to a part, beside those of all parts, and milliseconds until
+#: they have to.
 MOST, GREETING = 8, 10_000
 #: Where ZeroMQ asks who may come in (RFC 27), and what it is told.
 _ASKS, _WELCOME, _REFUSED = "inproc://zeromq.zap.01", b"200", b"400"
@@ -34,10 +35,10 @@ class Door:
     """The socket `ears`, at `port`. `look` is called often, and whenever `news` or `asked` is ready.
 
     `given`: `listen` (`tcp://ADDRESS:PORT`, `*` for any), and the `secret` key, or the `token` of a run whose messages
-    are not `encrypted`.
+    are not `encrypted`. So many parts are `expected`, all of them at once perhaps.
     """
 
-    def __init__(self, context: Any, given: Dict[str, Any]) -> None:
+    def __init__(self, context: Any, given: Dict[str, Any], expected: int) -> None:
         import zmq
         import zmq.utils.monitor  # here, as it imports much that a thread beside others should not
 
@@ -63,7 +64,7 @@ class Door:
         #: Connections that belong to no part yet, the oldest first; and how many ever came, and were let in.
         self._unknown: "OrderedDict[int, None]" = OrderedDict()
         self._came = self._welcome = 0
-        self._shut = False
+        self._most = MOST + expected
 
     @property
     def refused(self) -> int:
@@ -75,7 +76,7 @@ class Door:
         while self.asked.poll(0):
             self._answer(self.asked.recv_multipart())
         self._hear_news()
-        while len(self._unknown) > (0 if self._shut else MOST):
+        while len(self._unknown) > self._most:
             self._end(self._unknown.popitem(last=False)[0])
 
     def _hear_news(self) -> None:
@@ -105,7 +106,7 @@ class Door:
 
     def shut(self) -> None:
         """All parts are there: no other connection is taken, or stays."""
-        self._shut = True
+        self._most = 0
         rule = (_Rule * 1)(_Rule(*_RETURN_NOTHING))
         try:
             self._listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, bytes(_Rules(1, rule)))

@@ -128,7 +128,7 @@ class Mesh:
         import zmq
 
         self._context = zmq.Context()
-        self._door = Door(self._context, given)
+        self._door = Door(self._context, given, len(self.names) - 1)
         if given.get("fed"):
             os.write(2, ("%s%d\n" % (LISTENS, self._door.port)).encode())
 

@@ -27,6 +27,8 @@ from rigs import TASKS, TEXT, joined
 ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
 #: What strangers can take at a port, in bytes: one of them, and many who come faster than they are sent away.
 MOST = {"frames": 8_000_000, "many": 40_000_000, "bytes": 8_000_000}
+#: Parts that a door may expect.
+PARTS = 10
 #: How ZeroMQ begins a conversation, for each way to say who one is; and the beginning of a frame of 2 GiB.
 GREETING = {
     m: b"\xff" + bytes(8) + b"\x7f\x03\x00" + m.ljust(20, b"\0") + bytes(32) for m in (b"NULL", b"PLAIN", b"CURVE")
@@ -165,7 +167,7 @@ def test_a_door_is_where_it_has_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
         if own == "::1" and not socket.has_dualstack_ipv6():
             continue
         with zmq.Context() as context:
-            made = Door(context, {"listen": f"tcp://{host}:*", "token": "t", "encrypted": False})
+            made = Door(context, {"listen": f"tcp://{host}:*", "token": "t", "encrypted": False}, 1)
             assert made.port in range(*door.PORTS)
             assert made._listener.getsockname()[0] in ((own,) if own else ("::", "0.0.0.0"))
             made.close()
@@ -174,18 +176,18 @@ def test_a_door_is_where_it_has_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_connections_that_are_too_many_are_ended_the_oldest_first() -> None:
     with zmq.Context() as context, ExitStack() as stack:
-        made = Door(context, {"listen": "tcp://127.0.0.1:*", "token": "t", "encrypted": False})
+        made = Door(context, {"listen": "tcp://127.0.0.1:*", "token": "t", "encrypted": False}, PARTS)
         stack.callback(context.destroy, 0)
         stack.callback(made.close)
         strangers = []
-        for n in range(door.MOST + 5):
+        for n in range(door.MOST + PARTS + 5):
             strangers.append(stack.enter_context(connected(made.port)))
             while made.refused <= n:
                 made.look()
         assert all(_has_ended(s, HANGS) for s in strangers[:5])
         assert not any(_has_ended(s, 0) for s in strangers[5:])
         made.shut()
-        assert all(_has_ended(s, HANGS) for s in strangers) and made.refused == door.MOST + 5
+        assert all(_has_ended(s, HANGS) for s in strangers) and made.refused == door.MOST + PARTS + 5
 
 
 def _has_ended(connection: socket.socket, seconds: float) -> bool:
