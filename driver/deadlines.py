@@ -238,12 +238,12 @@ def program(
 
 def _in_order(
     seen: Seen, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
-) -> dict[str, list[tuple[int | None, int, int]]]:
+) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
     """What a run showed of the paths of each app, in the order of the problem's; nothing of those it does not have."""
     found = {}
     for app in deployment.apps:
         shown = {(p.source, p.sink): x for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)}
-        found[app.name] = [shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name]]
+        found[app.name] = tuple(shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name])
     return found
 
 
