@@ -186,6 +186,12 @@ def test_an_app_that_looks_at_another_runs_in_states(write: Write, tmp_path: Pat
     assert tested.status == 0 and {t.outcome for t in tested.tests} == {"passed"}
 
 
+def test_channels_are_as_full_as_they_were_in_some_state(write: Write, tmp_path: Path) -> None:
+    built = build(write(LOOKS, t_py=LOOKS_CODE), tmp_path / "b")
+    channels = report(built, "--frames", 5)["channels"]  # never in the last state
+    assert all(0 < c["most"] <= c["capacity"] for c in channels.values())
+
+
 MIXED = """
 type V = float32[4]
 task Src(k: int) { out v: V   python "code.py:Src" }
