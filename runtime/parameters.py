@@ -16,7 +16,7 @@ from .code import C, Python
 from .link import Dropping
 from .process import Process
 from .program import Program
-from .reference import load_deployment
+from .reference import every, load_deployment
 
 VARIABLE = "FLOWC_SET"
 #: Parameters that are listed for who has named one that does not exist.
@@ -80,7 +80,7 @@ def give(program: Program, command_line: Sequence[str], variable: str) -> List[s
 def _known(deployment: Dict[str, Any]) -> Dict[str, _Parameter]:
     """All parameters by their full name."""
     found: Dict[str, _Parameter] = {}
-    for task in (t for app in deployment["apps"] for t in app["tasks"]):
+    for task in (t for app in every(deployment, "apps") for t in app["tasks"]):
         language, fixed = task["code"]["kind"], task["fixed"]
         made: List[Tuple[str, Optional[str], Any]] = [(name, None, None) for name in fixed]
         for name, *rest in task["code"].get("parameters", ()) if language in ("python", "c") else ():

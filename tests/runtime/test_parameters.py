@@ -85,6 +85,15 @@ def test_tasks_start_with_other_values(built: Path, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_states_start_with_other_values(tmp_path: Path) -> None:
+    states = "scenario S { initial state one { run A }  state two { run A period 1 s }  one -> two after 1 min }"
+    for name, content in {"app.flow": TEXT + states, "a.py": PYTHON, "s.c": C, "data.txt": "first\n"}.items():
+        (tmp_path / name).write_text(content)
+    done = started(build(tmp_path / "app.flow", tmp_path / "out"), "A.source[1].start=-7", "A.show[0].tag=own")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"made -7 0.5 2 x True first", "own 12.0"} < set(done.stdout.splitlines())
+
+
 def test_the_command_line_wins_over_the_variable(built: Path) -> None:
     done = started(built, "A.show[0].tag=word", variable="A.show[0].tag=a; A.show[1].tag=b;")
     assert (done.returncode, done.stderr) == (0, "")
