@@ -38,10 +38,13 @@ class _Parameter:
         return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, shown)
 
 
-def give(program: Program, command_line: Sequence[str], variable: str) -> List[str]:
-    """Let tasks start with these values; the command line wins. Returns all mistakes: nothing has changed then."""
+def give(program: Program, settings: Sequence[str], variable: str = "", word: str = "--set") -> List[str]:
+    """Let tasks start with these values; those of the variable count less. Returns all mistakes: nothing is done then.
+
+    `word`: what the settings are called where they were given.
+    """
     given = [(VARIABLE, text.strip()) for text in variable.split(";") if text.strip()]
-    given += [("--set", text) for text in command_line]
+    given += [(word, text) for text in settings]
     if not given:
         return []
     try:

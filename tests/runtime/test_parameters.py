@@ -127,6 +127,20 @@ def test_all_mistakes_are_told_before_anything_starts(built: Path, tmp_path: Pat
     assert "A.source[0].list (file, data.txt)" in last and "width" not in last
 
 
+def test_an_opened_program_starts_with_other_values(
+    built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that it is given: the variable is for programs of their own."""
+    monkeypatch.setenv("FLOWC_SET", "A.source[1].start=8")
+    with flowc.open(built, frames=1, settings=["A.source[0].start=-7"]):
+        pass
+    made = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("made")]
+    assert sorted(made) == ["-7", "5"]
+    with pytest.raises(ValueError, match="an int is needed") as caught:
+        flowc.open(built, settings=["A.sourc.start=1", "A.source[0].start=x"])
+    assert "settings: A.sourc.start=1: app A has no task sourc; did you mean" in str(caught.value)
+
+
 def test_without_parameters_there_is_nothing_to_list(write: Write, tmp_path: Path) -> None:
     flow = write('task T { out n: int64  python "t.py:t" }\napp A { t: T }', t_py="def t(): return 1\n")
     done = started(build(flow, tmp_path / "out"), "A.t.x=3")
