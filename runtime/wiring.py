@@ -56,7 +56,7 @@ def _places(program: "Program") -> Dict[int, List[int]]:
             if entry.replicas > 1 and entry.task.turnstile is None:
                 entry.task.turnstile = Turnstile(entry.task.name)
             if isinstance(entry.task.code, Process):
-                entry.task.code.copies = len(places)
+                entry.task.code.copies = max(entry.task.code.copies, len(places))  # states share it
     return where
 
 
