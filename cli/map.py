@@ -40,7 +40,8 @@ from ._sweep import table as sweep_table
 from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
-    from ..driver.map import Mapped, WhatIf
+    from ..driver.map import Answer
+    from ..driver.request import WhatIf
     from ..model.deployment import PlannedMemory
     from ..model.mapping import Mapping
 
@@ -101,7 +102,8 @@ def map_(
     Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
-    from ..driver.map import WhatIf, find_mapping
+    from ..driver.map import find_mapping
+    from ..driver.request import WhatIf
     from ..driver.sweep import suppositions
     from ..model.extras import require
     from ..search.registry import SEARCHES
@@ -232,7 +234,7 @@ def _planned(memory: PlannedMemory) -> str:
     )
 
 
-def _draw(mapped: Mapped, file: Path) -> None:
+def _draw(mapped: Answer, file: Path) -> None:
     """The Gantt chart of a simulation of the mapped system. Raises Errors."""
     from ..driver.deadlines import simulated
     from ..model.diagnostic import Diagnostic, Errors
@@ -296,7 +298,7 @@ def _value(mapping: Mapping, ns: float | None) -> str:
     return f"{1e9 / ns if UNITS[mapping.effort.objective] == 'frames/s' else ns / 1e6:.4g}"
 
 
-def _document(mapped: Mapped) -> dict[str, Any]:
+def _document(mapped: Answer) -> dict[str, Any]:
     """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants, effort."""
     mapping = mapped.mapping
     if mapped.states is not None:

@@ -9,60 +9,48 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from ..machines.crew import ALONE, Crew
 from ..model.diagnostic import Errors
-from ..model.profile import Profile
-from ..search.budget import Budget
 from ..search.deadline.relaxed import as_fraction, relax
-from ..search.events import Listener
 from ..search.memory import Chosen
-from ..search.registry import Search
 from ..search.variants import Choice, Judged, most_accurate
-from .check import Report, Valid
+from .check import Valid
 from .deadline_problem import require_possible
 from .deadlines import missed
+from .known_times import KnownTimes
+from .request import Request
 from .state_map import Asked, Searched, States
 
 
-def map_states_jointly(
-    valid: Valid,
-    profile: Profile | None,
-    search: Search,
-    *,
-    budget: Budget,
-    seed: int,
-    crew: Crew = ALONE,
-    run_here: bool,
-    report: Report | None = None,
-    listener: Listener = None,
-    chosen: Chosen | None = None,
-) -> States:
+def map_states_jointly(valid: Valid, known: KnownTimes, request: Request, chosen: Chosen | None = None) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
 
     The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
     Where states want the best variants of networks, these are the most accurate ones with which that is possible.
     Networks that are `chosen` go in these bands.
     """
-    asked = Asked(profile, search, seed, crew, run_here, report, listener, chosen or {})
-    found = _with_best_variants(valid, asked, budget) if valid.options else asked.mapped(asked.searched(valid, budget))
+    asked = Asked(known, request, chosen or {})
+    if valid.options:
+        found = _with_best_variants(valid, asked)
+    else:
+        found = asked.mapped(asked.searched(valid, request.allowance))
     if found.excessive:
         raise Errors([*found.excessive.values()])
-    return found.finished(profile, seed)
+    return found.finished(known.profile, request.seed)
 
 
 # -- the best variants -------------------------------------------------------------------------------------------------
-def _with_best_variants(valid: Valid, asked: Asked, budget: Budget) -> States:
+def _with_best_variants(valid: Valid, asked: Asked) -> States:
     """The states with the most accurate variants that keep their deadlines and limits. Raises Errors."""
     spent = 0
-    spending = budget.begin(lambda: spent)
+    spending = asked.request.allowance.begin(lambda: spent)
 
     def judge(choice: Choice, lower: Collection[str], left: int) -> Judged[Searched | States]:
         nonlocal spent
         taken = valid.taking(choice)
         part = spending.left.part(1 / (1 + left))
         spent += part.evaluations or 0
-        if asked.report is not None:
-            asked.report("variants: " + "; ".join(f"{name} {_in_words(taken, name)}" for name in choice))
+        variants = "; ".join(f"{name} {_in_words(taken, name)}" for name in choice)
+        asked.request.say(f"variants: {variants}")
         searched = asked.searched(taken, part)
         late = _late(searched)
         if any(name in lower for name in late):

@@ -22,7 +22,8 @@ from . import store
 from .check import Valid, prepare
 from .deadline_problem import joint_problem, settled
 from .deadlines import judged, wants_joint
-from .map import WhatIf, supposed
+from .known_times import KnownTimes
+from .request import Request, WhatIf, supposed
 
 WHY = "somebody has chosen it among what the search saw"
 
@@ -82,8 +83,8 @@ def _what_if(found: Supposed | None) -> WhatIf:
 def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping:
     """A mapping with its bounds, where they can be known. Raises Errors."""
     profile, _ = store.read_profile(valid)
-    times = times_of(valid.system, valid.platform, profile)
-    problem, effort = joint_problem(valid, times), found.effort
+    known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
+    problem, effort = joint_problem(valid, known.times), found.effort
     try:
         assignment = assignment_of(problem, pins)
         told = verdict(problem, assignment)
@@ -92,7 +93,8 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
     outcome = Outcome(
         found.search, assignment, told, None, False, None, effort.evaluations, effort.seconds, history=effort.history
     )
-    judgement = judged(valid, profile, times, problem, outcome, effort.seed, run_here=False, report=None).mapping
+    nothing_runs = Request(seed=effort.seed, measure=False)
+    judgement = judged(valid, known, problem, outcome, nothing_runs).mapping
     return replace(
         found,
         predicted_period_ns=judgement.predicted_period_ns,

@@ -17,27 +17,25 @@ from ..analysis.timing.response_time import Term, bounds, worst_cases
 from ..analysis.timing.simulate import Choices, simulate
 from ..analysis.timing.system import Refused, Time, TimedPath, TimedSystem, utilization
 from ..codegen.deploy import missing
-from ..machines.crew import ALONE, Crew
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
-from ..model.profile import Profile
-from ..model.times import MARGIN, Times, times_of, too_optimistic
+from ..model.times import MARGIN, Times, too_optimistic
 from ..model.workload import workload
 from ..profiling.measure import WARM_UP, Seen, worst_case
 from ..report.gantt import Bar, Chart
-from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
 from ..search.deadline.problem import Assignment, JointProblem, Team, slowed
 from ..search.deadline.program import firing_times, program_paths, timed
 from ..search.deadline.verdict import Held, Verdict, held, verdict, with_bounds
-from ..search.events import Listener, heard
-from ..search.registry import Search
+from ..search.registry import search_named
 from .build import place, plan
-from .check import Report, Valid
+from .check import Valid
 from .deadline_problem import joint_problem, require_possible
+from .known_times import KnownTimes
 from .measure import run_deployed
+from .request import Request
 
 #: Seconds for which a program runs at its own pace: so many frames of the slowest app, within limits.
 PACED, PACED_FRAMES, PACED_MOST = 3.0, 30, 20.0
@@ -82,63 +80,42 @@ def wants_joint(valid: Valid) -> bool:
     return bool(valid.system.apps) and all(a.period_ns is not None for a in valid.system.apps)
 
 
-def map_jointly(
-    valid: Valid,
-    profile: Profile | None,
-    times: Times,
-    search: Search,
-    *,
-    budget: Budget,
-    seed: int,
-    crew: Crew = ALONE,
-    run_here: bool = True,
-    report: Report | None = None,
-    listener: Listener = None,
-) -> Joint:
+def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
     """Search for the least maximum utilization with which every app meets its deadline.
 
-    On this machine the program runs for a moment, unless not `run_here`. Raises Errors.
+    On this machine the program runs for a moment, where the request allows it. Raises Errors.
     """
-    problem = joint_problem(valid, times, crew)
+    problem = joint_problem(valid, known.times, request.crew)
     require_possible(problem)
-    if report is not None:
-        counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
-        report(f"candidates: {counts}" if counts else "no networks")
+    counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.nets)
+    request.say(f"candidates: {counts}" if counts else "no networks")
     try:
-        told = heard(report, listener)
-        outcome: Outcome = search.run(problem, seed=seed, budget=budget, progress=told, crew=crew)
+        outcome = searched(problem, request)
         if outcome.verdict is None:
             _require_bounds(problem)
     except Refused as refused:
         raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
-
-    def carried_out(outcome: Outcome) -> Joint:
-        return judged(valid, profile, times, problem, outcome, seed, run_here=run_here, report=report)
-
-    found = carried_out(outcome)
+    found = judged(valid, known, problem, outcome, request)
     if outcome.balanced is None or found.verdict is None or not found.verdict.late:
         return found
-    if report is not None:
-        report("late on few processors: trying more of them")
-    other = carried_out(replace(outcome.balanced, history=outcome.history))
+    request.say("late on few processors: trying more of them")
+    other = judged(valid, known, problem, replace(outcome.balanced, history=outcome.history), request)
     return other if other.verdict is not None and len(other.verdict.late) < len(found.verdict.late) else found
 
 
-def judged(
-    valid: Valid,
-    profile: Profile | None,
-    times: Times,
-    problem: JointProblem,
-    outcome: Outcome,
-    seed: int,
-    *,
-    run_here: bool,
-    report: Report | None,
-) -> Joint:
+def searched(problem: JointProblem, request: Request) -> Outcome:
+    """What the search of a request finds for a problem. Raises Errors, and Refused where nothing has a bound."""
+    found: Outcome = search_named(request.search, "deadlines").run(
+        problem, seed=request.seed, budget=request.allowance, progress=request.progress, crew=request.crew
+    )
+    return found
+
+
+def judged(valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: Request) -> Joint:
     """An answer with what is true of the program, since searches suppose orders of their own."""
-    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, seed), outcome.verdict)
+    found = Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, request.seed), outcome.verdict)
     try:
-        return _of_program(valid, profile, times, found, seed, run_here=run_here, report=report)
+        return _of_program(valid, known, found, request)
     except Refused as refused:
         return replace(found, doubt="; ".join(refused.faults))
 
@@ -151,16 +128,7 @@ def _require_bounds(problem: JointProblem) -> None:
     verdict(problem, Assignment((0,) * len(chosen), steps, items))
 
 
-def _of_program(
-    valid: Valid,
-    profile: Profile | None,
-    times: Times,
-    joint: Joint,
-    seed: int,
-    *,
-    run_here: bool,
-    report: Report | None,
-) -> Joint:
+def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> Joint:
     """The answer with the bounds of the program, where one can be built here. Raises Refused.
 
     Where others on the machine disturbed its run, and an app is late, it runs again: the run that was disturbed least
@@ -170,26 +138,23 @@ def _of_program(
         return joint
     best = joint
     for _ in range(RUNS):
-        planned = program(valid, profile, joint, run_here=run_here, report=report)
+        planned = program(valid, known, joint, request)
         if planned is None:
             return joint
         system, seen = planned
         used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
         told = replace(with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used)
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
-            mapping = mapping_of(joint.problem, joint.outcome, told, seed, seen)
-            said = () if seen is None else _exceeding(valid, times, seen)
+            mapping = mapping_of(joint.problem, joint.outcome, told, request.seed, seen)
+            said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(joint, mapping=mapping, verdict=told, program=system, seen=seen, diagnostics=said)
         if seen is None or seen.delayed <= DISTURBED or not told.late:
             break
-        if report is not None:
-            report(f"others had the cores for {seen.delayed:.0%} of its time")
+        request.say(f"others had the cores for {seen.delayed:.0%} of its time")
     return best
 
 
-def program(
-    valid: Valid, profile: Profile | None, joint: Joint, *, run_here: bool = True, report: Report | None = None
-) -> tuple[TimedSystem, Seen | None] | None:
+def program(valid: Valid, known: KnownTimes, joint: Joint, request: Request) -> tuple[TimedSystem, Seen | None] | None:
     """The timing of the program that a build would write with this mapping; None where none can be built here.
 
     On this machine it runs for a moment, because a profile does not know what pace, the runtime and the kernel add:
@@ -207,25 +172,24 @@ def program(
     times: dict[str, Time | tuple[Time, ...]] = {**kernels}
     carriers = (t for t in mapped.tasks.values() if t.transfer is not None)
     times |= {t.name: ceil(max(t.wcet_ns)) for t in carriers if t.name not in times}
-    known = times_of(mapped.system, mapped.platform, profile)
-    deployed = plan(mapped, known, place(mapped, known))
+    its_times = known.of(mapped).times
+    deployed = plan(mapped, its_times, place(mapped, its_times))
     paths = program_paths(joint.problem, found)
 
     def planned() -> TimedSystem:
         system = timed_program(deployed.deployment, valid.platform, times, curves)
         return replace(system, groups=tuple(replace(g, paths=paths[g.name]) for g in system.groups))
 
-    if not valid.at_hand or not run_here:
+    if not valid.at_hand or not request.runs_program:
         return planned(), None
     longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
-    if report is not None:
-        report(f"running it at its own pace for {seconds:.0f} s")
-    seen = run_deployed(mapped, deployed, seconds, report=report)
+    request.say(f"running it at its own pace for {seconds:.0f} s")
+    seen = run_deployed(mapped, deployed, seconds, report=request.report)
     # The first firings count as well: they have deadlines too. What the text says of a firing stands: `_exceeding`.
     # That `repeat` and `last` take no time is only supposed.
     for name, kept in seen.samples.items():
-        if _vouched(known, name) and name not in supposed:
+        if _vouched(its_times, name) and name not in supposed:
             continue
         if name in curves:
             curves[name] = workload(kept, worst_case(kept))

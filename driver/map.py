@@ -7,54 +7,68 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from ..codegen.deploy import missing
-from ..machines.crew import ALONE, Crew
+from ..machines.crew import Crew
 from ..machines.host import HERE, Host
-from ..model.diagnostic import Diagnostic, Errors, listed, one_of
-from ..model.mapping import Mapping, Supposed
+from ..model.diagnostic import Diagnostic, Errors
+from ..model.mapping import Mapping
 from ..model.platform import Platform
-from ..model.profile import Profile
 from ..model.times import times_of
-from ..search.budget import Budget
-from ..search.events import Listener, heard
-from ..search.memory import Wish
-from ..search.memory import search as in_memory
-from ..search.registry import Search, searches_for
+from ..search.memory import MemoryLimit
+from ..search.memory import search as search_within
+from ..search.registry import search_named
 from ..search.throughput.partition import Objective
 from ..search.throughput.problem import Problem
 from . import store
-from .band_costs import with_band_costs
 from .best import map_states_jointly
-from .build import OnMeasure, place, plan, require_buildable, untimed
-from .check import Report, Valid, prepare
+from .build import place, plan, require_buildable, untimed
+from .check import Valid, prepare
 from .clocks import unknown_power
 from .contest import Runs
-from .deadline_memory import map_jointly_within
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
-from .measure import measure as measured_here
-from .measure import with_layers
+from .known_times import KnownTimes, known_times, require_some_time
 from .memory import fronts, in_mb, room_of
+from .request import Request, supposed
 from .state_map import States, map_states_apart
-from .state_memory import map_states_within, require_within, taken, taken_beside, taken_in_states
 from .throughput_problem import problem_of
+from .within_memory import (
+    map_jointly_within,
+    map_states_within,
+    require_within,
+    taken,
+    taken_beside,
+    taken_in_states,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
-    """What `map` found, where it was stored, and what was noticed on the way."""
+class Answer:
+    """What `map` found: the mapping, the text it is for, and what was noticed on the way.
+
+    `evidence` is what holds for apps with deadlines, of one program or of each state of a scenario; None where apps
+    have no periods. `fits`: the mapping may be stored, since `check` accepts it. `path` is where it was stored.
+    """
 
     mapping: Mapping
-    path: Path | None
     valid: Valid
     diagnostics: tuple[Diagnostic, ...]
-    joint: Joint | None = None
-    states: States | None = None
+    evidence: Joint | States | None = None
+    fits: bool = True
+    path: Path | None = None
+
+    @property
+    def joint(self) -> Joint | None:
+        """What holds for apps with deadlines without states."""
+        return self.evidence if isinstance(self.evidence, Joint) else None
+
+    @property
+    def states(self) -> States | None:
+        """What holds in each state of a scenario whose apps have deadlines."""
+        return self.evidence if isinstance(self.evidence, States) else None
 
     @property
     def late(self) -> bool:
@@ -72,187 +86,144 @@ class Mapped:
         return mapped(self)
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """What to suppose instead of the text: the rate of every app, fewer CPU cores, another profile.
+def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any) -> Answer:
+    """Search for the best mapping of a text and store it beside it; `asked` are fields of a `Request`. Raises Errors.
 
-    A mapping for other rates or fewer cores says so where it is stored.
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host` and on
+    a board behind `host`, configurations are run to decide; for other platforms the times of a profile decide. A
+    mapping that keeps the limits of the board is stored. One for what is only supposed is stored where the request says
+    so.
     """
-
-    fps: Fraction | None = None
-    cores: int | None = None
-    profile: Path | None = None
-
-    @property
-    def supposed(self) -> Supposed | None:
-        """As a mapping says it; None where it speaks for the text as it is."""
-        if self.fps is None and self.cores is None:
-            return None
-        return Supposed(None if self.fps is None else str(self.fps), self.cores)
-
-
-def find_mapping(
-    path: str | Path,
-    *,
-    platform: str = "host",
-    host: Host = HERE,
-    search: str = "auto",
-    objective: Objective | Literal["memory"] = "throughput",
-    budget: float = 60.0,
-    evaluations: int | None = None,
-    seed: int = 0,
-    crew: Crew = ALONE,
-    what_if: WhatIf | None = None,
-    memory: int | None = None,
-    measure: bool = True,
-    keep: bool = False,
-    on_measure: OnMeasure | None = None,
-    report: Report | None = None,
-    on_event: Listener = None,
-) -> Mapped:
-    """Search for the best mapping of a text and store it beside it. Raises Errors.
-
-    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host`
-    and on a board behind `host`, configurations are run to decide; for other platforms the times of a profile
-    decide. `search` is one of
-    `search.registry` for that kind of problem, `budget` the seconds it may take; with `evaluations` it tries so many
-    things instead, however long they take, and without measured runs the answer depends on `seed` only. A `crew` helps
-    searches for deadlines. With `memory` networks may take so many bytes, and go in bands of rows where they have to,
-    also where the platform has too little memory otherwise; with the objective `memory` they take as few as they can,
-    at the rate of `what_if`, which the stored mapping names otherwise. If not `measure`, nothing is run at all: the
-    times that are known decide, also those of another machine. `on_measure` is told that tasks are going to run,
-    `report` where there is none. `on_event` is told how the search goes, as data. One that keeps the limits of the
-    board is stored; one for what is only supposed if it is to be kept.
-    """
-    what_if, allowed = what_if or WhatIf(), Budget(budget, evaluations)
-    whole = prepare(path, platform=platform, mapped=False, host=host, report=report).require()
-    little = memory is not None or objective == "memory" or (search == "auto" and _needs_too_much(whole))
-    memory, limited = _limit(whole.platform, memory) if little else (None, ())
-    # With little memory a rate is a limit on mappings, where there are no periods.
-    limits = little and not all(wants_joint(part) for part in whole.parts)
-    asked, what_if = what_if, replace(what_if, fps=None) if limits else what_if
-    valid = supposed(whole, what_if)
-    keep = keep or what_if.supposed is None
-    joint = all(wants_joint(part) for part in valid.parts)
-    if joint and valid.platform.machines:
+    request = Request(**asked)
+    whole = prepare(path, platform=platform, mapped=False, host=host, report=request.report).require()
+    limit, warnings = _memory_limit(whole, request)
+    if limit is not None and not _has_deadlines(whole):  # then a rate is a limit on mappings, and not supposed
+        request = replace(request, what_if=replace(request.what_if, fps=None))
+    valid = supposed(whole, request.what_if)
+    with_deadlines = _has_deadlines(valid)
+    if with_deadlines and valid.platform.machines:
         valid = settled(valid)
-    wish = Wish(memory, objective == "memory", None if asked.fps is None else float(10**9 / asked.fps))
-    if little:
-        _require_auto(joint, search)
-        valid = replace(valid, diagnostics=(*valid.diagnostics, *limited))
-    known = {s.name: s for s in searches_for("deadlines" if joint else "throughput")}
-    if search not in known:
-        why = "apps with periods are mapped together" if joint else "there are apps without a period"
-        message = f"`{search}` is no search for this text: {why}"
-        raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
-    known[search].require()
-    here = valid.at_hand
-    profile, warnings = _known(valid, what_if, measure)
-    tell, announced = on_measure or report, False
-    if profile is None and not missing(valid.system) and what_if.profile is None and measure:
-        (profile, seen), announced = measured_here(valid, on_measure=tell), True
-        warnings = (*warnings, *seen, *store.save_profile(valid, profile))
-    if profile is not None and here and measure:
-        profile, unsaved = with_layers(valid, profile, report=report)
-        warnings = (*warnings, *unsaved)
-        if little:
-            profile, unsaved = with_band_costs(valid, profile, report)
-            warnings = (*warnings, *unsaved)
-    times = times_of(valid.system, valid.platform, profile)
-    warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
-    runnable = here and measure and not any(missing(part.system) for part in valid.parts)
-    if runnable and tell is not None and not announced and (what_if.profile is None or not joint):
+    if limit is not None and not with_deadlines:
+        _require_auto(request.search)
+    search_named(request.search, "deadlines" if with_deadlines else "throughput").require()
+    known = known_times(valid, request, bands=limit is not None)
+    runnable = _runnable(valid, request)
+    if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
+        tell = request.on_measure or request.report or (lambda _: None)
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
     if valid.states:
-        rate: Objective = "throughput" if objective == "memory" else objective
-        within = wish if little else None
-        wanted = _Wanted(known[search], what_if, rate, allowed, seed, crew, measure, keep, report, on_event, within)
-        return _of_states(whole, valid, profile, warnings, wanted, runnable)
-    if joint:
-        find = map_jointly
-        if little:
-            find = partial(map_jointly_within, wish=wish, planned=partial(taken, valid, profile))
-        together = find(
-            valid,
-            profile,
-            times,
-            known[search],
-            budget=allowed,
-            seed=seed,
-            crew=crew,
-            run_here=measure and what_if.profile is None,
-            report=report,
-            listener=on_event,
-        )
-        # The best there is, even if something is late; `check` would refuse more engines than fit.
-        fits = together.verdict is not None and not together.verdict.engines
-        keep = keep and bool(together.mapping.groups) and fits
-        stored = _stored(whole, together.mapping, what_if) if keep else None
-        told = (*valid.diagnostics, *warnings, *together.diagnostics, *crew.told)
-        return Mapped(together.mapping, stored, valid, tuple(dict.fromkeys(told)), together)
-    warnings = (*warnings, *_idle(crew))
-    if (
-        measure
-        and valid.tasks
-        and not runnable
-        and not times.reference_ns
-        and not any(times.of[task] for task in valid.tasks)
-    ):
-        _refuse_to_guess(valid)
-    problem = problem_of(valid, times, profile)
-    _require(problem, "throughput" if objective == "memory" else objective)
-    warnings = (*warnings, *(() if measure else untimed(valid, times)))
+        solve = _map_states if with_deadlines else _map_states_apart
+    else:
+        solve = _map_with_deadlines if with_deadlines else _map_without_periods
+    answer = solve(valid, known, request, limit)
+    said = (*valid.diagnostics, *warnings, *known.diagnostics, *answer.diagnostics)
+    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
+    keep = request.keep or request.what_if.supposed is None
+    if not keep or not answer.fits:
+        return answer
+    stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
+    return replace(answer, path=stored)
+
+
+# -- four kinds of texts -----------------------------------------------------------------------------------------------
+def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """Apps that all have periods. The best there is is stored, even if something is late."""
+    joint = map_jointly(valid, known, request) if limit is None else map_jointly_within(valid, known, request, limit)
+    fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
+    return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
+
+
+def _map_states(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """A scenario whose apps all have periods: one placement for all of its states."""
+    states = (
+        map_states_jointly(valid, known, request) if limit is None else map_states_within(valid, known, request, limit)
+    )
+    said = [*_unknown_power(valid)]
+    for joint in states.joints.values():
+        said += joint.diagnostics
+    said += [*states.diagnostics, *request.crew.told]
+    return Answer(states.mapping, states.valid, tuple(said), states, bool(states.mapping.placements) and states.fits)
+
+
+def _map_states_apart(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """A scenario in which some app has no period: a search for each state."""
+    part = request.part(1 / len(valid.states))
+
+    def find(state: Valid) -> Mapping:
+        planned = taken_beside(valid, state, known.profile)
+        return _fastest(state, known.of(state), part, limit, planned, runnable=_runnable(valid, request))
+
+    mapping = map_states_apart(valid, find)
+    if limit is not None:
+        mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
+        require_within(limit, mapping)
+    return Answer(mapping, valid, (*_unknown_power(valid), *_idle(request.crew)))
+
+
+def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """Apps that run as fast as they can."""
+    runnable = _runnable(valid, request)
+    if request.measure and not runnable:
+        require_some_time(valid, known)
+
+    def planned(mapping: Mapping) -> Any:
+        return taken(valid, known.profile, mapping)
+
+    mapping = _fastest(valid, known, request, limit, planned, runnable=runnable)
+    said = _idle(request.crew) if request.measure else (*_idle(request.crew), *untimed(valid, known.times))
+    return Answer(mapping, valid, said)
+
+
+def _fastest(
+    valid: Valid,
+    known: KnownTimes,
+    request: Request,
+    limit: MemoryLimit | None,
+    planned: Callable[[Mapping], Any],
+    *,
+    runnable: bool,
+) -> Mapping:
+    """The best mapping of apps without periods, `planned` tells what its networks take. Raises Errors."""
+    problem = problem_of(valid, known.times, known.profile)
+    objective: Objective = "throughput" if request.objective == "memory" else request.objective
+    _require(problem, objective)
     if runnable:
         require_buildable(valid)
-    if little:
-        found = in_memory(
-            problem,
-            fronts(problem, profile),
-            wish,
-            partial(taken, valid, profile),
-            seed=seed,
-            budget=allowed,
-            progress=heard(report, on_event),
-            measure=Runs(valid, profile, report) if runnable else None,
-        )
-        stored = _stored(whole, found, what_if) if keep else None
-        return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
-    assert objective != "memory"
-    found = known[search].run(
-        problem,
-        seed=seed,
-        budget=allowed,
-        progress=heard(report, on_event),
-        measure=Runs(valid, profile, report) if runnable else None,
-        objective=objective,
-    )
-    stored = _stored(whole, found, what_if) if keep else None
-    return Mapped(found, stored, valid, (*valid.diagnostics, *warnings))
+    runs = Runs(valid, known.profile, request.report) if runnable else None
+    asked: dict[str, Any] = {
+        "seed": request.seed,
+        "budget": request.allowance,
+        "progress": request.progress,
+        "measure": runs,
+    }
+    if limit is not None:
+        return search_within(problem, fronts(problem, known.profile), limit, planned, **asked)
+    found: Mapping = search_named(request.search, "throughput").run(problem, objective=objective, **asked)
+    return found
 
 
-def _stored(whole: Valid, mapping: Mapping, what_if: WhatIf) -> Path:
-    """Keep a mapping beside the text, with what it supposes. Raises Errors."""
-    return store.save_mapping(whole, replace(mapping, supposed=what_if.supposed))
+# -- what was asked ----------------------------------------------------------------------------------------------------
+def _has_deadlines(valid: Valid) -> bool:
+    return all(wants_joint(part) for part in valid.parts)
 
 
-def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
-    """A warning where somebody would help who cannot."""
-    if crew.size < 2:
-        return ()
-    message = "workers do not help here: apps without periods are mapped by runs of their programs, one at a time"
-    return (
-        Diagnostic("F647", message, None, help="give every app a `period`, or leave workers out", severity="warning"),
-    )
+def _runnable(valid: Valid, request: Request) -> bool:
+    """May mappings be run to compare them?"""
+    return valid.at_hand and request.measure and not any(missing(part.system) for part in valid.parts)
 
 
-def _require_auto(joint: bool, search: str) -> None:
-    """Where frames come as fast as they can, one search knows of memory. Raises Errors."""
-    if search != "auto" and not joint:
-        message = f"the search `{search}` knows nothing of memory"
-        raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
+    """What networks may take: as asked, and no more than the platform has; None where that is no question."""
+    least = request.objective == "memory"
+    wanted = request.memory is not None or least
+    if not wanted and not (request.search == "auto" and _needs_too_much(whole)):
+        return None, ()
+    count, warnings = _smaller(whole.platform, request.memory)
+    fps = request.what_if.fps
+    return MemoryLimit(count, least, None if fps is None else float(10**9 / fps)), warnings
 
 
-def _limit(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
+def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
     """The bytes that networks may take, of those asked for and those that the platform has; what is to be said."""
     has = room_of(platform)
     if has is None or (wanted is not None and wanted <= has):
@@ -260,7 +231,7 @@ def _limit(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Di
     if wanted is None:
         return has, ()
     message = f"`--memory` allows {in_mb(wanted)}, and `{platform.name}` has {in_mb(has)} for networks"
-    help_text = "the smaller one holds: what the platform has beside Python and libraries"
+    help_text = "the smaller limit applies: platform memory less what Python and libraries take"
     return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
 
 
@@ -278,121 +249,26 @@ def _needs_too_much(valid: Valid) -> bool:
     return planned is not None and planned.total > has
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What is asked of a search for the states of a scenario (see `find_mapping`)."""
-
-    search: Search
-    what_if: WhatIf
-    objective: Objective
-    budget: Budget
-    seed: int
-    crew: Crew
-    measure: bool
-    keep: bool
-    report: Report | None
-    on_event: Listener
-    wish: Wish | None
-
-
-def _of_states(
-    whole: Valid,
-    valid: Valid,
-    profile: Profile | None,
-    warnings: tuple[Diagnostic, ...],
-    wanted: _Wanted,
-    runnable: bool,
-) -> Mapped:
-    """A scenario: one placement for all of its states. Raises Errors."""
-    assert valid.system.scenario is not None
-    told = [*valid.diagnostics, *warnings, *unknown_power(valid.system.scenario, valid.platform)]
-    states, keep = None, wanted.keep
-    if wanted.search.kind == "deadlines":
-        find = map_states_jointly if wanted.wish is None else partial(map_states_within, wish=wanted.wish)
-        states = find(
-            valid,
-            profile,
-            wanted.search,
-            budget=wanted.budget,
-            seed=wanted.seed,
-            crew=wanted.crew,
-            run_here=wanted.measure and wanted.what_if.profile is None,
-            report=wanted.report,
-            listener=wanted.on_event,
-        )
-        valid = states.valid
-        mapping, keep = states.mapping, keep and bool(states.mapping.placements) and states.fits
-        told += [*(d for j in states.joints.values() for d in j.diagnostics), *states.diagnostics, *wanted.crew.told]
-    else:
-        told += _idle(wanted.crew)
-
-        def find_one(state: Valid) -> Mapping:
-            problem = problem_of(state, times_of(state.system, state.platform, profile), profile)
-            _require(problem, wanted.objective)
-            search: Callable[..., Mapping] = partial(wanted.search.run, objective=wanted.objective)
-            if wanted.wish is not None:
-                planned = taken_beside(valid, state, profile)
-                search = partial(in_memory, fronts=fronts(problem, profile), wish=wanted.wish, planned=planned)
-            return search(
-                problem,
-                seed=wanted.seed,
-                budget=wanted.budget.part(1 / len(valid.states)),
-                progress=heard(wanted.report, wanted.on_event),
-                measure=Runs(state, profile, wanted.report) if runnable else None,
-            )
-
-        mapping = map_states_apart(valid, find_one)
-        if wanted.wish is not None:
-            mapping = replace(mapping, memory=taken_in_states(valid, profile, mapping))
-            require_within(wanted.wish, mapping)
-    stored = _stored(whole, mapping, wanted.what_if) if keep else None
-    return Mapped(mapping, stored, valid, tuple(dict.fromkeys(told)), states=states)
-
-
-def _known(valid: Valid, what_if: WhatIf, measure: bool) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
-    """The profile that was given, or the stored one, and what is to be said of it. Raises Errors."""
-    if what_if.profile is not None:
-        return store.read_given_profile(what_if.profile), ()
-    return store.read_profile(valid) if measure else store.read_estimates(valid)
-
-
-def supposed(valid: Valid, what_if: WhatIf) -> Valid:
-    """The text with other periods or fewer cores."""
-    system, platform = valid.system, valid.platform
-    if what_if.fps is not None:
-        period = Fraction(10**9) / what_if.fps
-        system = replace(system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps))
-    if what_if.cores is not None:
-        pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
-        platform = replace(platform, pools=pools)
-    states = {name: supposed(state, what_if) for name, state in valid.states.items()}
-    options = {
-        name: tuple(o if isinstance(o, str) else supposed(o, what_if) for o in own)
-        for name, own in valid.options.items()
-    }
-    return replace(valid, system=system, platform=platform, states=states, options=options)
-
-
-def _unmeasured(valid: Valid, profile: Profile | None) -> tuple[Diagnostic, ...]:
-    """A warning for networks that stay off the accelerators of a platform because nobody measured them there."""
-    platform = valid.platform
-    kinds = dict.fromkeys(pool.kind for pool in platform.pools if pool.kind not in ("cpu", "link"))
-    known = {e.subject for e in profile.entries if e.processor in kinds} if profile is not None else set()
-    known |= {p.task for p in valid.system.pins if p.platform == platform.name}
-    off = [name for name, t in valid.tasks.items() if t.network is not None and name not in known]
-    if not kinds or not off:
+def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
+    """A warning where workers cannot help."""
+    if crew.size < 2:
         return ()
-    message = f"no times of {listed(off)} on a {one_of(kinds)} of `{platform.name}` are known: only CPUs are considered"
-    help_text = "measure on the board with `flowc profile`, or pin networks with a `wcet`"
-    return (Diagnostic("F612", message, None, help=help_text, severity="warning"),)
+    message = "`--workers` has no effect: without periods, candidates are run one at a time"
+    help_text = "give every app a `period`, or leave workers out"
+    return (Diagnostic("F647", message, None, help=help_text, severity="warning"),)
 
 
-def _refuse_to_guess(valid: Valid) -> None:
-    """Without a single time every mapping is as good as any other."""
-    names = listed(valid.tasks, 4)
-    message = f"no time of {names} is known on any processor of `{valid.platform.name}`"
-    help_text = "declare a `wcet`, pin tasks with one, or measure on the board with `flowc profile`"
-    raise Errors([Diagnostic("F509", message, valid.system.apps[0].span, help=help_text)])
+def _unknown_power(valid: Valid) -> tuple[Diagnostic, ...]:
+    assert valid.system.scenario is not None
+    return unknown_power(valid.system.scenario, valid.platform)
+
+
+# -- what cannot be searched -------------------------------------------------------------------------------------------
+def _require_auto(search: str) -> None:
+    """Where frames come as fast as they can, one search supports a memory limit. Raises Errors."""
+    if search != "auto":
+        message = f"search `{search}` does not support a memory limit"
+        raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 
 
 def _require(problem: Problem, objective: Objective) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .analyze import Analyzed
     from .build import Built
     from .check import Checked
-    from .map import Mapped
+    from .map import Answer
     from .measure import Profiled
     from .run import Ran, Tested
 
@@ -88,7 +88,7 @@ def profiled(result: Profiled) -> str:
     return said + table(heading, rows) + diagnostics(result.diagnostics)
 
 
-def mapped(result: Mapped) -> str:
+def mapped(result: Answer) -> str:
     """Who runs where, with bounds where there are deadlines, else the configurations that were compared."""
     mapping = result.mapping
     places = [[p.task, ", ".join(p.processors)] for p in mapping.placements]

@@ -14,11 +14,10 @@ from ..analysis.timing.switching import Halves, halves
 from ..analysis.timing.system import Refused
 from ..codegen.deploy import missing
 from ..codegen.states import deployed_states
-from ..machines.crew import Crew
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import ChangeBound, Effort, Mapping, StateBound
 from ..model.profile import Profile
-from ..model.times import Times, times_of
+from ..model.times import times_of
 from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
@@ -26,17 +25,17 @@ from ..search.deadline.memory import banded
 from ..search.deadline.own_places import own_places, with_own
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
-from ..search.events import Listener, heard
 from ..search.memory import Chosen
-from ..search.registry import Search
 from ..search.variants import Refusal
 from .build import place, plan, union
-from .check import Report, Valid
+from .check import Valid
 from .clocks import Clocked, at_best_clocks, beyond_limits
 from .deadline_problem import joint_problem, require_possible
-from .deadlines import Joint, judged, missed
+from .deadlines import Joint, judged, missed, searched
+from .known_times import KnownTimes
 from .own_places import Own, bound_together, different
 from .protocols import Timing, with_protocols
+from .request import Request
 from .states import places_of_variants
 
 #: Of the budget, what searches for places of its own get for each state that is late with the common ones.
@@ -91,7 +90,7 @@ class Searched:
 
     valid: Valid
     budget: Budget
-    times: dict[str, Times]
+    times: dict[str, KnownTimes]
     problems: dict[str, JointProblem]
     outcome: StatesOutcome
     own: dict[str, Outcome]
@@ -101,18 +100,13 @@ class Searched:
 class Asked:
     """What is asked of a search for states, whatever variants they have; `chosen` are bands of networks."""
 
-    profile: Profile | None
-    search: Search
-    seed: int
-    crew: Crew
-    run_here: bool
-    report: Report | None
-    listener: Listener
+    known: KnownTimes
+    request: Request
     chosen: Chosen = field(default_factory=dict)
 
     def problem(self, state: Valid) -> JointProblem:
         """The problem of a state. Raises Errors."""
-        problem = joint_problem(state, times_of(state.system, state.platform, self.profile), self.crew)
+        problem = joint_problem(state, self.known.of(state).times, self.request.crew)
         return banded(problem, self.chosen)
 
     def searched(self, valid: Valid, budget: Budget) -> Searched:
@@ -124,15 +118,13 @@ class Asked:
             outcome = search_states(problems, self._run, budget=budget, alternatives=_alternatives(valid))
         except Refused as refused:
             raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
-        times = {name: times_of(state.system, state.platform, self.profile) for name, state in valid.states.items()}
+        times = {name: self.known.of(state) for name, state in valid.states.items()}
         found = Searched(valid, budget, times, problems, outcome, {})
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
     def _run(self, problem: JointProblem, part: Budget) -> Outcome:
-        told = heard(self.report, self.listener)
-        found: Outcome = self.search.run(problem, seed=self.seed, budget=part, progress=told, crew=self.crew)
-        return found
+        return searched(problem, self.request.within(part))
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
         """Another answer for a state, in which it is not late; None: there is none."""
@@ -140,8 +132,7 @@ class Asked:
         assert scenario is not None
         if name in bound_together(scenario):
             return None
-        if self.report is not None:
-            self.report(f"late with the common places: others for `{name}`")
+        self.request.say(f"late with the common places: others for `{name}`")
         common, budget = searched.outcome.states[name], searched.budget.part(OWN)
         try:
             return own_places(searched.problems[name], common, self._run, budget)
@@ -154,24 +145,22 @@ class Asked:
         for name in valid.states:
             if name not in searched.outcome.states:
                 continue
-            if self.report is not None:
-                self.report(f"state {name}")
+            self.request.say(f"state {name}")
             joints[name] = self._judged(searched, name, searched.outcome.states[name])
             other = self._elsewhere(searched, name, joints[name])
             if other is not None:
                 own[name] = Own(joints[name].outcome, ", ".join(_missed(joints[name])))
                 joints[name] = other
         outcome = with_own(searched.outcome, {name: joints[name].outcome for name in own})
-        clocked = at_best_clocks(valid, joints, searched.times, searched.budget)
+        times = {name: known.times for name, known in searched.times.items()}
+        clocked = at_best_clocks(valid, joints, times, searched.budget)
         joints |= {name: c.joint for name, c in clocked.items()}
-        empty = Mapping(valid.platform.name, (), (), self.search.name)
+        empty = Mapping(valid.platform.name, (), (), self.request.search)
         return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked), own=own)
 
     def _judged(self, searched: Searched, name: str, outcome: Outcome) -> Joint:
-        return judged(
-            searched.valid.states[name], self.profile, searched.times[name], searched.problems[name], outcome,
-            self.seed, run_here=self.run_here, report=self.report,
-        )  # fmt: skip
+        state, known, problem = searched.valid.states[name], searched.times[name], searched.problems[name]
+        return judged(state, known, problem, outcome, self.request)
 
     def _elsewhere(self, searched: Searched, name: str, joint: Joint) -> Joint | None:
         """The program of a state with places of its own, where it keeps everything only with these."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..model.diagnostic import Diagnostic, Errors
-from .map import Mapped, WhatIf, find_mapping
+from .map import Answer, find_mapping
+from .request import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Supposed:
     """What there is under a supposition: a mapping, or why there is none."""
 
     what_if: WhatIf
-    mapped: Mapped | None
+    mapped: Answer | None
     faults: tuple[Diagnostic, ...] = ()
 
     @property
@@ -74,7 +75,7 @@ def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Su
     """
     for what_if in what_ifs:
         try:
-            mapped: Mapped | None = find_mapping(path, what_if=what_if, **options)
+            mapped: Answer | None = find_mapping(path, what_if=what_if, **options)
             faults: tuple[Diagnostic, ...] = ()
         except Errors as errors:
             if not any(d.code in ("F509", "F503") for d in errors.diagnostics):

@@ -21,7 +21,7 @@ from ..search.events import Event, thinned
 from .build import OnMeasure
 from .check import Report
 from .choosing import choose
-from .map import Mapped, find_mapping
+from .map import Answer, find_mapping
 from .reporting import Reported, Run, report, run_for
 
 #: Seconds between two pictures of a search.
@@ -65,7 +65,7 @@ class Viewer:
         """What a browser opens."""
         return self._server.address
 
-    def search(self, *, budget: float = 60.0, evaluations: int | None = None) -> Mapped:
+    def search(self, *, budget: float = 60.0, evaluations: int | None = None) -> Answer:
         """Look for a mapping, and show how that goes; afterwards the page has what was found. Raises Errors."""
         with self._busy("searching", "searched"):
             mapped = find_mapping(

@@ -34,15 +34,19 @@ MOST_SIZES, MOST_SHOWN = 14, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """At most `limit` bytes (None: any number); `least`: as few as can be, else as fast as can be.
+class MemoryLimit:
+    """Networks take at most so many `bytes` (None: any number).
 
-    `period_ns`: a frame may not take longer than that.
+    `least`: as few as can be, else as fast as can be. `period_ns`: a frame may not take longer than that.
     """
 
-    limit: int | None = None
+    bytes: int | None = None
     least: bool = False
     period_ns: float | None = None
+
+    def allows(self, memory: PlannedMemory) -> bool:
+        """Is it little enough?"""
+        return self.bytes is None or memory.total <= self.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class _Fitting:
 def search(
     problem: Problem,
     fronts: Fronts,
-    wish: Wish,
+    limit: MemoryLimit,
     planned: Callable[[Answer], PlannedMemory],
     *,
     seed: int = 0,
@@ -69,12 +73,12 @@ def search(
     begin = time.monotonic()
     teller = Teller(progress)
     found = list(_designs(problem, fronts))
-    fitting, smallest, looked = _fitting(found, wish, planned)
+    fitting, smallest, looked = _fitting(found, limit, planned)
     if not fitting:
-        assert smallest is not None and wish.limit is not None
-        raise Errors([too_much(wish.limit, smallest.memory, smallest.chosen)])
+        assert smallest is not None
+        raise Errors([too_much(limit, smallest.memory, smallest.chosen)])
     contest = None
-    if measure is not None and not wish.least:
+    if measure is not None and not limit.least:
         contest = Contest(measure, "throughput", budget, teller)
         least = fitting[0].design.predicted
         contest.enter_all((f.design, f.design.predicted <= HOPELESS * least) for f in fitting)
@@ -88,7 +92,7 @@ def search(
         )
     effort = replace(
         best.design.mapping.effort,
-        objective="memory" if wish.least else "throughput",
+        objective="memory" if limit.least else "throughput",
         seed=seed,
         evaluations=looked,
         measured_runs=0 if contest is None else contest.runs,
@@ -141,7 +145,7 @@ def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkP
 
 
 def _fitting(
-    found: list[tuple[Design, Chosen]], wish: Wish, planned: Callable[[Answer], PlannedMemory]
+    found: list[tuple[Design, Chosen]], limit: MemoryLimit, planned: Callable[[Answer], PlannedMemory]
 ) -> tuple[list[_Fitting], _Fitting | None, int]:
     """Designs within the limits, the best first; the smallest of all that were looked at; how many were."""
     seen: set[str] = set()
@@ -149,22 +153,22 @@ def _fitting(
     fitting: list[_Fitting] = []
     smallest: _Fitting | None = None
     quick = sorted(found, key=lambda f: f[0].predicted)
-    if wish.period_ns is not None:
-        quick = [f for f in quick if f[0].predicted <= wish.period_ns]
+    if limit.period_ns is not None:
+        quick = [f for f in quick if f[0].predicted <= limit.period_ns]
         if not quick:
-            raise Errors([_too_slow(min(found, key=lambda f: f[0].predicted)[0], wish.period_ns)])
+            raise Errors([_too_slow(min(found, key=lambda f: f[0].predicted)[0], limit.period_ns)])
     for design, chosen in quick:
         # Predictions decide within a way to map, runs between ways.
-        if design.configuration in seen or (design.name in ways and not wish.least):
+        if design.configuration in seen or (design.name in ways and not limit.least):
             continue
         seen.add(design.configuration)
         one = _Fitting(design, chosen, planned(design.mapping))
         if smallest is None or one.memory.total < smallest.memory.total:
             smallest = one
-        if wish.limit is None or one.memory.total <= wish.limit:
+        if limit.allows(one.memory):
             fitting.append(one)
             ways.add(design.name)
-    if wish.least:
+    if limit.least:
         fitting.sort(key=lambda f: f.memory.total)
     return fitting, smallest, len(seen)
 
@@ -174,9 +178,9 @@ def _too_slow(fastest: Design, period_ns: float) -> Diagnostic:
     return Diagnostic("F521", message, None, help=f"the fastest is predicted to have {1e9 / fastest.predicted:.4g}")
 
 
-def too_much(limit: int, memory: PlannedMemory, chosen: Chosen, aim: str = "") -> Diagnostic:
+def too_much(limit: MemoryLimit, memory: PlannedMemory, chosen: Chosen, aim: str = "") -> Diagnostic:
     """The least that was found, with these choices, and the layer that dictates it; `aim` is what else has to be."""
-    message = f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit)}"
+    message = f"networks need {in_mb(memory.total)} at least{aim}, the limit is {in_mb(limit.bytes or 0)}"
     parts = f"{in_mb(memory.weights)} for weights, {in_mb(memory.buffers)} between layers"
     parts += f", {in_mb(memory.tokens)} for tokens"
     parts += f", {in_mb(memory.arenas)} between layers on devices" if memory.arenas else ""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.extras import require
 from ..model.mapping import Mapping
 from .budget import Budget
@@ -95,3 +96,13 @@ SEARCHES: tuple[Search, ...] = (
 def searches_for(kind: Kind) -> tuple[Search, ...]:
     """The searches for one kind of problem, the default one first."""
     return tuple(s for s in SEARCHES if s.kind == kind)
+
+
+def search_named(name: str, kind: Kind) -> Search:
+    """The search of that name for one kind of problem. Raises Errors (F508) where there is none."""
+    known = {s.name: s for s in searches_for(kind)}
+    if name in known:
+        return known[name]
+    why = "apps with periods are mapped together" if kind == "deadlines" else "there are apps without a period"
+    message = f"`{name}` is no search for this text: {why}"
+    raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])

@@ -10,7 +10,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.cli import app
-from flowc.driver.map import Mapped
+from flowc.driver.map import Answer
 from flowc.dsl.format import format_text
 from typer.testing import CliRunner
 
@@ -53,11 +53,11 @@ def text(write: Write, tmp_path: Path) -> Path:
     return write(TEXT, code_py=CODE)
 
 
-def mapped(text: Path) -> Mapped:
+def mapped(text: Path) -> Answer:
     return flowc.map(text, platform="duo", budget=2, measure=False)
 
 
-def choices(found: Mapped) -> dict[str, dict[str, str]]:
+def choices(found: Answer) -> dict[str, dict[str, str]]:
     return {s.state: dict(s.choices) for s in found.mapping.states}
 
 

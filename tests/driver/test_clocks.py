@@ -13,7 +13,8 @@ import pytest
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.slower import slower
 from flowc.driver.clocks import why_these_rates
-from flowc.driver.map import Mapped, WhatIf
+from flowc.driver.map import Answer
+from flowc.driver.request import WhatIf
 from flowc.model.diagnostic import Errors
 
 from builds import Write, harness, run
@@ -45,7 +46,7 @@ def text(write: Write) -> Path:
     return write(APPS, code_py=CODE)
 
 
-def mapped(text: Path) -> Mapped:
+def mapped(text: Path) -> Answer:
     return flowc.map(text, platform="duo", budget=2, measure=False)
 
 

@@ -18,7 +18,8 @@ from flowc.codegen.memory import shared_arenas
 from flowc.driver import band_costs, memory, store
 from flowc.driver.build import place, plan
 from flowc.driver.check import check
-from flowc.driver.map import WhatIf, find_mapping
+from flowc.driver.map import find_mapping
+from flowc.driver.request import WhatIf
 from flowc.machines.whoami import host_hash
 from flowc.model.deployment import DeployedWorker, Entry
 from flowc.model.diagnostic import Errors
@@ -231,7 +232,7 @@ def test_memory_of_a_pin_chooses_bands(text: Path) -> None:
     [
         ({"memory": 1000}, "F521", "at least, the limit is 0.00 MB"),
         ({"objective": "memory", "what_if": WhatIf(fps=Fraction(10**6))}, "F521", "no mapping"),
-        ({"memory": 10**9, "search": "exact"}, "F508", "knows nothing of memory"),
+        ({"memory": 10**9, "search": "exact"}, "F508", "does not support a memory limit"),
     ],
 )
 def test_what_cannot_be(text: Path, options: dict[str, object], code: str, words: str) -> None:

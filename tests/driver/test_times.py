@@ -21,7 +21,7 @@ from flowc.driver.analyze import Analyzed, analyze
 from flowc.driver.build import place
 from flowc.driver.check import Checked, Valid
 from flowc.driver.export import export
-from flowc.driver.map import Mapped, find_mapping
+from flowc.driver.map import Answer, find_mapping
 from flowc.driver.show import look
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.times import MARGIN, Times, times_of
@@ -382,7 +382,7 @@ def contradictions(flow: Path, platform: str, search: str = "auto") -> Iterator[
     """Where check, analyze and map say the opposite of each other; nothing is run."""
     checks = _possible(flowc.check(flow, platform=platform, mapped=False))
     analyzed: Analyzed | None = None
-    mapped: Mapped | None = None
+    mapped: Answer | None = None
     try:
         analyzed = analyze(flow, platform=platform, seconds=1.0)
     except Errors:
@@ -412,7 +412,7 @@ def _possible(checked: Checked) -> bool:
     return checked.ok and not any(v.impossible for v in checked.verdicts.values())
 
 
-def _below(mapped: Mapped, analyzed: Analyzed, when: str) -> Iterator[str]:
+def _below(mapped: Answer, analyzed: Analyzed, when: str) -> Iterator[str]:
     """Bounds of a mapping that are below what no mapping is below, where both count with the same times."""
     apps = {a.name: a for a in analyzed.checked.system.apps}
     for group in mapped.mapping.groups:
@@ -429,7 +429,7 @@ def _below(mapped: Mapped, analyzed: Analyzed, when: str) -> Iterator[str]:
             yield f"{when}: `{group.app}` is schedulable, and too slow or too late on any mapping"
 
 
-def _too_fast(mapped: Mapped) -> Iterator[str]:
+def _too_fast(mapped: Answer) -> Iterator[str]:
     """A predicted period below the least on any mapping at mean times; of a scenario each state is predicted."""
     valid = mapped.valid
     if valid.states:

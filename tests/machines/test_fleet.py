@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from flowc.driver import contest
+from flowc.driver import contest, known_times
 from flowc.driver import map as mapping
 from flowc.driver import measure as measuring
 from flowc.machines.board import Board
@@ -147,7 +147,7 @@ def test_boards_that_cannot_share(reach: Reach, tmp_path: Path) -> None:
 def test_contestants_are_shared(reach: Reach, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contest, "SHORTEST", 0.1)
     monkeypatch.setattr(measuring, "SHORT", 0.1)
-    monkeypatch.setattr(mapping, "with_layers", lambda valid, profile, **_: (profile, ()))  # what the runtime costs
+    monkeypatch.setattr(known_times, "with_layers", lambda valid, profile, **_: (profile, ()))  # what the runtime costs
     boards = reach("a", "b")
     used: list[Board] = []
     put = Board.put

@@ -23,6 +23,8 @@ from pathlib import Path
 from flowc.driver.check import Valid, prepare
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.deadlines import judged
+from flowc.driver.known_times import KnownTimes
+from flowc.driver.request import Request
 from flowc.machines.crew import ALONE
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import Profile, ProfileEntry
@@ -177,12 +179,12 @@ def accepted(drawn: Drawn, where: dict[str, str], folder: Path) -> bool:
         valid = valid_of(drawn, drawn.pinned(where), folder)
     except Errors:
         return False
-    times = times_of(valid.system, valid.platform, drawn.profile)
-    problem = joint_problem(valid, times)
+    known = KnownTimes(drawn.profile, times_of(valid.system, valid.platform, drawn.profile))
+    problem = joint_problem(valid, known.times)
     assert not problem.nets
     assignment = Assignment((), (), tuple(where[item.name] for item in problem.items))
     outcome = Outcome("pins", assignment, verdict(problem, assignment), None, False, None, 1, 0.0)
-    joint = judged(valid, drawn.profile, times, problem, outcome, 0, run_here=False, report=None)
+    joint = judged(valid, known, problem, outcome, Request(measure=False))
     assert not joint.doubt, joint.doubt
     assert joint.verdict is not None
     return joint.verdict.feasible

@@ -425,7 +425,7 @@ def test_where_few_processors_are_late_more_are_tried(write: Write, monkeypatch:
     """A run of the program may show that it takes longer than the profile knows."""
     tried: list[bool] = []
 
-    def run(valid: object, profile: object, times: object, joint: Joint, seed: int, **rest: object) -> Joint:
+    def run(valid: object, known: object, joint: Joint, request: object) -> Joint:
         tried.append(joint.outcome.spared is not None)
         assert joint.verdict is not None
         late = tuple(t.name for t in joint.problem.teams) if tried[-1] else ()

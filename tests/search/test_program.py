@@ -16,6 +16,8 @@ from flowc.analysis.timing.system import TimedSystem
 from flowc.driver.check import Valid
 from flowc.driver.deadline_problem import joint_problem
 from flowc.driver.deadlines import Joint, program
+from flowc.driver.known_times import KnownTimes
+from flowc.driver.request import Request
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
@@ -131,7 +133,8 @@ def built(valid: Valid, profile: Profile, problem: JointProblem, assignment: Ass
     """The timing of the deployment that a build writes."""
     outcome = Outcome("test", assignment, verdict(problem, assignment), None, False, None, 0, 0.0)
     mapping = mapping_of(problem, outcome, outcome.verdict, 0)
-    found = program(valid, profile, Joint(problem, outcome, mapping, outcome.verdict), run_here=False)
+    known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
+    found = program(valid, known, Joint(problem, outcome, mapping, outcome.verdict), Request(measure=False))
     assert found is not None
     return found[0]
 
