@@ -82,7 +82,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),
     "F524": ("two limits of memory", "`--memory` allows more than `memory` of the platform leaves beside Python and libraries (50 MB): the smaller one holds."),
     "F525": ("a layer cannot go by rows", "It needs all rows of its data for the first row of its result, or knows the height itself. Bands have to end before it."),
-    "F526": ("bands have more rows than there are", "Rows are those of the tensor with which the bands end."),
+    "F526": ("bands have more rows than there are, or too few", "Rows are those of the tensor with which the bands end; of too few there would be too many bands."),
     "F527": ("this cannot go in bands", "Bands are for networks on CPUs with one image of fixed size per firing, whose cuts do not move."),
     "F528": ("a processor belongs to no machine", "A platform has processors of its own, or machines that have them: not both."),
     "F529": ("a link does not join two machines", "`link front back 110 MB/s 0.3 ms` stands beside the machines, once for each two of them: what it carries in a second each way, and what a transfer takes beside its bytes."),

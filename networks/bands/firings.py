@@ -19,6 +19,8 @@ from .units import Unit, macs, unit_of
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
+#: Bands of a network: more make a program that does nothing but begin them.
+MOST_BANDS = 10_000
 #: Bytes that a program keeps for each firing: arrays and bindings that were made beforehand.
 HELD = 1800
 
@@ -194,6 +196,10 @@ def _require(net: Net, units: Sequence[Unit], wish: Bands) -> None:
     if wish.rows > height:
         message = f"`{units[-1].out}` has {height} rows: there is no band of {wish.rows}"
         raise CannotBand("F526", message, "write fewer rows", units[-1].out)
+    count = -(-height // wish.rows)
+    if count > MOST_BANDS:
+        message = f"`{units[-1].out}` has {height} rows: bands of {wish.rows} are {count}, and {MOST_BANDS} at most"
+        raise CannotBand("F526", message, f"write {-(-height // MOST_BANDS)} rows or more", units[-1].out)
 
 
 # -- firings -----------------------------------------------------------------------------------------------------------
