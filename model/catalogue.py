@@ -74,7 +74,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs certain layers only, in fp16 or int8, with fixed shapes; TensorRT 11.0 to 11.3 do not know it, and a board holds a certain number of its engines. `flowc show --platform` lists the layers that stand in the way; `fallback gpu` behind a pin lets the GPU run them."),
     # -- building ------------------------------------------------------------------------------------------------------
-    "F511": ("a network needs more memory than its pin gives", "Its weights, and what lies between its layers, are more than `memory` behind the pin; bands of rows need less."),
+    "F511": ("a network needs more memory than its pin gives", "Its weights, what lies between its layers, and what its sessions keep are more than `memory` behind the pin; bands of rows may need less."),
     "F512": ("memory of that is not known", "`memory` behind a pin is for networks on CPUs with sizes that are fixed."),
     "F513": ("networks do not fit into the memory of a device", "What TensorRT needs there, weights of its engines and the arenas that contexts share between layers, is more than `memory` of the GPU's pool says. Each of `streams` has an arena of its own; tokens are not counted."),
     "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),

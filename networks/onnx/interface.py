@@ -160,10 +160,17 @@ def inferred(model: ModelProto, *, strict: bool = False) -> Any:
     """
     import onnx
 
-    light = onnx.ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    graph = light.graph
+    return onnx.shape_inference.infer_shapes(light(model), strict_mode=strict, data_prop=True).graph
+
+
+def light(model: ModelProto) -> ModelProto:
+    """A copy of a model in which large weights have a shape and no numbers."""
+    import onnx
+
+    found = onnx.ModelProto(ir_version=model.ir_version)
+    found.opset_import.extend(model.opset_import)
+    found.functions.extend(model.functions)
+    graph = found.graph
     graph.name = model.graph.name
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(model.graph, field))
@@ -172,7 +179,7 @@ def inferred(model: ModelProto, *, strict: bool = False) -> Any:
             graph.initializer.append(weight)
         else:
             graph.initializer.add(name=weight.name, data_type=weight.data_type, dims=weight.dims)
-    return onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=True).graph
+    return found
 
 
 def _load(file: Path) -> ModelProto:
