@@ -16,7 +16,6 @@ from typing import Any
 from .cuts import shape_value, size
 from .interface import TELLING, Border, light
 
-Shape = tuple[int, ...]
 #: ONNX Runtime's own operators, whose tensors lie in blocks of channels.
 NCHWC = "com.microsoft.nchwc"
 #: What every version of the format describes.

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
+from .executed import Shape
 from .own_graph import NCHWC
 
-Shape = tuple[int, ...]
 #: Floats of the part of a matrix that a thread multiplies at a time.
 PART = 128 * 128
 #: Channels and filters of 8 bits that go in multiples of these need no rows laid out: a table says where they are.
