@@ -28,7 +28,8 @@ from flowc.analysis.timing.response_time import worst_cases, worst_cases_in_time
 from flowc.analysis.timing.slower import slower
 from flowc.analysis.timing.system import with_its_workers
 from flowc.search.budget import Budget
-from flowc.search.deadline.auto import Outcome, search
+from flowc.search.deadline.auto import search
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.states import search_states

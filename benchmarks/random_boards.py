@@ -14,7 +14,8 @@ from statistics import median
 
 import boards
 from flowc.search.budget import Budget
-from flowc.search.deadline.auto import Outcome, search
+from flowc.search.deadline.auto import search
+from flowc.search.deadline.outcome import Outcome
 from paired import Others, machine, table
 from paired import verdict as aim
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..driver.deadlines import Joint
     from ..driver.state_map import States
     from ..model.mapping import GroupBound
+    from ..search.deadline.outcome import FewestCores
 
 
 def joint_table(joint: Joint) -> str:
@@ -100,13 +101,26 @@ def _optimality(joint: Joint) -> str:
     if not outcome.verdict.feasible:
         return f"{said}: {_nothing_found(joint)}"
     if outcome.spared is not None:
-        return f"{said} on fewer processors, where {float(outcome.spared):.4%} would be possible"
+        other = f"{float(outcome.spared):.4%} would be possible (`--objective utilization`)"
+        return f"{said} on fewer processors, where {other}"
+    candidates = " of these candidates" if joint.problem.nets else ""
+    if outcome.cores is not None:
+        said = f"{_cores(outcome.cores, candidates)}; on so many, {said}"
     if outcome.proved:
-        candidates = " of these candidates" if joint.problem.nets else ""
         return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
     if outcome.gap is not None:
         return said + f": at most {outcome.gap:.3%} above the least possible ({float(outcome.bound or 0):.4%})"
     return said
+
+
+def _cores(cores: FewestCores, candidates: str) -> str:
+    """How many CPUs are used, and whether fewer could be."""
+    said = "1 CPU" if cores.count == 1 else f"{cores.count} CPUs"
+    if cores.count == 1:
+        return said
+    if cores.proved:
+        return f"{said}: proved, no mapping{candidates} keeps all deadlines on fewer"
+    return f"{said}: none was found on fewer"
 
 
 def explanation(joint: Joint) -> list[str]:
@@ -169,7 +183,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
         "file": None if path is None else str(path),
         "search": {
             "name": outcome.search,
-            "objective": "utilization",
+            "objective": outcome.objective,
             "seed": mapping.effort.seed,
             "evaluations": outcome.evaluations,
             "counted": outcome.counted,
@@ -201,6 +215,8 @@ def states_table(states: States) -> str:
         at_rates, at_highest = (" at its clock rates", "at the highest rates, and ") if states.clocked else ("", "")
         placement = "places of their own for some states" if states.own else "one placement for all states"
         said = f"{placement}: the busiest processor needs {share:.4%} of its time{at_rates}, in `{name}`"
+        if states.outcome.cores is not None:
+            said = f"{_cores(states.outcome.cores, ' of these candidates')}; on so many, {said}"
         bound = states.outcome.bound
         if states.outcome.proved:
             said += f"; {at_highest}by the times of the profile, no placement of these candidates needs less"

@@ -56,8 +56,8 @@ def map_(
     file: Text,
     search: Annotated[str, typer.Option(help="`auto`, `exact`, ...: see docs/mapping.md.", metavar="SEARCH")] = "auto",
     objective: Annotated[
-        str, typer.Option(help="`throughput`, `latency`, `energy`, `memory`.", metavar="OBJECTIVE")
-    ] = "throughput",
+        str, typer.Option(help="What matters, in this order: `cores,utilization`. See docs/mapping.md.", metavar="LIST")
+    ] = "",
     memory: Annotated[
         str | None,
         typer.Option(help="Networks may take so much: `20MB`, `512KiB`.", metavar="SIZE", show_default=False),
@@ -106,12 +106,13 @@ def map_(
     from ..driver.request import WhatIf
     from ..driver.sweep import suppositions
     from ..model.extras import require
+    from ..search.objectives import OBJECTIVES
     from ..search.registry import SEARCHES
 
-    if objective not in UNITS:
-        raise typer.BadParameter(
-            f"unknown objective {objective}; expected {', '.join(UNITS)}", param_hint="--objective"
-        )
+    unknown = [word for word in objective.split(",") if word.strip() and word.strip() not in OBJECTIVES]
+    if unknown:
+        expected = ", ".join(OBJECTIVES)
+        raise typer.BadParameter(f"unknown objective {unknown[0]}; expected {expected}", param_hint="--objective")
     names = {s.name for s in SEARCHES}
     if search not in names:
         raise typer.BadParameter(f"unknown search {search}; expected {_searches()}", param_hint="--search")

@@ -16,7 +16,7 @@ from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
 from ..model.times import times_of
 from ..search.deadline.answer import assignment_of
-from ..search.deadline.auto import Outcome
+from ..search.deadline.outcome import Outcome
 from ..search.deadline.verdict import verdict
 from . import store
 from .check import Valid, prepare

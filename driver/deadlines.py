@@ -25,7 +25,7 @@ from ..model.workload import workload
 from ..profiling.measure import WARM_UP, Seen, worst_case
 from ..report.gantt import Bar, Chart
 from ..search.deadline.answer import mapping_of
-from ..search.deadline.auto import Outcome
+from ..search.deadline.outcome import Outcome
 from ..search.deadline.problem import Assignment, JointProblem, Team, slowed
 from ..search.deadline.program import firing_times, program_paths, timed
 from ..search.deadline.verdict import Held, Verdict, held, verdict, with_bounds
@@ -106,7 +106,12 @@ def map_jointly(valid: Valid, known: KnownTimes, request: Request) -> Joint:
 def searched(problem: JointProblem, request: Request) -> Outcome:
     """What the search of a request finds for a problem. Raises Errors, and Refused where nothing has a bound."""
     found: Outcome = search_named(request.search, "deadlines").run(
-        problem, seed=request.seed, budget=request.allowance, progress=request.progress, crew=request.crew
+        problem,
+        seed=request.seed,
+        budget=request.allowance,
+        progress=request.progress,
+        crew=request.crew,
+        objectives=request.objectives("deadlines"),
     )
     return found
 

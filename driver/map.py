@@ -19,8 +19,8 @@ from ..model.platform import Platform
 from ..model.times import times_of
 from ..search.memory import MemoryLimit
 from ..search.memory import search as search_within
+from ..search.objectives import Kind
 from ..search.registry import search_named
-from ..search.throughput.partition import Objective
 from ..search.throughput.problem import Problem
 from . import store
 from .best import map_states_jointly
@@ -101,11 +101,16 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
         request = replace(request, what_if=replace(request.what_if, fps=None))
     valid = supposed(whole, request.what_if)
     with_deadlines = _has_deadlines(valid)
+    kind: Kind = "deadlines" if with_deadlines else "throughput"
+    request.objectives(kind)
     if with_deadlines and valid.platform.machines:
         valid = settled(valid)
     if limit is not None and not with_deadlines:
         _require_auto(request.search)
-    search_named(request.search, "deadlines" if with_deadlines else "throughput").require()
+    if limit is not None:  # what networks take is that of a program
+        for part in valid.parts:
+            require_buildable(part)
+    search_named(request.search, kind).require()
     known = known_times(valid, request, bands=limit is not None)
     runnable = _runnable(valid, request)
     if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
@@ -185,7 +190,8 @@ def _fastest(
 ) -> Mapping:
     """The best mapping of apps without periods, `planned` tells what its networks take. Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
-    objective: Objective = "throughput" if request.objective == "memory" else request.objective
+    first = next(iter(request.objectives("throughput")), "throughput")
+    objective = "throughput" if first == "memory" else first
     _require(problem, objective)
     if runnable:
         require_buildable(valid)
@@ -214,7 +220,7 @@ def _runnable(valid: Valid, request: Request) -> bool:
 
 def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
     """What networks may take: as asked, and no more than the platform has; None where that is no question."""
-    least = request.objective == "memory"
+    least = request.wants_least_memory
     wanted = request.memory is not None or least
     if not wanted and not (request.search == "auto" and _needs_too_much(whole)):
         return None, ()
@@ -271,7 +277,7 @@ def _require_auto(search: str) -> None:
         raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
 
 
-def _require(problem: Problem, objective: Objective) -> None:
+def _require(problem: Problem, objective: str) -> None:
     if not problem.apps:
         raise Errors([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
     if not problem.cpus:

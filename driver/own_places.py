@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.mapping import Mapping, Placement
 from ..model.scenario import Scenario
-from ..search.deadline.auto import Outcome
+from ..search.deadline.outcome import Outcome
 from .check import Valid
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 from ..machines.crew import ALONE, Crew
 from ..model.mapping import Supposed
 from ..search.budget import Budget
 from ..search.events import Listener, heard
-from ..search.throughput.partition import Objective
+from ..search.objectives import Kind, objectives
 from .build import OnMeasure
 from .check import Report, Valid
 
@@ -43,7 +42,8 @@ class Request:
     """What a user asks of a mapping.
 
     - `search`: a name of `search.registry`.
-    - `objective`: what is made small or large where apps have no periods.
+    - `objective`: a list such as `cores,utilization`, the most important one first (`search.objectives`); empty for
+      the default of the text's kind.
     - `budget`: seconds that the search may take. With `evaluations` it tries so many things instead, however long they
       take, and without measured runs the answer depends on `seed` only.
     - `crew`: processes that help searches for deadlines.
@@ -56,7 +56,7 @@ class Request:
     """
 
     search: str = "auto"
-    objective: Objective | Literal["memory"] = "throughput"
+    objective: str = ""
     budget: float = 60.0
     evaluations: int | None = None
     seed: int = 0
@@ -73,6 +73,15 @@ class Request:
     def allowance(self) -> Budget:
         """What the search may use."""
         return Budget(self.budget, self.evaluations)
+
+    def objectives(self, kind: Kind) -> tuple[str, ...]:
+        """The objectives of a kind of problem; none for its default. Raises Errors (F538)."""
+        return objectives(self.objective, kind)
+
+    @property
+    def wants_least_memory(self) -> bool:
+        """Is the least memory of networks an objective?"""
+        return "memory" in self.objective.split(",")
 
     @property
     def progress(self) -> Listener:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import ceil
 
 from ..analysis.timing.switching import Halves, halves
@@ -20,8 +21,9 @@ from ..model.profile import Profile
 from ..model.times import times_of
 from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
-from ..search.deadline.auto import Outcome
+from ..search.deadline.cores import on_fewest
 from ..search.deadline.memory import banded
+from ..search.deadline.outcome import Outcome
 from ..search.deadline.own_places import own_places, with_own
 from ..search.deadline.problem import JointProblem
 from ..search.deadline.states import StatesOutcome, search_states
@@ -115,7 +117,7 @@ class Asked:
         for problem in problems.values():
             require_possible(problem)
         try:
-            outcome = search_states(problems, self._run, budget=budget, alternatives=_alternatives(valid))
+            outcome = self._common(valid, problems, budget)
         except Refused as refused:
             raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
         times = {name: self.known.of(state) for name, state in valid.states.items()}
@@ -123,8 +125,28 @@ class Asked:
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
+    def _common(self, valid: Valid, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
+        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises Refused."""
+        alternatives = _alternatives(valid)
+        spent = 0
+
+        def attempt(left_out: frozenset[str], part: Budget) -> StatesOutcome:
+            nonlocal spent
+            restricted = {name: replace(problem, left_out=left_out) for name, problem in problems.items()}
+            found = search_states(restricted, self._run, budget=part, alternatives=alternatives)
+            spent += sum(outcome.counted for outcome in found.states.values())
+            return found
+
+        if "cores" not in self.request.objectives("deadlines"):
+            return attempt(frozenset(), budget)
+        spending = budget.begin(lambda: spent)
+        found, cores = on_fewest(problems.values(), attempt, spending, _is_in_time, lambda o: o.impossible)
+        best = min(found, key=_lateness)
+        return replace(best, cores=cores, seconds=spending.seconds)
+
     def _run(self, problem: JointProblem, part: Budget) -> Outcome:
-        return searched(problem, self.request.within(part))
+        utilization = replace(self.request, objective="utilization" if self.request.objective else "")
+        return searched(problem, utilization.within(part))
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
         """Another answer for a state, in which it is not late; None: there is none."""
@@ -173,6 +195,21 @@ class Asked:
         return other if other is not None and other.verdict is not None and other.verdict.feasible else None
 
 
+def _is_in_time(found: StatesOutcome) -> bool:
+    """Has every state that was searched a mapping that keeps all deadlines and limits?
+
+    A search ends with the first state that has none.
+    """
+    verdicts = [outcome.verdict for outcome in found.states.values()]
+    return all(verdict is not None and verdict.feasible for verdict in verdicts)
+
+
+def _lateness(found: StatesOutcome) -> tuple[bool, Fraction]:
+    """The least is the best of several answers: in time, with the least maximum utilization over all states."""
+    verdicts = [outcome.verdict for outcome in found.states.values() if outcome.verdict is not None]
+    return not _is_in_time(found), max((verdict.maximum for verdict in verdicts), default=Fraction(2))
+
+
 def _late_in_search(searched: Searched) -> list[str]:
     outcomes = searched.outcome.states
     return [name for name, o in outcomes.items() if o.verdict is not None and not o.verdict.feasible]
@@ -210,7 +247,7 @@ def _together(valid: Valid, found: States, seed: int, control_ns: int | None) ->
         utilization=(),
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
-        effort=Effort("utilization", seed, looked, 0, outcome.seconds, None, outcome.proved),
+        effort=Effort(outcome.objective, seed, looked, 0, outcome.seconds, None, outcome.proved),
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),
     )

@@ -20,8 +20,8 @@ from ..model.profile import Profile
 from ..model.times import Times, times_of
 from ..networks.onnx.memory import needs
 from ..search.deadline.answer import mapping_of
-from ..search.deadline.auto import Outcome
 from ..search.deadline.memory import banded
+from ..search.deadline.outcome import Outcome
 from ..search.deadline.problem import JointProblem
 from ..search.memory import Chosen, Fronts, MemoryLimit, fastest, in_mb, sizes, too_much
 from .best import map_states_jointly

@@ -94,6 +94,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F535": ("messages of a robot have no such type", "An open end becomes an input or output of a node, and its tokens messages: Arrow arrays with dora, which have no complex numbers; with ROS 2 messages of `sensor_msgs` and `std_msgs`, which have no complex numbers and no halves either."),
     "F536": ("topics of ROS 2 cannot be called so", "Names of topics, and of their parts, have no two underscores in a row."),
     "F537": ("a token is too large for a message of dora", "Messages that go by dora's daemon have 64 MiB at most, with all that stands beside the elements."),
+    "F538": ("a text has no such objective", "`--objective` takes a list of objectives, the most important one first. Which ones there are depends on whether all apps have periods: see docs/mapping.md."),
     "F507": ("a network cannot be cut there", "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor."),
     "F508": ("a search cannot do that", "JEDI's search and the balancing GA know throughput only; `auto`, `exact` and `ga` know latency and energy too."),
     "F509": ("deadlines cannot be decided", "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines."),

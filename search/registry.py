@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.extras import require
 from ..model.mapping import Mapping
 from .budget import Budget
 from .events import Event, Teller
-
-Kind = Literal["throughput", "deadlines"]
+from .objectives import Kind
 
 
 @dataclass(frozen=True, slots=True)

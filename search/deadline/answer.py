@@ -24,7 +24,7 @@ from ...model.mapping import (
     as_text,
 )
 from ...profiling.measure import Seen
-from .auto import Outcome
+from .outcome import Outcome
 from .problem import Assignment, JointProblem, Team
 from .verdict import Verdict, held
 
@@ -34,7 +34,7 @@ def mapping_of(
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the program showed."""
     effort = Effort(
-        "utilization", seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved, outcome.history,
+        outcome.objective, seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved, outcome.history,
         tuple(_point(problem, *point) for point in sorted(outcome.front, key=lambda p: p[:2])[:MOST_POINTS]),
     )  # fmt: skip
     found = outcome.assignment

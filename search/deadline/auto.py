@@ -6,21 +6,23 @@ In: a problem. Out: an `Outcome`: the assignment, its verdict, and how far from 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
 from ...machines.crew import ALONE, Crew
-from ...model.mapping import Point
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
-from .exact import RESOLUTION, Impossible, solve
+from .cores import Run as SearchWithin
+from .cores import fewest_cores
+from .exact import RESOLUTION, solve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
+from .outcome import Outcome
 from .problem import Assignment, JointProblem
 from .relaxed import relax
-from .verdict import Verdict, verdict
+from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
@@ -32,41 +34,8 @@ ANNEALING = 0.5
 RELIEF = 0.3
 #: Of what is left then, what the exact search gets; the rest is for annealing where that is far above the bound.
 EXACT, FAR = 0.7, 1.02
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """`evaluations` are the assignments that were looked at, `counted` what a budget of evaluations counts: those whose
-    response times were bounded, and the steps of the integer program; `limit` is that budget, if there was one.
-
-    `bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
-
-    `proved`: none is better. `impossible`: why there is none that keeps all limits and deadlines, if that is proved.
-    `spared`: the least maximum utilization that was found, where fewer processors were preferred to it, and `balanced`
-    that answer. `history` is how it was found, `front` what no other one was better than (`genetic.Best.front`).
-    """
-
-    search: str
-    assignment: Assignment | None
-    verdict: Verdict | None
-    bound: Fraction | None
-    proved: bool
-    impossible: Impossible | None
-    evaluations: int
-    seconds: float
-    spared: Fraction | None = None
-    balanced: Outcome | None = None
-    history: tuple[Point, ...] = ()
-    front: tuple[tuple[float, float, Assignment], ...] = ()
-    counted: int = 0
-    limit: int | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """How far the answer is above the bound at most, relative to it."""
-        if self.verdict is None or not self.bound or not self.verdict.feasible:
-            return None
-        return float(self.verdict.maximum / self.bound - 1)
+#: Of the budget, what the search for the least maximum utilization gets where the fewest CPUs for it are wanted, too.
+SPARING = 0.5
 
 
 def search(
@@ -77,15 +46,39 @@ def search(
     budget: Budget,
     progress: Progress | None = None,
     crew: Crew = ALONE,
+    objectives: Sequence[str] = (),
 ) -> Outcome:
-    """Run a search. Raises KeyError for a name that is none."""
-    found = replace(SEARCHES[name](problem, seed, budget, progress, crew), limit=budget.evaluations)
+    """Run a search for `objectives`, the most important one first.
+
+    Without any, the least maximum utilization is looked for, and `auto` takes fewer CPUs where that leaves slack.
+    Raises KeyError for a name that is none.
+    """
+
+    def run(problem: JointProblem, budget: Budget) -> Outcome:
+        return SEARCHES[name](problem, seed, budget, progress, crew)
+
+    found = _by_objectives(problem, run, budget, [o for o in objectives if o in ("utilization", "cores")])
+    found = replace(found, limit=budget.evaluations)
     if found.assignment is None or found.verdict is None:
         return found
     if found.verdict.feasible:
-        return _spared(problem, found) if name == "auto" else found
+        return _spared(problem, found) if name == "auto" and not objectives else found
     # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
     return replace(found, verdict=verdict(problem, found.assignment))
+
+
+def _by_objectives(problem: JointProblem, run: SearchWithin, budget: Budget, objectives: Sequence[str]) -> Outcome:
+    if "cores" not in objectives:
+        return run(problem, budget)
+    if objectives[0] == "cores":
+        return fewest_cores(problem, run, budget)
+    best = run(problem, budget.part(SPARING))
+    if best.verdict is None or not best.verdict.feasible:
+        return best
+    few = fewest_cores(problem, run, budget.part(1 - SPARING), best.verdict.maximum)
+    if few.verdict is None or not few.verdict.feasible or few.verdict.maximum > best.verdict.maximum + RESOLUTION:
+        return best
+    return replace(few, bound=best.bound, proved=best.proved)
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:

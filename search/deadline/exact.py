@@ -86,6 +86,8 @@ def solve(
     if relaxed is None:
         return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
     bound = as_fraction(relaxed.bound)
+    if bound > 1:  # even with fractions of tasks, some processor has more work than time
+        return Optimum(None, None, bound, False, 0, impossible="limits")
     best, found = hint, None if hint is None else verdict(problem, hint)
     known: set[tuple[tuple[int, ...], bool]] = set()
     for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 1)):
@@ -297,7 +299,7 @@ class _Model:
 
     def _alike(self) -> Iterator[list[str]]:
         """Processors that can be exchanged for each other without a difference, pool by pool."""
-        special = set(self._problem.pins.values())
+        special = {*self._problem.pins.values(), *self._problem.left_out}
         if self._problem.followers:  # the first CPU fires what has no CPU beside it
             special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         for pool in self._problem.platform.pools:

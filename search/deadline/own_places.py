@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
-from .auto import Outcome
+from .outcome import Outcome
 from .problem import Item, JointProblem
 from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
 from .verdict import Verdict, verdict

@@ -179,7 +179,8 @@ class Team:
 class JointProblem:
     """Everything that does not change during a search.
 
-    `bands`: how networks go that run whole on a CPU; times are those of bands then.
+    `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is placed on processors
+    that are `left_out`.
     """
 
     platform: Platform
@@ -191,6 +192,7 @@ class JointProblem:
     bands: Mapping[str, tuple[Bands, ...]] = field(default_factory=dict)
     #: Where an item has to be, on a platform of several machines.
     machines: Mapping[str, str] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     @cached_property
     def processors(self) -> tuple[str, ...]:
@@ -209,19 +211,21 @@ class JointProblem:
 
     @cached_property
     def cpus_of_machine(self) -> dict[str, tuple[str, ...]]:
-        """The CPUs of each machine."""
+        """The CPUs of each machine, also those that are left out."""
         found: dict[str, tuple[str, ...]] = {}
-        for p in self.of_kind.get("cpu", ()):
-            machine = self.machine_of[p]
-            found[machine] = (*found.get(machine, ()), p)
+        for p in self.processors:
+            if self.kind[p] == "cpu":
+                machine = self.machine_of[p]
+                found[machine] = (*found.get(machine, ()), p)
         return found
 
     @cached_property
     def of_kind(self) -> dict[str, tuple[str, ...]]:
-        """Processors of each kind, over all pools."""
+        """Processors of each kind that may be used, over all pools."""
         found: dict[str, tuple[str, ...]] = {}
         for pool in self.platform.pools:
-            found[pool.kind] = (*found.get(pool.kind, ()), *pool.processors)
+            usable = tuple(p for p in pool.processors if p not in self.left_out)
+            found[pool.kind] = (*found.get(pool.kind, ()), *usable)
         return found
 
     @cached_property
@@ -261,7 +265,7 @@ class JointProblem:
         if pin is not None:
             return (pin,)
         machine = self.machines.get(item.name)
-        able = (p for p in self.processors if self.kind[p] in item.wcet_ns)
+        able = (p for p in self.processors if self.kind[p] in item.wcet_ns and p not in self.left_out)
         return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
 

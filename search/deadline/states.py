@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
-from .auto import Outcome
+from .outcome import FewestCores, Outcome
 from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
@@ -54,12 +54,23 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class StatesOutcome:
-    """An outcome for each state; those of a search that found nothing have no assignment. `bound` is for the whole."""
+    """An outcome for each state; those of a search that found nothing have no assignment. `bound` is for the whole.
+
+    `impossible`: it is proved that some state has no mapping that keeps all deadlines and limits. `cores`: where few
+    CPUs were the objective, how many they are; `bound` and `proved` speak of so many then.
+    """
 
     states: Mapping[str, Outcome]
     bound: Fraction | None
     proved: bool
     seconds: float
+    impossible: bool = False
+    cores: FewestCores | None = None
+
+    @property
+    def objective(self) -> str:
+        """What the answer was searched for, as in `--objective`."""
+        return "utilization" if self.cores is None else "cores,utilization"
 
 
 def search_states(
@@ -75,7 +86,7 @@ def search_states(
     searching = budget.part(1 - MOVES).begin(lambda: given)
     bounds = {name: _least(problem) for name, problem in problems.items()}
     order = sorted(problems, key=lambda name: -(bounds[name] or 0))
-    placed, found = Placed(), dict[str, Outcome]()
+    placed, found, impossible = Placed(), dict[str, Outcome](), False
     for position, name in enumerate(order):
         problem = problems[name]
         if placed.covers(problem):
@@ -85,9 +96,11 @@ def search_states(
         part = searching.left.part(1 / (len(order) - position))
         given += part.evaluations or 0
         outcome = run(fixed, replace(part, seconds=max(1.0, part.seconds)))
+        free = not placed.items and not placed.nets  # nothing was fixed: what is proved holds for the state
+        impossible |= free and outcome.impossible is not None
         if outcome.assignment is None:
-            return StatesOutcome({**found, name: outcome}, None, False, spending.seconds)
-        if not placed.items and not placed.nets:  # nothing was fixed: what is proved holds for the state
+            return StatesOutcome({**found, name: outcome}, None, False, spending.seconds, impossible)
+        if free:
             bounds[name] = max(filter(None, (bounds[name], outcome.bound)), default=None)
         placed = Placed(*_without_stages(placed.with_answer(fixed, outcome.assignment), problems))
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
@@ -97,7 +110,7 @@ def search_states(
     bound = max(known) if len(known) == len(bounds) else None
     told = [o.verdict for o in found.values() if o.verdict is not None]
     proved = all(v.feasible for v in told) and reaches(max(v.maximum for v in told), bound)
-    return StatesOutcome(found, bound, proved, spending.seconds)
+    return StatesOutcome(found, bound, proved, spending.seconds, impossible)
 
 
 def reaches(maximum: Fraction, bound: Fraction | None) -> bool:

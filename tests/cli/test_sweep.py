@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flowc.cli import app
 from flowc.cli._deadlines import joint_table
-from flowc.search.deadline.auto import Outcome
+from flowc.search.deadline.outcome import Outcome
 from typer.testing import CliRunner
 
 from builds import Write

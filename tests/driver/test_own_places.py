@@ -25,7 +25,7 @@ from flowc.model.platform import Platform, Pool
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.answer import mapping_of
-from flowc.search.deadline.auto import Outcome
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.own_places import own_places
 from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
 from flowc.search.deadline.states import Placed, outcome_of

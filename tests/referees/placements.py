@@ -30,7 +30,8 @@ from flowc.model.diagnostic import Errors
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
-from flowc.search.deadline.auto import Outcome, search
+from flowc.search.deadline.auto import search
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.verdict import verdict
 
@@ -60,6 +61,10 @@ class Drawn:
     def places(self, task: str) -> list[str]:
         """The processors that can run a task."""
         return [p for p, kind in self.processors.items() if kind in self.times[task]]
+
+    def cpus(self, where: dict[str, str]) -> int:
+        """How many CPUs have tasks; a program needs one in any case."""
+        return max(1, len({p for p in where.values() if self.processors[p] == "cpu"}))
 
     def utilization(self, where: dict[str, str]) -> Fraction:
         """Of the busiest processor."""
@@ -243,6 +248,43 @@ def tried(seed: int, name: str, folder: Path, budget: Budget, most: int = MOST_A
     return result
 
 
+def tried_on_few_cores(seed: int, folder: Path, budget: Budget, most: int = MOST_ASKED) -> Tried:
+    """The same with the objective `cores`: no accepted placement has fewer CPUs, nor on as many less utilization."""
+    drawn = draw(seed)
+    try:
+        valid = valid_of(drawn, drawn.text, folder)
+    except Errors:
+        return Tried([], hopeless=True)
+    problem = joint_problem(valid, times_of(valid.system, valid.platform, drawn.profile))
+    found = search(problem, name="auto", seed=0, budget=budget, crew=ALONE, objectives=("cores",))
+    result = Tried([], found.proved, found.impossible is not None)
+    if found.assignment is None or found.verdict is None or not found.verdict.feasible:
+        return result
+    result.found = True
+    where = dict(zip((i.name for i in problem.items), found.assignment.items, strict=True))
+    value = drawn.cpus(where), drawn.utilization(where)
+    assert found.cores is not None
+    if value[0] > found.cores.count:
+        result.faults.append(f"the answer says {found.cores.count} CPUs, and its tasks are on {value[0]}")
+    if not accepted(drawn, where, folder):
+        result.faults.append("the answer is not accepted as pins")
+    every = sorted(((drawn.cpus(w), drawn.utilization(w)), k, w) for k, w in enumerate(drawn.placements()))
+    asked = 0
+    for (count, least), _, other in every:
+        fewer = found.cores.proved and count < found.cores.count
+        better = found.proved and count == found.cores.count and least < value[1] - RESOLUTION
+        if least > 1 or not (fewer or better):
+            continue
+        if asked >= most:
+            result.complete = False
+            break
+        asked += 1
+        if accepted(drawn, other, folder):
+            result.faults.append(f"proved {value}, and {other} has {count} CPUs and {float(least):.6f}")
+            break
+    return result
+
+
 def _by_utilization(drawn: Drawn) -> list[tuple[Fraction, dict[str, str]]]:
     every = [(drawn.utilization(where), where) for where in drawn.placements()]
     return sorted(every, key=lambda entry: entry[0])
@@ -254,9 +296,12 @@ def main() -> None:
     totals = {"proved": 0, "impossible": 0, "found": 0, "hopeless": 0, "complete": 0, "faults": 0}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):
-            name = ("auto", "exact")[seed % 2]
+            name = ("auto", "exact", "cores")[seed % 3]
             try:
-                one = tried(seed, name, Path(folder), Budget(60))
+                if name == "cores":
+                    one = tried_on_few_cores(seed, Path(folder), Budget(60))
+                else:
+                    one = tried(seed, name, Path(folder), Budget(60))
             except Exception as error:
                 one = Tried([f"{type(error).__name__}: {error}"])
             for what in ("proved", "impossible", "found", "hopeless", "complete"):

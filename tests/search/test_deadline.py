@@ -31,10 +31,11 @@ from flowc.profiling.measure import Seen
 from flowc.search.budget import Budget
 from flowc.search.deadline import candidates
 from flowc.search.deadline.answer import mapping_of
-from flowc.search.deadline.auto import SEARCHES, Outcome, search
+from flowc.search.deadline.auto import SEARCHES, search
 from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
 from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
 from flowc.search.deadline.program import timed

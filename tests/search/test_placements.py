@@ -28,6 +28,11 @@ def test_no_claim_of_a_search_is_false(seed: int, tmp_path: Path) -> None:
     assert not found.faults
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_no_claim_about_fewer_cores_is_false(seed: int, tmp_path: Path) -> None:
+    assert not placements.tried_on_few_cores(seed, tmp_path, Budget(60), most=50).faults
+
+
 @pytest.mark.parametrize("search", ["auto", "exact"])
 def test_work_that_is_split_over_a_period_is_not_ruled_out(write: Write, search: str) -> None:
     found = find_mapping(write(THREE, t_py=CODE), platform="two", search=search, measure=False, budget=60).joint

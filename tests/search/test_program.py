@@ -22,7 +22,7 @@ from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.search.deadline.answer import mapping_of
-from flowc.search.deadline.auto import Outcome
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.verdict import verdict

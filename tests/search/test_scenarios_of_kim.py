@@ -15,7 +15,7 @@ from fractions import Fraction
 import pytest
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
-from flowc.search.deadline.auto import Outcome
+from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment, Item, JointProblem, Team
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.verdict import verdict

@@ -1,0 +1,106 @@
+"""Every objective for every kind of text: a mapping that was searched for it, or a refusal with its reason."""
+
+from __future__ import annotations
+
+import pytest
+from flowc.driver.map import Answer, find_mapping
+from flowc.model.diagnostic import Errors
+from flowc.search.objectives import OBJECTIVES
+
+from builds import Write
+
+TASKS = """
+task S { out x: float32[4]  python "t.py:make"  wcet 6 ms }
+task T { in x: float32[4]  python "t.py:take"  wcet 6 ms }
+task N { in x: float32[4]  out y: float32[4]  python "t.py:same"  wcet 6 ms }
+app A { %s s: S  n: N  t: T  s -> n -> t }
+"""
+STATES = """
+app B { %s s: S  t: T  s -> t }
+scenario Modes { event turn  initial state one { run A, B }  state two { run A }  one -> two on turn  two -> one on turn }
+"""
+BOARD = "platform board { cpu core[3] }\n"
+RIG = """
+platform board { machine near { cpu core[2] }  machine far { cpu arm[2] }  link near far 100 MB/s 1 ms }
+"""
+CODE = "def make(): return [1.0] * 4\ndef same(x): return x\ndef take(x): pass\n"
+PERIOD = "period 20 ms  deadline 60 ms"
+TEXTS = {
+    "deadlines": BOARD + TASKS % PERIOD,
+    "no periods": BOARD + TASKS % "",
+    "states with deadlines": BOARD + TASKS % PERIOD + STATES % PERIOD,
+    "states without periods": BOARD + TASKS % "" + STATES % "",
+    "machines with deadlines": RIG + TASKS % PERIOD,
+    "machines without periods": RIG + TASKS % "",
+}
+FOLLOWED = {
+    "deadlines": {"utilization", "cores", "memory"},
+    "no periods": {"throughput", "latency", "memory"},
+}
+
+
+def kind_of(text: str) -> str:
+    return "deadlines" if "deadlines" in text else "no periods"
+
+
+def mapped(write: Write, text: str, objective: str, **asked: object) -> Answer:
+    path = write(TEXTS[text], t_py=CODE)
+    return find_mapping(path, platform="board", objective=objective, measure=False, budget=5, **asked)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("text", TEXTS)
+def test_each_objective_is_followed_or_refused(write: Write, text: str, objective: str) -> None:
+    if objective in FOLLOWED[kind_of(text)]:
+        found = mapped(write, text, objective)
+        assert found.mapping.placements and not found.late
+        return
+    with pytest.raises(Errors) as caught:
+        mapped(write, text, objective)
+    for fault in caught.value.diagnostics:
+        assert fault.code in ("F538", "F607") and fault.help
+
+
+@pytest.mark.parametrize(
+    ("text", "objective"),
+    [
+        ("deadlines", "utilization,memory"),
+        ("deadlines", "cores,cores"),
+        ("no periods", "latency,throughput"),
+        ("no periods", "speed"),
+    ],
+)
+def test_lists_that_cannot_be_followed_say_which_can(write: Write, text: str, objective: str) -> None:
+    with pytest.raises(Errors) as caught:
+        mapped(write, text, objective)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F538" and fault.help is not None and "one of" in fault.help
+
+
+def used(found: Answer) -> set[str]:
+    return {processor for place in found.mapping.placements for processor in place.processors}
+
+
+def test_few_cores_are_one_objective_and_little_load_is_another(write: Write) -> None:
+    """Three tasks of 6 ms in 20 ms fit on one core; the least load takes three."""
+    few = mapped(write, "deadlines", "cores")
+    least = mapped(write, "deadlines", "utilization")
+    assert few.joint is not None and few.joint.outcome.cores is not None and few.joint.outcome.cores.proved
+    assert len(used(few)) == 1 and few.joint.outcome.proved and few.mapping.effort.objective == "cores,utilization"
+    assert len(used(least)) == 3 and least.joint is not None and least.joint.outcome.proved
+
+
+def test_states_have_the_fewest_cores_together(write: Write) -> None:
+    """State `one` has 30 ms of work in 20 ms: two cores; `two` alone would need one."""
+    found = mapped(write, "states with deadlines", "cores")
+    assert found.states is not None and found.states.outcome.cores is not None
+    assert found.states.outcome.cores.count == 2 and found.states.outcome.cores.proved
+    assert len(used(found)) == 2
+
+
+def test_memory_is_that_of_a_program(write: Write) -> None:
+    """Where tasks have no code, nothing is known of what one takes."""
+    text = TEXTS["deadlines"].replace('python "t.py:same"', "")
+    with pytest.raises(Errors) as caught:
+        find_mapping(write(text, t_py=CODE), platform="board", objective="memory", measure=False)
+    assert [d.code for d in caught.value.diagnostics] == ["F601"]
