@@ -102,6 +102,7 @@ def map_(
     Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
+    from ..driver.check import ValidScenario
     from ..driver.map import find_mapping
     from ..driver.request import WhatIf
     from ..driver.sweep import suppositions
@@ -150,7 +151,7 @@ def map_(
             why = (of(mapped.states, name) for of in (why_elsewhere, why_no_better, why_rates))
             lines = [*(line for lines in why for line in lines), *explanation(joint)]
             print(f"\n{name}:\n" + "\n".join(folded(line, 2) for line in lines))
-    elif mapped.valid.states:
+    elif isinstance(mapped.valid, ValidScenario):
         print(_places(mapped.mapping))
         _tell_memory(mapped.mapping)
     elif mapped.joint is not None:

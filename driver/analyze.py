@@ -19,7 +19,7 @@ from ..model.times import Times, times_of
 from . import store
 from .alternatives import Comparison, compared
 from .build import places
-from .check import VERDICT_CODES, Checked, Report, Valid, check
+from .check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
 
 #: Called with an app, what is known of it so far, and its static orders by processor.
 Answered = Callable[[Application, Analysis, dict[str, str]], None]
@@ -124,7 +124,7 @@ def analyze(
     alternatives = compared(valid) if checked.ok else ()
     known = [(a, found[a.name]) for a in valid.system.apps]
     states = {}
-    for name, state in valid.states.items():
+    for name, state in valid.states.items() if isinstance(valid, ValidScenario) else ():
         states[name] = dict(_in_state(state, known, profile, overlap, seconds))
     return Analyzed(checked, found, orders, told, overlap, alternatives, states)
 

@@ -13,7 +13,7 @@ from ..model.diagnostic import Errors
 from ..search.deadline.relaxed import as_fraction, relax
 from ..search.memory import Chosen
 from ..search.variants import Choice, Judged, most_accurate
-from .check import Valid
+from .check import Valid, ValidScenario
 from .deadline_problem import require_possible
 from .deadlines import missed
 from .known_times import KnownTimes
@@ -21,7 +21,9 @@ from .request import Request
 from .state_map import Asked, Searched, States
 
 
-def map_states_jointly(valid: Valid, known: KnownTimes, request: Request, chosen: Chosen | None = None) -> States:
+def map_states_jointly(
+    valid: ValidScenario, known: KnownTimes, request: Request, chosen: Chosen | None = None
+) -> States:
     """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
 
     The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
@@ -39,7 +41,7 @@ def map_states_jointly(valid: Valid, known: KnownTimes, request: Request, chosen
 
 
 # -- the best variants -------------------------------------------------------------------------------------------------
-def _with_best_variants(valid: Valid, asked: Asked) -> States:
+def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
     """The states with the most accurate variants that keep their deadlines and limits. Raises Errors."""
     spent = 0
     spending = asked.request.allowance.begin(lambda: spent)
@@ -64,12 +66,11 @@ def _with_best_variants(valid: Valid, asked: Asked) -> States:
     return replace(best.found, refused=best.refused)
 
 
-def _in_words(valid: Valid, state: str) -> str:
-    assert valid.system.scenario is not None
-    return valid.system.scenario.state(state).best_in_words()
+def _in_words(valid: ValidScenario, state: str) -> str:
+    return valid.scenario.state(state).best_in_words()
 
 
-def _hopeless(valid: Valid, asked: Asked) -> dict[tuple[str, int], str]:
+def _hopeless(valid: ValidScenario, asked: Asked) -> dict[tuple[str, int], str]:
     """Options with which no mapping keeps the deadlines: they are not searched."""
     return {
         (name, k): why

@@ -40,7 +40,7 @@ from ..search.throughput.machines import on_machines
 from ..search.throughput.problem import Problem, mapping_of
 from ..targets.pins import pinned
 from . import store
-from .check import Report, Valid, prepare
+from .check import Report, Valid, ValidScenario, prepare
 from .memory import beyond_platform
 from .protocols import changes_of_build
 
@@ -134,13 +134,13 @@ def deployment(
 
     If not `measure`, it is said which times nobody knows.
     """
-    if valid.system.scenario is None:
+    if not isinstance(valid, ValidScenario):
         mapping, deployed, told = _part(valid, profile, measure)
         return mapping, deployed, told, [valid]
     from .shared import with_shared_parts
     from .states import placed_states
 
-    scenario, placed = valid.system.scenario, placed_states(valid, profile)
+    scenario, placed = valid.scenario, placed_states(valid, profile)
     states, weights = with_shared_parts(placed.states)
     found = {name: _part(state, profile, measure) for name, state in states.items()}
     told = [*placed.diagnostics, *(d for _, _, own in found.values() for d in own)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..analysis.dataflow.check import check as check_app
 from ..analysis.dataflow.repetition import repetition
@@ -21,7 +21,7 @@ from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ..model.mapping import Mapping
 from ..model.platform import Platform
-from ..model.scenario import Option
+from ..model.scenario import Option, Scenario
 from ..model.system import System
 from ..model.times import times_of
 from ..model.verdict import AppVerdicts
@@ -54,9 +54,7 @@ class Valid:
     `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
     text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
     iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
-    Programs run on `host`.
-    `others` are the same with other variants of networks, so that each variant is somewhere. `states` are those of a
-    scenario, each a plain system.
+    Programs run on `host`. `others` are the same with other variants of networks, so that each variant is somewhere.
     """
 
     loaded: Loaded
@@ -74,24 +72,11 @@ class Valid:
         return self.host is not HERE or self.platform.name == HERE.name
 
     others: tuple[Valid, ...] = ()
-    states: dict[str, Valid] = field(default_factory=dict)
-    #: Of states that want the best variants: each of `State.options`, or the first of its errors (for mappings only).
-    options: dict[str, tuple[Valid | str, ...]] = field(default_factory=dict)
-
-    def taking(self, option: MappingABC[str, int]) -> Valid:
-        """The same with these options of states."""
-        scenario = self.system.scenario
-        assert scenario is not None
-        chosen = {name: self.options[name][k] for name, k in option.items()}
-        states = {name: own for name, own in chosen.items() if isinstance(own, Valid)}
-        apps = {name: scenario.state(name).options[option[name]].apps for name in states}
-        system = replace(self.system, scenario=scenario.taking(apps))
-        return replace(self, system=system, states=self.states | states)
 
     @property
     def parts(self) -> tuple[Valid, ...]:
         """What runs at once: the states of a scenario, or all apps."""
-        return tuple(self.states.values()) or (self,)
+        return (self,)
 
     @property
     def repetition(self) -> dict[str, dict[str, int]]:
@@ -108,7 +93,7 @@ class Valid:
         """All tasks, also those of other variants of networks."""
         return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
 
-    def mapped(self, mapping: Mapping) -> Valid:
+    def mapped(self, mapping: Mapping) -> Self:
         """The same with a mapping carried out. Raises Errors."""
         system, faults = carried_out(self.system, self.platform, mapping)
         system, more = with_transfers(system, self.platform)
@@ -116,7 +101,7 @@ class Valid:
             raise Errors((*faults, *more))
         return replace(self.rewritten(system), mapping=mapping)
 
-    def rewritten(self, system: System) -> Valid:
+    def rewritten(self, system: System) -> Self:
         """The same with other tasks, which keep what holds."""
         before = {a.name: a for a in self.system.apps}
         verdicts = {
@@ -124,6 +109,37 @@ class Valid:
             for a in system.apps
         }
         return replace(self, system=system, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidScenario(Valid):
+    """A valid system with a scenario: `states` are its states, each a plain system.
+
+    `options` are, of states that want the best variants, each of `State.options`, or the first of its errors. They are
+    there for mappings only.
+    """
+
+    states: dict[str, Valid] = field(default_factory=dict)
+    options: dict[str, tuple[Valid | str, ...]] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> Scenario:
+        """What its text says of states and changes."""
+        assert self.system.scenario is not None
+        return self.system.scenario
+
+    @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: its states."""
+        return tuple(self.states.values())
+
+    def taking(self, option: MappingABC[str, int]) -> ValidScenario:
+        """The same with these options of states."""
+        chosen = {name: self.options[name][k] for name, k in option.items()}
+        states = {name: own for name, own in chosen.items() if isinstance(own, Valid)}
+        apps = {name: self.scenario.state(name).options[option[name]].apps for name in states}
+        system = replace(self.system, scenario=self.scenario.taking(apps))
+        return replace(self, system=system, states=self.states | states)
 
 
 def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
@@ -186,7 +202,7 @@ class Checked:
         if broken or self.staged is None:
             raise Errors(self.diagnostics)
         staged = self.staged
-        return Valid(
+        found = Valid(
             self.loaded,
             staged.system,
             staged.platform,
@@ -196,12 +212,15 @@ class Checked:
             losses=staged.losses,
             host=self.host,
             others=tuple(o.require(despite) for o in self.others),
-            states={name: c.require(despite) for name, c in self.states.items()},
-            options={
-                name: tuple(c.require(despite) if c.ok else c.first_error for c in own)
-                for name, own in self.options.items()
-            },
         )
+        if not self.states:
+            return found
+        states = {name: c.require(despite) for name, c in self.states.items()}
+        options: dict[str, tuple[Valid | str, ...]] = {}
+        for name, own in self.options.items():
+            options[name] = tuple(c.require(despite) if c.ok else c.first_error for c in own)
+        same = {f.name: getattr(found, f.name) for f in fields(found)}
+        return ValidScenario(**same, states=states, options=options)
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

@@ -31,7 +31,7 @@ from ..search.deadline.verdict import with_bounds
 from ..search.frequency.greedy import greedy
 from ..search.frequency.optimal import optimal
 from ..search.frequency.problem import ClockProblem, Domain, Levels
-from .check import Valid
+from .check import ValidScenario
 from .deadlines import Joint, missed
 
 #: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
@@ -60,14 +60,13 @@ class Clocked:
 
 
 def at_best_clocks(
-    valid: Valid, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
+    valid: ValidScenario, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
 ) -> dict[str, Clocked]:
     """The states at their rates, where the platform says what it takes.
 
     A part of the `budget` is for doubts.
     """
-    scenario = valid.system.scenario
-    assert scenario is not None
+    scenario = valid.scenario
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
     if valid.platform.silent and not asked:
         return {}
@@ -83,11 +82,9 @@ def at_best_clocks(
     return {name: found[name] for name in joints if name in found}
 
 
-def beyond_limits(valid: Valid, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
+def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
     """An error for each state whose limit no clock rates keep with this mapping."""
-    scenario = valid.system.scenario
-    assert scenario is not None
-    return {name: d for name, found in clocked.items() for d in _beyond(scenario.state(name), found)}
+    return {name: d for name, found in clocked.items() for d in _beyond(valid.scenario.state(name), found)}
 
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
@@ -102,11 +99,11 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
 
 
 def _clocked(
-    valid: Valid, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
+    valid: ValidScenario, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and what fails in it."""
-    scenario, platform = valid.system.scenario, valid.platform
-    assert scenario is not None and joint.system is not None
+    scenario, platform = valid.scenario, valid.platform
+    assert joint.system is not None
     known = not platform.silent
     free = known and (scenario.least_energy or state.power_w is not None)
     wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}

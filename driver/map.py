@@ -25,7 +25,7 @@ from ..search.throughput.problem import Problem
 from . import store
 from .best import map_states_jointly
 from .build import place, plan, require_buildable, untimed
-from .check import Valid, prepare
+from .check import Valid, ValidScenario, prepare
 from .clocks import unknown_power
 from .contest import Runs
 from .deadline_problem import settled
@@ -116,11 +116,12 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
     if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
         tell = request.on_measure or request.report or (lambda _: None)
         tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
-    if valid.states:
-        solve = _map_states if with_deadlines else _map_states_apart
+    if isinstance(valid, ValidScenario):
+        map_states = _map_states if with_deadlines else _map_states_apart
+        answer = map_states(valid, known, request, limit)
     else:
-        solve = _map_with_deadlines if with_deadlines else _map_without_periods
-    answer = solve(valid, known, request, limit)
+        map_text = _map_with_deadlines if with_deadlines else _map_without_periods
+        answer = map_text(valid, known, request, limit)
     said = (*valid.diagnostics, *warnings, *known.diagnostics, *answer.diagnostics)
     answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
     keep = request.keep or request.what_if.supposed is None
@@ -138,19 +139,19 @@ def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit
     return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
 
 
-def _map_states(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_states(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
     """A scenario whose apps all have periods: one placement for all of its states."""
     states = (
         map_states_jointly(valid, known, request) if limit is None else map_states_within(valid, known, request, limit)
     )
-    said = [*_unknown_power(valid)]
+    said = [*unknown_power(valid.scenario, valid.platform)]
     for joint in states.joints.values():
         said += joint.diagnostics
     said += [*states.diagnostics, *request.crew.told]
     return Answer(states.mapping, states.valid, tuple(said), states, bool(states.mapping.placements) and states.fits)
 
 
-def _map_states_apart(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+def _map_states_apart(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
     """A scenario in which some app has no period: a search for each state."""
     part = request.part(1 / len(valid.states))
 
@@ -162,7 +163,7 @@ def _map_states_apart(valid: Valid, known: KnownTimes, request: Request, limit: 
     if limit is not None:
         mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
         require_within(limit, mapping)
-    return Answer(mapping, valid, (*_unknown_power(valid), *_idle(request.crew)))
+    return Answer(mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew)))
 
 
 def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
@@ -245,7 +246,9 @@ def _needs_too_much(valid: Valid) -> bool:
     """Would a quick mapping without bands take more memory than the platform says that it has?"""
     has = room_of(valid.platform)
     alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
-    if has is None or alien or valid.platform.span is None or valid.states or missing(valid.system):
+    if has is None or alien or valid.platform.span is None:
+        return False
+    if isinstance(valid, ValidScenario) or missing(valid.system):
         return False
     try:
         times = times_of(valid.system, valid.platform)
@@ -262,11 +265,6 @@ def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
     message = "`--workers` has no effect: without periods, candidates are run one at a time"
     help_text = "give every app a `period`, or leave workers out"
     return (Diagnostic("F647", message, None, help=help_text, severity="warning"),)
-
-
-def _unknown_power(valid: Valid) -> tuple[Diagnostic, ...]:
-    assert valid.system.scenario is not None
-    return unknown_power(valid.system.scenario, valid.platform)
 
 
 # -- what cannot be searched -------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from ..profiling.measure import MeasurementFailed, Seen, run_build
 from ..profiling.measure import profile as profile_of
 from . import store
 from .build import OnMeasure, require_buildable, too_long, write_program
-from .check import Report, Valid, prepare
+from .check import Report, Valid, ValidScenario, prepare
 
 T = TypeVar("T")
 
@@ -222,7 +222,7 @@ def with_layers(
         costs = _asked(machine.runtime_costs, valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
-    if valid.states and profile.change_ns is None:
+    if isinstance(valid, ValidScenario) and profile.change_ns is None:
         profile = replace(profile, change_ns=_asked(machine.change_ns, valid.host))
         unsaved.update(store.save_profile(valid, profile))
     for position, e in enumerate(profile.entries):

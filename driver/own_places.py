@@ -13,7 +13,7 @@ from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.mapping import Mapping, Placement
 from ..model.scenario import Scenario
 from ..search.deadline.outcome import Outcome
-from .check import Valid
+from .check import Valid, ValidScenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
     return Mapping(mapping.platform, placements, search=mapping.search, networks=networks)
 
 
-def require_own_places(valid: Valid, mapping: Mapping, file: str) -> None:
+def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> None:
     """Places of states, in a file that was edited by hand, are CPUs for what may move. Raises Errors."""
     faults = [
         fault

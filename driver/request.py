@@ -15,7 +15,7 @@ from ..search.budget import Budget
 from ..search.events import Listener, heard
 from ..search.objectives import Kind, objectives
 from .build import OnMeasure
-from .check import Report, Valid
+from .check import Report, Valid, ValidScenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,11 @@ def supposed(valid: Valid, what_if: WhatIf) -> Valid:
     if what_if.cores is not None:
         pools = tuple(replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p for p in platform.pools)
         platform = replace(platform, pools=pools)
-    states = {name: supposed(state, what_if) for name, state in valid.states.items()}
-    options = {
-        name: tuple(o if isinstance(o, str) else supposed(o, what_if) for o in own)
-        for name, own in valid.options.items()
-    }
-    return replace(valid, system=system, platform=platform, states=states, options=options)
+    found = replace(valid, system=system, platform=platform)
+    if not isinstance(found, ValidScenario):
+        return found
+    states = {name: supposed(state, what_if) for name, state in found.states.items()}
+    options: dict[str, tuple[Valid | str, ...]] = {}
+    for name, own in found.options.items():
+        options[name] = tuple(o if isinstance(o, str) else supposed(o, what_if) for o in own)
+    return replace(found, states=states, options=options)

@@ -21,7 +21,7 @@ from ..model.times import AppTimes, Times, times_of
 from ..report.gantt import MOST_BARS, Bar, Chart
 from . import store
 from .build import firing_means, places, uncut
-from .check import Checked, Valid, check
+from .check import Checked, Valid, ValidScenario, check
 from .dla import OnDla, dla_reports
 from .states import with_stored
 
@@ -69,7 +69,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to draw", None)])
     profile, told = store.read_profile(valid)
-    if valid.system.scenario is not None:
+    if isinstance(valid, ValidScenario):
         valid, unused = with_stored(valid)
         told = (*told, *unused)
     times = times_of(valid.system, valid.platform, profile)

@@ -30,7 +30,7 @@ from ..search.deadline.states import StatesOutcome, search_states
 from ..search.memory import Chosen
 from ..search.variants import Refusal
 from .build import place, plan, union
-from .check import Valid
+from .check import Valid, ValidScenario
 from .clocks import Clocked, at_best_clocks, beyond_limits
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged, missed, searched
@@ -54,7 +54,7 @@ class States:
     cost. `own` are the states with places of their own.
     """
 
-    valid: Valid
+    valid: ValidScenario
     joints: dict[str, Joint]
     mapping: Mapping
     outcome: StatesOutcome
@@ -90,7 +90,7 @@ class Searched:
     """A text whose states were searched: the problem of each, and what was found; `own` are the answers for states that
     miss something with the common placement, and nothing with places of their own."""
 
-    valid: Valid
+    valid: ValidScenario
     budget: Budget
     times: dict[str, KnownTimes]
     problems: dict[str, JointProblem]
@@ -111,7 +111,7 @@ class Asked:
         problem = joint_problem(state, self.known.of(state).times, self.request.crew)
         return banded(problem, self.chosen)
 
-    def searched(self, valid: Valid, budget: Budget) -> Searched:
+    def searched(self, valid: ValidScenario, budget: Budget) -> Searched:
         """One placement for all states. Raises Errors."""
         problems = {name: self.problem(state) for name, state in valid.states.items()}
         for problem in problems.values():
@@ -125,7 +125,7 @@ class Asked:
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
 
-    def _common(self, valid: Valid, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
+    def _common(self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
         """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises Refused."""
         alternatives = _alternatives(valid)
         spent = 0
@@ -150,9 +150,7 @@ class Asked:
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
         """Another answer for a state, in which it is not late; None: there is none."""
-        scenario = searched.valid.system.scenario
-        assert scenario is not None
-        if name in bound_together(scenario):
+        if name in bound_together(searched.valid.scenario):
             return None
         self.request.say(f"late with the common places: others for `{name}`")
         common, budget = searched.outcome.states[name], searched.budget.part(OWN)
@@ -219,7 +217,7 @@ def _missed(joint: Joint) -> list[str]:
     return [] if joint.verdict is None else [*missed(joint.problem, joint.verdict)]
 
 
-def _alternatives(valid: Valid) -> list[list[str]]:
+def _alternatives(valid: ValidScenario) -> list[list[str]]:
     """Tasks and networks of different variants that take each other's place."""
     found: dict[str, dict[str, None]] = {}
     for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
@@ -227,18 +225,17 @@ def _alternatives(valid: Valid) -> list[list[str]]:
     return [list(names) for names in found.values() if len(names) > 1]
 
 
-def _together(valid: Valid, found: States, seed: int, control_ns: int | None) -> Mapping:
+def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | None) -> Mapping:
     joints, outcome, empty = found.joints, found.outcome, found.mapping
     if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
         return empty
-    assert valid.system.scenario is not None
     common = {name: _with_common_places(found, name, seed) for name in joints}
     whole = union(common.values())
     bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
     bounds |= {n: c.bound for n, c in found.clocked.items()}
     bounds |= {n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own}
     for name in valid.options:
-        bounds[name] = replace(bounds[name], choices=valid.system.scenario.state(name).choices)
+        bounds[name] = replace(bounds[name], choices=valid.scenario.state(name).choices)
     looked = sum(o.evaluations for o in outcome.states.values())
     return replace(
         whole,
@@ -261,11 +258,10 @@ def _with_common_places(found: States, name: str, seed: int) -> Mapping:
     return mapping_of(joint.problem, common, common.verdict, seed)
 
 
-def _changes(valid: Valid, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
+def _changes(valid: ValidScenario, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
     """What the frames of both states take at most, and the controller in between."""
-    assert valid.system.scenario is not None
     known = {name: _halves(valid.states[name], joint) for name, joint in joints.items()}
-    for source, target in dict.fromkeys((t.source, t.target) for t in valid.system.scenario.transitions):
+    for source, target in dict.fromkeys((t.source, t.target) for t in valid.scenario.transitions):
         before, after = known[source], known[target]
         if before is None or after is None:
             yield ChangeBound(source, target, None, control_ns)
@@ -275,11 +271,10 @@ def _changes(valid: Valid, joints: dict[str, Joint], control_ns: int | None) -> 
 
 
 def _with_protocols(
-    valid: Valid, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
+    valid: ValidScenario, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
 ) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
     """How each change is made, with its bound. Raises Errors for what cannot be made at once."""
-    scenario, deployments, timings = valid.system.scenario, {}, {}
-    assert scenario is not None
+    scenario, deployments, timings = valid.scenario, {}, {}
     for name, state in valid.states.items():
         if missing(state.system):
             return mapping.transitions, ()
@@ -300,7 +295,7 @@ def _halves(state: Valid, joint: Joint) -> Halves | None:
         return None
 
 
-def map_states_apart(valid: Valid, find: Callable[[Valid], Mapping]) -> Mapping:
+def map_states_apart(valid: ValidScenario, find: Callable[[Valid], Mapping]) -> Mapping:
     """Where some app has no period: a search for each state, in which what an earlier one has placed is pinned."""
     found: list[Mapping] = []
     for state in sorted(valid.states.values(), key=lambda s: -len(s.tasks)):

@@ -18,7 +18,7 @@ from ..model.times import times_of
 from ..passes.staged import Staged
 from . import store
 from .build import place, union
-from .check import Valid
+from .check import Valid, ValidScenario
 from .own_places import in_state, require_own_places
 
 
@@ -35,7 +35,7 @@ class PlacedStates:
     homes: tuple[Placement, ...]
 
 
-def placed_states(valid: Valid, profile: Profile | None) -> PlacedStates:
+def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates:
     """One placement for all states; the one with the most tasks is placed first. Raises Errors."""
     stored, told = store.read_mapping(valid.system, valid.platform)
     stale = None if stored is None else stored.stale(valid.system, valid.platform)

@@ -103,7 +103,7 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
 
 def _hashes(valid: Valid) -> dict[str, str]:
     """What each task is; with states, tasks of all variants of networks."""
-    parts = (*valid.others, valid) if valid.states else (valid,)
+    parts = (*valid.others, valid) if valid.system.scenario is not None else (valid,)
     return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
 
 

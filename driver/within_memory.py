@@ -26,7 +26,7 @@ from ..search.deadline.problem import JointProblem
 from ..search.memory import Chosen, Fronts, MemoryLimit, fastest, in_mb, sizes, too_much
 from .best import map_states_jointly
 from .build import place, plan
-from .check import Valid
+from .check import Valid, ValidScenario
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged, searched
 from .known_times import KnownTimes
@@ -76,7 +76,7 @@ def map_jointly_within(valid: Valid, known: KnownTimes, request: Request, limit:
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 
 
-def map_states_within(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit) -> States:
+def map_states_within(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit) -> States:
     """One placement for all states, with the same bands in all of them, that keeps the limit. Raises Errors (F521)."""
     every_state = [*valid.states.values(), *_options(valid)]
     on_cpu = _cpu_ns(known.of(state).times for state in every_state)
@@ -131,7 +131,7 @@ def _first_within(
     return fitting[0]
 
 
-def _options(valid: Valid) -> list[Valid]:
+def _options(valid: ValidScenario) -> list[Valid]:
     """The states as they are with other variants."""
     return [option for own in valid.options.values() for option in own if isinstance(option, Valid)]
 
@@ -157,7 +157,7 @@ def taken(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMem
     return _deployed(valid, profile, mapping).planned or PlannedMemory(0, 0, 0)
 
 
-def taken_in_states(valid: Valid, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
+def taken_in_states(valid: ValidScenario, profile: Profile | None, mapping: Mapping) -> PlannedMemory:
     """The weights of all networks, and the rest of the state that needs most. Raises Errors."""
     own = {s.state: s.placements for s in mapping.states if s.placements}
     mappings = {name: in_state(mapping, own[name]) if name in own else mapping for name in valid.states}
@@ -165,7 +165,7 @@ def taken_in_states(valid: Valid, profile: Profile | None, mapping: Mapping) -> 
     return found or PlannedMemory(0, 0, 0)
 
 
-def taken_beside(valid: Valid, state: Valid, profile: Profile | None) -> Callable[[Mapping], PlannedMemory]:
+def taken_beside(valid: ValidScenario, state: Valid, profile: Profile | None) -> Callable[[Mapping], PlannedMemory]:
     """What networks take in one state, with the weights of those in others, which stay."""
     there = {t.network.content_hash for t in state.tasks.values() if t.network is not None}
     networks = [t.network for s in valid.states.values() for t in s.tasks.values() if t.network is not None]

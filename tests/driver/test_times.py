@@ -19,7 +19,7 @@ from flowc.cli import app
 from flowc.driver import store
 from flowc.driver.analyze import Analyzed, analyze
 from flowc.driver.build import place
-from flowc.driver.check import Checked, Valid
+from flowc.driver.check import Checked, Valid, ValidScenario
 from flowc.driver.export import export
 from flowc.driver.map import Answer, find_mapping
 from flowc.driver.show import look
@@ -432,7 +432,7 @@ def _below(mapped: Answer, analyzed: Analyzed, when: str) -> Iterator[str]:
 def _too_fast(mapped: Answer) -> Iterator[str]:
     """A predicted period below the least on any mapping at mean times; of a scenario each state is predicted."""
     valid = mapped.valid
-    if valid.states:
+    if isinstance(valid, ValidScenario):
         return
     times = times_of(valid.system, valid.platform, store.read_profile(valid)[0])
     predicted = dict(mapped.mapping.predicted_period_ns)
