@@ -15,6 +15,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from ..machines.board import Board, Lost, lost_way
+from ..machines.children import ends_with_me
 from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors
 from ..profiling.engines import build_engines
@@ -137,6 +138,7 @@ def _waited(
     fed: Callable[[Callable[[bytes], None]], None] | None,
 ) -> int:
     """Here, with the standard input of this process, and its output unless somebody wants to hear it."""
+    import signal
     import subprocess
 
     child = subprocess.Popen(
@@ -146,7 +148,7 @@ def _waited(
         stderr=None if hear is None else subprocess.PIPE,
         cwd=cwd,
         env={**os.environ, **(environment or {})},
-        preexec_fn=_ends_with_me(),
+        preexec_fn=ends_with_me(signal.SIGTERM),
         pass_fds=handed,
     )
     started(child.send_signal)
@@ -188,19 +190,3 @@ def _loudly(silent: bool) -> Hear:
         streams[name].flush()
 
     return hear
-
-
-def _ends_with_me() -> Callable[[], None]:
-    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
-    import ctypes
-    import signal
-
-    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
-    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != me:  # too late
-            os._exit(1)
-
-    return ask

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ..model.files import scratch
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
@@ -329,12 +329,12 @@ def test(
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
     with ExitStack() as stack:
         if sites:
-            recorded = stack.enter_context(TemporaryDirectory())
-            status = _record_parts(built, sites, frames, Path(recorded), report, quiet)
+            recorded = stack.enter_context(scratch())
+            status = _record_parts(built, sites, frames, recorded, report, quiet)
             if status:
                 outcome = Outcome("parts", None, "error", 0.0, _end_in_words(status))
                 return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
-            environment["FLOWC_RECORDED"] = recorded
+            environment["FLOWC_RECORDED"] = str(recorded)
         stack.enter_context(reached(host))
         folder = stack.enter_context(host.folder())
         tree = there(built, host, report)

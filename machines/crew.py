@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
+from .children import ends_with_me
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741
@@ -147,7 +148,7 @@ def processes(count: int) -> Iterator[Crew]:
         return
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    crew = Crew(count, lambda: ProcessPoolExecutor(count, context, _deaf))
+    crew = Crew(count, lambda: ProcessPoolExecutor(count, context, _begin, (ends_with_me(),)))
     try:
         yield crew
     finally:
@@ -157,9 +158,10 @@ def processes(count: int) -> Iterator[Crew]:
             child.join()
 
 
-def _deaf() -> None:
-    """Ctrl-C is for whoever waits for the workers: the best so far is kept there."""
+def _begin(end_with_parent: Callable[[], None]) -> None:
+    """Ctrl-C is for the process that waits for the workers: the best so far is kept there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 # -- workers of a cluster ----------------------------------------------------------------------------------------------

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
+import shutil
 import stat
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 #: Bytes of a text, a piece of code, a profile: the largest ones that make sense have a few millions.
 MOST = 1 << 26
 #: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
 KEPT = ".flowc"
+#: How the names of folders begin that are gone afterwards.
+SCRATCH = "flowc."
+#: Seconds after which such a folder has its lock, if its process is still there.
+LOCKED = 3600.0
 
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
@@ -64,6 +73,52 @@ def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> N
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextlib.contextmanager
+def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
+    """A new folder that is gone afterwards: in `place`, else where the system keeps what is temporary.
+
+    A process that is killed leaves its folder behind, and the lock on it ends with the process: the next call for the
+    same place removes the folder. Raises OSError.
+    """
+    _sweep(place or Path(tempfile.gettempdir()), prefix)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(lock)
+            yield Path(folder)
+        finally:
+            os.close(lock)
+
+
+def _sweep(place: Path, prefix: str) -> None:
+    """Remove folders of this user that a killed process has left there."""
+    with contextlib.suppress(OSError):  # the place cannot be listed: what is left there stays
+        for entry in os.scandir(place):
+            if entry.name.startswith(prefix):
+                _remove_if_left(entry.path)
+
+
+def _remove_if_left(folder: str) -> None:
+    with contextlib.suppress(OSError):  # it has just gone, or is no folder
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            old = time.time() - found.st_mtime > LOCKED
+            if found.st_uid == os.geteuid() and old and _lock(descriptor):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock of a folder, for as long as the descriptor is open. Not every file system has locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def make_folders(root: Path, below: str | PurePath) -> Path:

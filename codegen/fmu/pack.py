@@ -9,15 +9,16 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import subprocess
+import signal
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...machines.children import run
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import scratch
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
@@ -26,8 +27,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> bytes:
     """The archive. Raises Errors, and OSError where the temporary place cannot be written."""
-    with tempfile.TemporaryDirectory(prefix="flowc-fmu-") as folder:
-        stage = Path(folder)
+    with scratch() as stage:
         for path, content in made.plan.items():
             target = stage / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -96,9 +96,7 @@ def _compiler() -> list[str]:
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
     """What a command in the folder of sources says if it fails."""
     try:
-        done = subprocess.run(
-            command, cwd=stage / "sources", capture_output=True, text=True, errors="replace", check=False
-        )
+        done = run(command, cwd=stage / "sources", by=signal.SIGTERM)
     except FileNotFoundError:
         help_text = "install one (`apt install gcc`), or name it in the variable CC"
         return Diagnostic("F307", f"there is no C compiler `{command[0]}`", None, help=help_text)

@@ -9,14 +9,13 @@ taken in between); each other tensor is placed into the smallest gap that takes 
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
+from ...model.files import scratch
 from ...model.types import DTYPES
 from .cuts import tensors_of
 from .memory import in_turn
@@ -124,8 +123,8 @@ def optimized(model: Any) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "optimized.onnx"
+    with scratch() as folder:
+        file = folder / "optimized.onnx"
         options.optimized_model_filepath = str(file)
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return onnx.load(str(file))
