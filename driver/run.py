@@ -16,7 +16,8 @@ from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ..model.files import scratch
+from ..model.files import reason, scratch
+from ..runtime.files import Output
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
@@ -240,12 +241,29 @@ def _run_parts(
 ) -> Ran:
     from .rig import placed, run_parts
 
+    output = None if report_to is None else _output(report_to)
     with placed(built, sites, report) as rig:
         status, found = run_parts(rig, words, settings, silent=document)
     text = json.dumps(found, indent=1)
-    if report_to is not None:
-        Path(report_to).write_text(text)
+    if output is not None:
+        try:
+            with output.written() as stream:
+                stream.write(text)
+        except OSError as error:
+            raise _unwritable(output.name, error) from error
     return Ran(built, status, text if document else None, parts=found)
+
+
+def _output(path: str | Path) -> Output:
+    """A file that is written after the run. Raises Errors."""
+    try:
+        return Output(str(path))
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str | Path, error: OSError) -> Errors:
+    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None)])
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:

@@ -5,6 +5,7 @@ In: directories and commands. Out: what became of them. Paths on a host are stri
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -132,7 +133,7 @@ class Here:
     def writing(self, files: Mapping[str, Path | None]) -> Iterator[dict[str, str]]:
         with self.folder() as folder:
             own = {name: Path(folder) / str(k) for k, name in enumerate(files)}
-            yield {name: str((file or own[name]).resolve()) for name, file in files.items()}
+            yield {name: os.path.abspath(file or own[name]) for name, file in files.items()}
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None

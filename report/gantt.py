@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .graph import COLORS, CRITICAL, TooLarge
+from .picture import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +60,7 @@ def draw(charts: Sequence[Chart], target: Path) -> None:
     panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, chart in zip(panels, charts, strict=True):
         _panel(axes, chart)
-    metadata = {"Date": None} if target.suffix == ".svg" else None
-    figure.savefig(target, dpi=130, metadata=metadata)
+    save(figure, target)
 
 
 def _panel(axes: Axes, chart: Chart) -> None:

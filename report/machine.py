@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.scenario import Scenario, State
+from .picture import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ def draw_machine(scenario: Scenario, target: Path) -> None:
         _arrow(axes, places[source], places[other], sizes[source], sizes[other], causes)
     for state in scenario.states:
         _box(axes, places[state.name], sizes[state.name], texts[state.name], state.name == scenario.initial)
-    figure.savefig(target, dpi=130, metadata={"Date": None} if target.suffix == ".svg" else None)
+    save(figure, target)
 
 
 def _text(state: State) -> list[str]:

@@ -17,6 +17,7 @@ from .board import STARTING
 from .code import Network
 from .ends import refusal
 from .failures import Failure
+from .files import Output
 from .keeper import END, keep
 from .outside import Mistake, Outside, prepare
 from .parameters import VARIABLE, give
@@ -128,7 +129,7 @@ def _listen(program: Program, received: List[int]) -> None:
 
 def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     try:  # now, not after hours of running
-        trace, measured = [open(path, "w") if path else None for path in (options.trace, options.report)]
+        trace, measured = [Output(path) if path else None for path in (options.trace, options.report)]
     except OSError as error:
         _say("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
@@ -179,12 +180,12 @@ def _status(program: Program, options: Any, good: bool, received: Sequence[int])
     return 1 if options.fail_on_miss and any(a.late() for a in program.apps) else 0
 
 
-def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
+def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
     try:
-        with stream:
+        with output.written() as stream:
             json.dump(document, stream, indent=indent)
     except OSError as error:
-        _say("cannot write %s: %s" % (stream.name, error.strerror))
+        _say("cannot write %s: %s" % (output.name, error.strerror))
         return False
     return True
 
@@ -196,12 +197,12 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
         if path is None:
             return
         program.failure = failure
-        try:  # nobody may be left who reads from a pipe
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        try:
+            output = Output(path, wait=False)  # there may be no reader of a pipe any more
         except OSError as error:
             _say("cannot write %s: %s" % (path, error.strerror))
         else:
-            _write(open(file, "w"), report(program, status), indent=1)
+            _write(output, report(program, status), indent=1)
 
     return write
 
