@@ -86,7 +86,7 @@ def keep(
     die_with_the_parent(lifeline)
     faulthandler.enable(dump)
     signal.signal(signal.SIGCHLD, before)
-    signal.pthread_sigmask(signal.SIG_SETMASK, unheard - END - {signal.SIGIO})
+    signal.pthread_sigmask(signal.SIG_SETMASK, unheard - END)
 
 
 def _forget_streams() -> None:
@@ -145,14 +145,16 @@ class _Keeper:
     def _stuck(self) -> str:
         """Why the program has to be ended, if it has to be."""
         now = time.monotonic()
-        stopped = is_stopped(self._child)
-        if stopped and self._board.follows:
+        stopped, insisted = is_stopped(self._child), len(self._ends) > 1
+        if stopped and (self._board.follows or insisted):
             os.kill(self._child, signal.SIGCONT)
-        suspended = stopped or now - self._looked > ASLEEP
+        suspended = (stopped and not insisted) or now - self._looked > ASLEEP
         self._looked = now
-        if suspended or self._board.beats != self._beats:
-            self._beats, self._life, self._next_word = self._board.beats, now, SILENT
-            self._unheeded = 0
+        if self._board.beats != self._beats:
+            self._beats, self._unheeded = self._board.beats, 0
+            self._life, self._next_word = now, SILENT
+        elif suspended:
+            self._life, self._next_word = now, SILENT
         silent = now - self._life
         if self._unheeded:
             patience = HEED if self._unheeded == 1 else HEED_AGAIN

@@ -444,11 +444,10 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
 
 
 def die_with_the_parent(lifeline: int) -> None:
-    """The system ends this process (SIGIO) when nobody holds the other end any more, even in the middle of a firing."""
+    """The system kills this process when no process holds the other end any more: in a firing, and stopped, as well."""
     import fcntl
 
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     if has_news(lifeline, 0.0):  # it was gone before
