@@ -17,7 +17,7 @@ from . import ends
 from .ends import Closed, Failed
 from .exchange import LOOK, Ends, listed
 from .failures import Failure, describe
-from .program import Program
+from .program import DRAIN, Program
 from .report import report
 from .tokens import TaskError
 
@@ -58,7 +58,8 @@ class Running:
             while self._thread.is_alive() and not program.go.wait(LOOK):
                 pass
         except BaseException:
-            self.stop()
+            self._let_go()
+            self._thread.join(DRAIN)  # a task that does not come back from its start is not waited for
             raise
         if not program.go.is_set():
             self._thread.join()
@@ -111,12 +112,15 @@ class Running:
 
     def stop(self) -> None:
         """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go in is lost."""
+        self._let_go()
+        if threading.current_thread() not in (self._thread, *self._program.workers):
+            self._thread.join()
+
+    def _let_go(self) -> None:
         for each in self._ends.values():
             each.stop()
             each.leave()
         self._program.interrupts = 1
-        if threading.current_thread() not in (self._thread, *self._program.workers):
-            self._thread.join()
 
     def report(self) -> Dict[str, Any]:
         """What was measured so far: the document of `flowc run --json`."""
