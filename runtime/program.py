@@ -28,7 +28,6 @@ from .interval import short_interval
 from .link import Link
 from .memory import rehearsed
 from .process import Process
-from .streams import complain
 from .tokens import TaskError
 from .watch import GRACE, Starting, Watch
 from .wire import Mesh
@@ -482,7 +481,7 @@ class Program:
 
     def end_stray(self, task: Task, firing: Optional[int]) -> None:
         """A process that a task has forked has come back from the task's code."""
-        complain(str(Failure(task.app.name, task.name, firing, STRAY)))
+        self.speak(str(Failure(task.app.name, task.name, firing, STRAY)))
         os._exit(1)
 
     # -- stopping --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -496,6 +497,98 @@ def test_tasks_in_processes_of_their_own(write: Write, tmp_path: Path) -> None:
     with flowc.open(build(flow, tmp_path / "out", platform="two")) as running:
         for seed in range(20):
             np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
+
+
+FORKS = """
+import json, os, sys, time
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+image = np.full((4, 3), 2, np.uint8)
+running = service.open()
+print(running.ask(image).result().tolist(), flush=True)
+app = running.app("Service")
+pending = running.ask(image * 0 + 9)
+with app._lock:  # as any other thread may do
+    child = os.fork()
+if child:
+    print(pending.result().tolist(), flush=True)
+    os.waitpid(child, 0)
+    print(running.ask(image).result().tolist(), flush=True)
+    running.stop()
+    sys.exit()
+ways = dict(
+    ask=lambda: running.ask(image), put=lambda: running.put(image), get=lambda: running.get(), end=running.end,
+    iterate=lambda: next(iter(running)), report=running.report, app=lambda: running.app("Service"),
+    held=lambda: app.get(), future=pending.result,
+)
+for name, way in ways.items():
+    try:
+        way()
+        print(name, "worked", flush=True)
+    except service.Failed as failed:
+        assert "process %d, and this process was forked from it: open" % os.getppid() in str(failed)
+running.stop()
+with running:
+    pass
+again = service.open()
+print(again.ask(image).result().tolist(), flush=True)
+again.stop()
+"""
+
+
+def test_a_process_that_is_forked_has_no_program(write: Write, tmp_path: Path) -> None:
+    """It says so instead of waiting for ever; a program that it opens itself runs, and so does that of the parent."""
+    flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
+    build(flow, tmp_path / "service", platform="two")
+    words = [sys.executable, "-c", FORKS.format(folder=str(tmp_path))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False)
+    two = plain(np.full((4, 3), 2, np.uint8)).tolist()
+    nine = plain(np.full((4, 3), 9, np.uint8)).tolist()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == sorted(map(str, (two, nine, two, two)))
+
+
+HELD = """
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+running = service.open()
+running.ask(np.zeros((4, 3), np.uint8)).result()
+threads = os.listdir("/proc/self/task")
+(task,) = [pid for t in threads for pid in open("/proc/self/task/%s/children" % t).read().split()]
+child = os.fork()
+if child:
+    print(task, child, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.pause()
+"""
+
+
+def test_a_forked_process_keeps_no_process_of_a_task_alive(write: Write, tmp_path: Path) -> None:
+    flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
+    build(flow, tmp_path / "service", platform="two")
+    words = [sys.executable, "-c", HELD.format(folder=str(tmp_path))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        task, child = map(int, parent.stdout.readline().split())
+        try:
+            deadline = time.monotonic() + HANGS
+            while Path(f"/proc/{task}/stat").exists() and state_of(task) != "Z":
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
 
 
 ALONE = """
