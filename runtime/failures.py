@@ -29,6 +29,7 @@ class Failure:
 STRAY = "a process that it has forked has come back from there, and is ended: let it end with os._exit"
 #: What is wrong with any other task that ends the stream.
 NO_SOURCE = "raised StopIteration; only a source may end the stream"
+ENDS = "returned FLOWC_END; only a source may end the stream"
 
 
 def describe(error: BaseException) -> str:

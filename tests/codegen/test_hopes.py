@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.cli import app as command
+from flowc.codegen.in_c import END
 from flowc.driver.export import export
 from flowc.driver.hopes import ExportedProject, export_project
 from flowc.model.diagnostic import Errors
@@ -287,6 +288,18 @@ def test_random_graphs_compute_what_the_program_computes(tmp_path: Path, seed: i
     done = run(made.directory, made.project.name, firings(flow, made, 4))
     assert (done.returncode, done.stderr) == (0, "")
     assert lines(done.stdout) == printed(flow, 4) != []
+
+
+@needs_compiler
+def test_a_source_that_ends_its_stream_ends_everything(write: Write) -> None:
+    """HOPES has no word for it."""
+    code = COUNT_C.replace("*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? FLOWC_END : 0;")
+    flow = numbers(write, count_c=code)
+    made = exported(flow)
+    done = run(made.directory, made.project.name, firings(flow, made, 20))
+    assert done.returncode == 1
+    why = f"count returned {END}: its stream has ended"
+    assert done.stderr == f"task Numbers.count failed at firing 2: {why}\n"
 
 
 @needs_compiler
