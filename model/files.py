@@ -15,7 +15,6 @@ import secrets
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -82,31 +81,30 @@ def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
     A process that is killed leaves its folder behind, and the lock on it ends with the process: the next call for the
     same place removes the folder. Raises OSError.
     """
-    _sweep(place or Path(tempfile.gettempdir()), prefix)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _lock(lock)
+            _sweep(Path(folder).parent, prefix, os.fstat(lock).st_mtime - LOCKED)
             yield Path(folder)
         finally:
             os.close(lock)
 
 
-def _sweep(place: Path, prefix: str) -> None:
-    """Remove folders of this user that a killed process has left there."""
+def _sweep(place: Path, prefix: str, before: float) -> None:
+    """Remove folders of this user that a process, killed before that time, has left there."""
     with contextlib.suppress(OSError):  # the place cannot be listed: what is left there stays
         for entry in os.scandir(place):
             if entry.name.startswith(prefix):
-                _remove_if_left(entry.path)
+                _remove_if_left(entry.path, before)
 
 
-def _remove_if_left(folder: str) -> None:
+def _remove_if_left(folder: str, before: float) -> None:
     with contextlib.suppress(OSError):  # it has just gone, or is no folder
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             found = os.fstat(descriptor)
-            old = time.time() - found.st_mtime > LOCKED
-            if found.st_uid == os.geteuid() and old and _lock(descriptor):
+            if found.st_uid == os.geteuid() and found.st_mtime < before and _lock(descriptor):
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(descriptor)

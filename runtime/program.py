@@ -28,6 +28,7 @@ from .interval import short_interval
 from .link import Link
 from .memory import rehearsed
 from .process import Process
+from .steady import wait_for
 from .tokens import TaskError
 from .watch import GRACE, Starting, Watch
 from .wire import Mesh
@@ -459,10 +460,7 @@ class Program:
             left = release - time.perf_counter_ns()
             if left <= 0:
                 break
-            if self._stirred.is_set():
-                time.sleep(min(left / 1e9, 0.01))
-            else:
-                self._stirred.wait(left / 1e9)
+            wait_for(self._stirred, left / 1e9)
             worker.progress += 1
         if -left >= step:
             app.overruns += 1

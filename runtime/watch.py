@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 from .device import in_flight
 from .failures import Failure
 from .process import is_stopped
+from .steady import join
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Watch:
             alive = [w for w in program.workers if w.is_alive()]
             if not alive:
                 return
-            alive[0].join(0.05)
+            join(alive[0], 0.05)
             program.board.beat()
             self._follow_the_keeper()
             self._notice_sleep()
