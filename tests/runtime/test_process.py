@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -740,3 +741,35 @@ def test_without_memory_files_another_file_without_a_name_does(home: Path, monke
     (same,) = code.fire([np.full(20000, 7, np.uint8)], 0)
     code.close()
     assert same.min() == same.max() == 7  # memory is there as long as an array needs it
+
+
+# -- where there is no room ---------------------------------------------------------------------------------------------
+WITHOUT_MEMFD = """
+import os, runpy, sys
+del os.memfd_create
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+SMALL_FOLDER = 'mount -t tmpfs -o size=256k none /dev/shm && exec "$@"'
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+
+
+@pytest.mark.parametrize("way", ["limit", "folder"])
+def test_memory_that_is_too_small_is_told_at_the_start(home: Path, way: str) -> None:
+    """By a limit, or because /dev/shm is full, where a kernel has no memory without a name."""
+    main = main_py(home, 'Python("t.py", "Frames", shape=(100_000,))', 'Process(Python("t.py", "Keep"))')
+    main.write_text(main.read_text().replace('Port("n", "int64")', 'Port("n", "uint8", (100_000,))'))
+    words = [sys.executable, str(main), "--frames", "3"]
+    if way == "folder":
+        words = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", sys.executable, "-c", WITHOUT_MEMFD, *words[1:]]
+        if subprocess.run(["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", "true"], check=False).returncode:
+            pytest.skip("nothing can be mounted here")
+    limit = _small_files if way == "limit" else None
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=limit)
+    assert done.returncode == 1
+    said = r"flowc: app A, task A\.b failed: cannot start: no room for tokens in shared memory \(\d\.\d MB\): .*\n"
+    assert re.fullmatch(said, done.stderr), done.stderr
