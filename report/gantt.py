@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .graph import COLORS, CRITICAL, TooLarge
-from .picture import save
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,10 +46,7 @@ class Chart:
 
 def draw(charts: Sequence[Chart], target: Path) -> None:
     """Write the picture, one panel per chart; its format follows the ending of `target`. Raises TooLarge."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     count = sum(len(c.bars) for c in charts)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..model.application import Application, Port
 from ..model.system import System
 from .layout import layout
-from .picture import save
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,10 +54,7 @@ def draw(
     `processors[task]` colors a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
     limits the speed; `notes[definition]` stands below the names of its instances. Raises TooLarge.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     count = sum(len(a.tasks) for a in system.apps)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.scenario import Scenario, State
-from .picture import save
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,10 +22,7 @@ Point = tuple[float, float]
 
 def draw_machine(scenario: Scenario, target: Path) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     texts = {s.name: _text(s) for s in scenario.states}

@@ -1,10 +1,8 @@
-"""Pictures to files.
-
-In: a figure. Out: the file, whole or not at all.
-"""
+"""What all pictures have in common: how matplotlib is loaded, and how a figure becomes a file, whole or not at all."""
 
 from __future__ import annotations
 
+import logging
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +12,15 @@ from ..model.files import reason, replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def load() -> None:
+    """Load matplotlib: it needs no screen, makes the same bytes each time, and says nothing about its caches."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "flowc"
 
 
 def save(figure: Figure, target: Path) -> None:
