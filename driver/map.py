@@ -146,6 +146,8 @@ def find_mapping(
         message = f"`{search}` is no search for this text: {why}"
         raise Errors([Diagnostic("F508", message, None, help=f"choose {one_of(known)}")])
     known[search].require()
+    if keep:
+        store.require_place(whole)
     here = valid.at_hand
     profile, warnings = _known(valid, what_if, measure)
     tell, announced = on_measure or report, False

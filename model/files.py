@@ -59,9 +59,7 @@ def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> N
     target = Path(os.path.realpath(path)) if follow else path
     mode = _mode(target)
     data = content.encode() if isinstance(content, str) else content
-    temporary = target.with_name(f".flowc-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    temporary, descriptor = _beside(target, mode)
     try:
         with open(descriptor, "wb") as stream:
             if mode is not None:
@@ -117,6 +115,20 @@ def _lock(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def require_writable(path: Path) -> None:
+    """Nothing, where `replace_file` could write that file now. Raises OSError."""
+    temporary, descriptor = _beside(path, _mode(path))
+    os.close(descriptor)
+    temporary.unlink()
+
+
+def _beside(target: Path, mode: int | None) -> tuple[Path, int]:
+    """A new file in the same folder, and a descriptor of it."""
+    temporary = target.with_name(f".flowc-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return temporary, os.open(temporary, flags, 0o666 if mode is None else mode)
 
 
 def make_folders(root: Path, below: str | PurePath) -> Path:
