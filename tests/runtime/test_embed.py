@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from flowc.runtime.embed import Running
 
+import models
 from builds import HANGS, ROOT, Write, build, harness, run, store_profile
 
 TASKS = """
@@ -548,6 +549,40 @@ def test_a_process_that_is_forked_has_no_program(write: Write, tmp_path: Path) -
     nine = plain(np.full((4, 3), 9, np.uint8)).tolist()
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == sorted(map(str, (two, nine, two, two)))
+
+
+DOUBLE = """
+network Double from "double.onnx" { in x: float32[2]   out y: float32[2] }
+app A { in a: float32[2]   out b: float32[2]   double: Double   a -> double -> b }
+"""
+LOADED = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+def answer():
+    with service.open() as running:
+        return running.ask(np.ones(2, np.float32)).result().tolist()
+
+print(answer(), flush=True)
+child = os.fork()
+if not child:
+    print(answer(), flush=True)
+    sys.exit(5)
+sys.exit(os.waitpid(child, 0)[1] >> 8)
+"""
+
+
+def test_networks_are_loaded_without_threads_that_a_fork_would_wait_for(write: Write, tmp_path: Path) -> None:
+    """Those of ONNX Runtime's telemetry: such a process never came to its end."""
+    models.save(tmp_path / "double.onnx", [models.N("Add", ["x", "x"], ["y"])], {"x": [2]}, {}, "y")
+    flow = write(DOUBLE)
+    build(flow, tmp_path / "service")
+    words = [sys.executable, "-c", LOADED.format(folder=str(tmp_path))]
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (5, "[2.0, 2.0]\n[2.0, 2.0]\n"), done.stderr
 
 
 HELD = """
