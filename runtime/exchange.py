@@ -140,7 +140,7 @@ class Ends:
             yield result
 
     def _require_here(self) -> None:
-        """In a process that was forked nobody would answer, and locks may be held for ever. Raises Failed."""
+        """In a process that was forked there is no answer, and locks may be held for ever. Raises Failed."""
         if self._program.strayed:
             raise forked()
 

@@ -1,4 +1,4 @@
-"""Waiting for a time by a clock that nobody sets.
+"""Waiting for a time by a clock that is never set.
 
 Before Python 3.10 a thread that waits for another one, for a time at most, waits by the clock of the system: where that
 is set back meanwhile, by so much longer. Sleeping never did.
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-#: Do threads wait by a clock that nobody sets?
+#: Do threads wait by a clock that is never set?
 STEADY = sys.version_info >= (3, 10)
 #: Seconds between two looks where they do not.
 LOOK = 0.01

@@ -50,11 +50,11 @@ def complain(text: str, details: str = "") -> None:
     try:
         write_to("stderr", "%sflowc: %s\n" % (details, text))
     except (OSError, ValueError):
-        pass  # nobody listens
+        pass  # there is no reader any more
 
 
 def is_terminal(name: str) -> bool:
-    """Does somebody see it at once?"""
+    """Is it a terminal, where a person sees it at once?"""
     return os.isatty(_own[name][0]) if name in _own else bool(getattr(sys, name).isatty())
 
 

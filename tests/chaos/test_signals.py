@@ -150,7 +150,7 @@ def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> N
 def test_the_second_signal_ends_a_program_that_was_stopped(
     programs: Make, program: str, moment: str, number: signal.Signals, status: int
 ) -> None:
-    """The first one waits until somebody lets the program go on."""
+    """The first one waits until the program is let go on."""
     with started(programs(program), f"sink:{moment}:sigstop") as running:
         stopped = wait_until_stopped(running.process.pid)
         running.send(number)

@@ -72,7 +72,7 @@ def wait_for_the_end_of(pids: Sequence[int]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """A process that nobody has waited for yet has ended, too."""
+    """A process that has not been waited for yet has ended, too."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
