@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -230,6 +231,9 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def drop(self, meta: Any, what: Token, keep: s.Expr) -> s.Lossy:
         return s.Lossy(self._word(what), keep, self._span(meta))
+
+    def mailbox(self, meta: Any, lossy: s.Lossy, wcet: tuple[str, s.Quantity] | None) -> s.Lossy:
+        return lossy if wcet is None else replace(lossy, wcet=wcet[1], span=self._span(meta))
 
     def instance(
         self, meta: Any, element: s.Element, of: Token, args: Any, every: s.Quantity | None, lossy: s.Lossy | None

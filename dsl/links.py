@@ -108,7 +108,8 @@ def _writing(
     stem = f"{app.name}.to_{arrow.task.partition('.')[0]}"
     name = next(n for i in count(1) if (n := f"{stem}{i if i > 1 else ''}") not in taken)
     port = Port("in", "in", kind, (1,), False, arrow.span)
-    end = Task(name, "link", (port,), (), (), (), (), False, (), None, "", arrow.span, link=replace(link, writes=True))
+    link = replace(link, writes=True)
+    end = Task(name, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link)
     channel = Channel(f"{key[0]}.{key[1]}->{name}.in", *key, name, "in", 0, (), arrow.span)
     return replace(app, tasks=(*app.tasks, end), channels=(*app.channels, channel))
 

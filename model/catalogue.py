@@ -124,8 +124,8 @@ CODES: dict[str, tuple[str, str]] = {
     "F642": ("somebody else uses the board", "Two measurements at once would measure each other. The lock is gone as soon as the other one has ended, however it ended."),
     "F643": ("the way to the board was lost", "What ran there was stopped. What was being measured is begun again when the board comes back within two minutes; a program that was run is not."),
     "F644": ("workers of a cluster have another flowc", "Answers of another version are other answers, and what is sent between versions may not be understood. Install the same flowc, with the same Python, for the scheduler's workers."),
-    "F645": ("no scheduler, or one without workers", "`--cluster` takes the address of a Dask scheduler with workers: `dask scheduler`, then `dask worker tcp://HOST:8786 --nthreads 1` for each core that may help."),
-    "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. A scheduler without TLS runs the code of whoever reaches it."),
+    "F645": ("no scheduler, or one without workers", "`--cluster` takes the address of a Dask scheduler with workers: `dask scheduler`, then `dask worker tls://HOST:8786 --nthreads 1` for each core that may help. Certificates for `tls://` are those of Dask's configuration."),
+    "F646": ("workers are gone, or anybody may use them", "The search went on here with what it had: dead workers cost time only. Messages of Dask carry code: without TLS, who reaches a scheduler or a worker runs code there, and who answers in its place runs code here."),
     "F647": ("workers do not help here", "Searches without deadlines decide by running programs, one at a time, on the machine that is meant. Workers help where all apps have periods."),
     "F648": ("a mapping cannot be chosen", "The page of `flowc view --edit` offers the configurations that the stored mapping keeps of its search. Another `map`, or a change of the text since, makes them things of the past."),
     "F649": ("two boards are one machine", "They were reached under two names. Runs at the same time would be in each other's way."),
@@ -135,6 +135,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F653": ("a port is taken", "The file of machines names the port at which a part listens, and somebody else listens there. Without a name the part takes a free one."),
     "F654": ("a machine does not find another one", "Names are looked up on the machine that has to connect. Where `--board` has a name of your ssh configuration, the other machines need an `address` that they know."),
     "F655": ("boards that cannot share", "What several boards measure is compared: they have to be of one kind (CPU, GPU, Python, numpy, ONNX Runtime, TensorRT), and each is named once."),
+    "F657": ("a board does not answer as it should", "What comes from a board is limited in size and in time, and read as what it has to be. Something there writes among the answers, or a file or the output of a command is too large. What its shell prints before Python begins is shown, and does no harm."),
     "F656": ("a worker of the cluster is gone", "What it was at is done again by the others, or here where none is left: that costs time, and nothing else. Why it has ended is in its own log."),
     "F611": ("there is no network to export", "`--target hopes-external` writes the networks of an application as a C library; a task with code of its own is not one."),
     # -- variants and scenarios ----------------------------------------------------------------------------------------
