@@ -40,9 +40,16 @@ class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot writ
         self._program = program
 
     def result(self, timeout: Optional[float] = None) -> Any:
+        self._require_here()
+        return super().result(timeout)
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        self._require_here()
+        return super().exception(timeout)
+
+    def _require_here(self) -> None:
         if self._program.strayed and not self.done():
             raise forked()
-        return super().result(timeout)
 
 
 class Ends:

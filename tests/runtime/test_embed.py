@@ -522,7 +522,7 @@ if child:
 ways = dict(
     ask=lambda: running.ask(image), put=lambda: running.put(image), get=lambda: running.get(), end=running.end,
     iterate=lambda: next(iter(running)), report=running.report, app=lambda: running.app("Service"),
-    held=lambda: app.get(), future=pending.result,
+    held=lambda: app.get(), future=pending.result, fault=pending.exception,
 )
 for name, way in ways.items():
     try:
