@@ -259,6 +259,18 @@ def test_a_board_has_one_user_at_a_time(shell: str) -> None:
         pass
 
 
+def test_a_user_may_have_no_name(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with reach(shell), pytest.raises(Errors) as caught, reach(shell):
+        pass
+    assert f"user {os.getuid()} on " in str(caught.value)
+
+
 def test_folders_of_others_are_left_alone(shell: str, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "precious").write_text("")
