@@ -74,7 +74,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F506": ("there is no such platform", "Platforms are declared in the text, in the file given with `--platform`, or built in (`host`)."),
     "F510": ("this cannot run on a DLA", "A DLA runs certain layers only, in fp16 or int8, with fixed shapes; TensorRT 11.0 to 11.3 do not know it, and a board holds a certain number of its engines. `flowc show --platform` lists the layers that stand in the way; `fallback gpu` behind a pin lets the GPU run them."),
     # -- building ------------------------------------------------------------------------------------------------------
-    "F511": ("a network needs more memory than its pin gives", "Its weights, and what lies between its layers, are more than `memory` behind the pin; bands of rows need less."),
+    "F511": ("a network needs more memory than its pin gives", "Its weights, what lies between its layers, and what its sessions keep are more than `memory` behind the pin; bands of rows may need less."),
     "F512": ("memory of that is not known", "`memory` behind a pin is for networks on CPUs with sizes that are fixed."),
     "F513": ("networks do not fit into the memory of a device", "What TensorRT needs there, weights of its engines and the arenas that contexts share between layers, is more than `memory` of the GPU's pool says. Each of `streams` has an arena of its own; tokens are not counted."),
     "F521": ("networks do not fit into the memory", "Weights, what lies between layers, and tokens are more than `memory` of the platform or `--memory` allows; what is the least possible stands there, and the layer that dictates it."),
@@ -82,7 +82,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F523": ("bands cannot end or keep there", "Bands and their units end with a tensor that is there: not inside of layers that become one kernel, from front to back, and each unit makes one tensor for others."),
     "F524": ("two limits of memory", "`--memory` allows more than `memory` of the platform leaves beside Python and libraries (50 MB): the smaller one holds."),
     "F525": ("a layer cannot go by rows", "It needs all rows of its data for the first row of its result, or knows the height itself. Bands have to end before it."),
-    "F526": ("bands have more rows than there are", "Rows are those of the tensor with which the bands end."),
+    "F526": ("bands have more rows than there are, or too few", "Rows are those of the tensor with which the bands end; of too few there would be too many bands."),
     "F527": ("this cannot go in bands", "Bands are for networks on CPUs with one image of fixed size per firing, whose cuts do not move."),
     "F528": ("a processor belongs to no machine", "A platform has processors of its own, or machines that have them: not both."),
     "F529": ("a link does not join two machines", "`link front back 110 MB/s 0.3 ms` stands beside the machines, once for each two of them: what it carries in a second each way, and what a transfer takes beside its bytes."),
