@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePath
@@ -22,6 +21,7 @@ from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes
 from ..model.json_reader import parse_object
+from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
 from .sources import Plan
@@ -186,14 +186,14 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             *compile_command(source)[2:],
         ]
         try:
-            done = subprocess.run(command, cwd=stage, capture_output=True, text=True, errors="replace", check=False)
+            said = failure_of(command, stage)
         except FileNotFoundError as error:
             help_text = "install one (`apt install gcc`), or name it in the variable CC"
             message = f"there is no C compiler `{command[0]}`"
             raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
-        if done.returncode:
+        if said is not None:
             file = code.file if source != FIRINGS else source
-            said = done.stderr.strip().replace(source, file)
+            said = said.strip().replace(source, file)
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:

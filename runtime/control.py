@@ -198,7 +198,7 @@ class Control(threading.Thread):
                 while not (self._over or self._program.stopping):
                     if self.now is not None and worker in self.now.workers and self._number > seen:
                         break
-                    self._changed.wait()
+                    self._changed.wait()  # no limit: until a change of state, or the end, which wakes all
                 else:
                     return
                 seen, worker.parked = self._number, False

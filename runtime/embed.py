@@ -61,7 +61,7 @@ class Running:
             self.stop()
             raise
         if not program.go.is_set():
-            self._thread.join()
+            self._thread.join()  # no limit: it ends, or has ended
             self._raise_failure()
         for each in self._ends.values():
             each.begin()
@@ -116,7 +116,7 @@ class Running:
             each.leave()
         self._program.interrupts = 1
         if threading.current_thread() not in (self._thread, *self._program.workers):
-            self._thread.join()
+            self._thread.join()  # no limit: until what is under way has ended, as it says
 
     def report(self) -> Dict[str, Any]:
         """What was measured so far: the document of `flowc run --json`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
+from ..compiler import failure_of
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
@@ -96,10 +96,7 @@ def _compiler() -> list[str]:
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
     """What a command in the folder of sources says if it fails."""
     try:
-        done = subprocess.run(
-            command, cwd=stage / "sources", capture_output=True, text=True, errors="replace", check=False
-        )
+        return failure_of(command, stage / "sources")
     except FileNotFoundError:
         help_text = "install one (`apt install gcc`), or name it in the variable CC"
         return Diagnostic("F307", f"there is no C compiler `{command[0]}`", None, help=help_text)
-    return None if done.returncode == 0 else done.stderr + done.stdout
