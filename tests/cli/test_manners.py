@@ -242,6 +242,6 @@ def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_streams_that_are_closed_or_full(redirected: str, status: int) -> None:
     command = f"{sys.executable} -m flowc check {ROOT / 'examples' / 'hello'} {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, "Traceback" in done.stderr) == (status, False)
     assert ("No space left" in done.stderr) == (status == 1)

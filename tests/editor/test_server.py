@@ -81,7 +81,7 @@ class Editor:
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             self._news.clear()
-            await self._news.wait()
+            await asyncio.wait_for(self._news.wait(), HANGS)
 
 
 #: A diagnostic as it is printed: its code, the first line of its message, and its line, where it has one.

@@ -22,6 +22,7 @@ from flowc.model.profile import Profile
 from typer.testing import CliRunner, Result
 
 from builds import Write, store_profile
+from limits import ended
 
 UGLY = "task   T { out x }\n"
 SMALL = 'task T { out n: int64 python "t.py:T" } task U { in n: int64 python "t.py:show" } app A { t: T u: U t -> u }\n'
@@ -112,8 +113,7 @@ def test_readers_see_whole_files_only(tmp_path: Path) -> None:
     while reads < 100 or any(t.is_alive() for t in writers):
         assert path.read_bytes() in contents
         reads += 1
-    for thread in writers:
-        thread.join()
+    ended(*writers)
     assert not failures and os.listdir(tmp_path) == ["shared"]
 
 

@@ -22,6 +22,7 @@ import pytest
 from flowc.runtime.embed import Running
 
 from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+from limits import ended
 
 TASKS = """
 import os, time
@@ -153,7 +154,7 @@ def test_threads_ask_at_once(service: Path) -> None:
 
     with flowc.open(service) as running, ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(asks, running, thread) for thread in range(4)]:
-            done.result()
+            done.result(HANGS)
 
 
 def test_what_is_put_comes_out_in_order(service: Path) -> None:
@@ -167,7 +168,7 @@ def test_what_is_put_comes_out_in_order(service: Path) -> None:
         thread = threading.Thread(target=put)
         thread.start()
         results = list(running)
-        thread.join()
+        ended(thread)
     assert len(results) == 200
     for seed, result in enumerate(results):
         np.testing.assert_array_equal(result, plain(image(seed)))
@@ -313,7 +314,7 @@ def test_after_the_end(service: Path) -> None:
         assert len(list(running)) == 1
         assert list(running) == []
         with pytest.raises(running.Closed):
-            running.get()
+            running.get(timeout=HANGS)
 
 
 def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
@@ -327,10 +328,10 @@ def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
             while True:
                 running.put(np.zeros(3, np.float32), timeout=HANGS)
         let_go()
-        stopping.join()
+        ended(stopping)
         begun = [f.exception(HANGS) is None for f in futures]
         assert begun == sorted(begun, reverse=True) and begun[0] and not begun[-1]
-        assert [f.result().tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
+        assert [f.result(HANGS).tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
         assert all(isinstance(f.exception(), running.Closed) for f in futures[sum(begun) :])
 
 
@@ -381,7 +382,7 @@ def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
         flowc.open(build(flow, tmp_path / "closed"), frames=5) as running,
         pytest.raises(TypeError, match="no app has"),
     ):
-        running.get()
+        running.get(timeout=HANGS)
     assert running.report()["apps"]["Numbers"]["frames"] == 5
 
 
