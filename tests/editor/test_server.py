@@ -164,6 +164,21 @@ def test_an_editor_is_answered(tmp_path: Path, catalogue: dict[Path, tuple[str, 
     in_an_editor(talk)
 
 
+@pytest.mark.parametrize("uri", ["file:///a%00b.flow", "file:///a\ud800.flow", "untitled:\udc00", "\0"])
+def test_addresses_that_no_text_has_are_refused(uri: str, tmp_path: Path) -> None:
+    async def talk(editor: Editor) -> None:
+        document = lsp.TextDocumentIdentifier(uri)
+        editor.client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(uri, "flow", 1, TEXT)))
+        editor.change(uri, TEXT)
+        editor.close(uri)
+        with pytest.raises(Exception, match="is no address of a text"):
+            await editor.client.text_document_hover_async(lsp.HoverParams(document, lsp.Position(0, 0)))
+        fine = editor.open(tmp_path / "a.flow", TEXT)
+        await editor.until(lambda: fine in editor.shown)
+
+    in_an_editor(talk)
+
+
 def test_an_editor_is_told_what_check_prints(catalogue: dict[Path, tuple[str, Shown]]) -> None:
     for path, (text, expected) in catalogue.items():
         session = Session()
