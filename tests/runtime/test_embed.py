@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ import numpy as np
 import pytest
 from flowc.runtime.embed import Running
 
-from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+from builds import HANGS, Write, build, harness, run
 from limits import ended
 
 TASKS = """
@@ -526,20 +525,6 @@ def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path)
     command = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[5. 5. 5.]\n", "")
-
-
-def test_the_examples_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    (flow,) = (text for language, text in blocks if language == "flow")
-    (tmp_path / "service.flow").write_text(flow)
-    (tasks,) = (text for _, text in blocks if text.startswith("# service.py"))
-    (tmp_path / "service.py").write_text(tasks)
-    store_profile(tmp_path / "service.flow")
-    scripts = [text for _, text in blocks if 'flowc.open("service.flow")' in text]
-    for script in scripts:
-        exec(script, {})
-    assert len(scripts) == 2 and capsys.readouterr().out == "1.0\n100 0.0\n"
 
 
 # -- by itself ---------------------------------------------------------------------------------------------------------
