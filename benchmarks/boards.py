@@ -17,12 +17,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from flowc.analysis.timing.system import TimedChannel
 from flowc.model.platform import Platform, Pool
 from flowc.model.span import Span
 from flowc.model.times import MARGIN
 from flowc.search.deadline.candidates import Kernels, front
-from flowc.search.deadline.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
 
 HERE = Path(__file__).parent
 #: Tasks of the random graphs have these times (us) when there are sixteen of them; with fewer graphs, longer ones.
@@ -73,7 +72,7 @@ def imgprocessing(fps: Fraction | float) -> JointProblem:
     teams, items, nets = [], [], []
     for g, (own, priority) in enumerate(zip(told["groups"], told["priorities"], strict=True)):
         name = f"G{g + 1}"
-        channels = tuple(TimedChannel(f"{name}.{a}", f"{name}.{b}") for a, b in told["channels"])
+        channels = tuple(JointChannel(f"{name}.{a}", f"{name}.{b}") for a, b in told["channels"])
         teams.append(Team(name, period(fps), None, priority, channels))
         tasks = {**told["image_tasks"], "Jedi_pre": {"cpu": own["pre"]}, "Jedi_post": {"cpu": own["post"]}}
         for task, us in tasks.items():
@@ -134,12 +133,12 @@ def _time(rng: random.Random, us: tuple[int, int], graphs: int) -> int:
     return round(1000 * rng.uniform(*us) * GRAPHS / graphs)
 
 
-def _graph(rng: random.Random, name: str, count: int) -> tuple[list[str], tuple[TimedChannel, ...]]:
+def _graph(rng: random.Random, name: str, count: int) -> tuple[list[str], tuple[JointChannel, ...]]:
     """A connected graph without cycles: a way through all nodes' ranks, and some arrows more."""
     tasks = [f"{name}.t{k}" for k in range(count)]
     arrows = {(rng.randrange(k), k) for k in range(1, count)}
     arrows |= {tuple(sorted(rng.sample(range(count), 2))) for _ in range(count // 3)}  # type: ignore[misc]
-    return tasks, tuple(TimedChannel(tasks[a], tasks[b]) for a, b in sorted(arrows))
+    return tasks, tuple(JointChannel(tasks[a], tasks[b]) for a, b in sorted(arrows))
 
 
 def large_system(groups: int, cores: int, gpus: int, dlas: int, seed: int = 0) -> JointProblem:
@@ -155,7 +154,7 @@ def large_system(groups: int, cores: int, gpus: int, dlas: int, seed: int = 0) -
         count = 9 if g % 4 == 0 else 10
         tasks = [f"{name}.t{k}" for k in range(count)]
         rows = [*tasks[:5], f"{name}.net", *tasks[5:]] if g % 4 == 0 else tasks
-        channels = [TimedChannel(a, b) for a, b in pairwise(rows[:-1])] + [TimedChannel(rows[2], rows[-1])]
+        channels = [JointChannel(a, b) for a, b in pairwise(rows[:-1])] + [JointChannel(rows[2], rows[-1])]
         for task in tasks:
             cpu = round(share * rng.uniform(0.5, 1.5))
             times = {"cpu": cpu, "gpu": cpu // 8} if rng.random() < 0.3 else {"cpu": cpu}

@@ -29,8 +29,10 @@ from flowc.analysis.timing.slower import slower
 from flowc.analysis.timing.system import with_its_workers
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import Outcome, search
-from flowc.search.deadline.problem import Assignment, JointProblem, held, timed
+from flowc.search.deadline.problem import Assignment, JointProblem
+from flowc.search.deadline.program import timed
 from flowc.search.deadline.states import search_states
+from flowc.search.deadline.verdict import held
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
 from flowc.search.frequency.problem import ClockProblem, Domain, Levels

@@ -19,7 +19,9 @@ import boards
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
-from flowc.search.deadline.problem import Assignment, JointProblem, Verdict, timed, verdict
+from flowc.search.deadline.problem import Assignment, JointProblem
+from flowc.search.deadline.program import timed
+from flowc.search.deadline.verdict import Verdict, verdict
 from paired import Others, machine, table
 from paired import verdict as aim
 

@@ -36,8 +36,9 @@ from flowc.networks.bands.blocked import read_blocked
 from flowc.networks.bands.choose import Choice
 from flowc.networks.bands.compare import compare
 from flowc.networks.bands.firings import HELD
-from flowc.networks.bands.made import Forms, forms, planned_of
+from flowc.networks.bands.made import Forms, forms
 from flowc.networks.bands.net import Net, read_net
+from flowc.networks.onnx.memory import needs_of
 from paired import Others, alternate, execute, machine, ratio, table, verdict
 
 #: Of the whole network's time, what bands may take as predicted.
@@ -235,7 +236,7 @@ def main() -> None:
                 way: (f.used.plan.arena + f.used.block + HELD * len(f.used.plan.calls), len(f.used.plan.calls))
                 for way, f in made.items()
             }
-            planned["shared arena"] = planned_of(blocked or net, (), 0.0).bytes + HELD, 1
+            planned["shared arena"] = needs_of(net.chain, net.model, net.folder).block, 1
             ways = ["default", "no arena", "shared arena", *(made if choice.bands else [])]
             seen: dict[str, dict[str, float]] = {way: {} for way in ways}
             sides = {w: side(w, [paths[name]], Path(scratch) / name / w, given.seconds, seen[w]) for w in ways}

@@ -48,7 +48,7 @@ Machines = Annotated[
 Workers = Annotated[int, typer.Option(help="Processes that search for deadlines together.", min=1, metavar="N")]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="The same with the workers of a Dask scheduler.", metavar="tcp://HOST:PORT", show_default=False),
+    typer.Option(help="The same with the workers of a Dask scheduler.", metavar="tls://HOST:PORT", show_default=False),
 ]
 
 

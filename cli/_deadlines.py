@@ -20,9 +20,7 @@ def joint_table(joint: Joint) -> str:
 
     mapping = joint.mapping
     if not mapping.groups:
-        return f"{_search(joint)}\nno mapping keeps the limits of the board" if joint.outcome.impossible else (
-            f"{_search(joint)}\nno mapping was found in this time"
-        )  # fmt: skip
+        return f"{_search(joint)}\n{_nothing_found(joint)}"
     where: dict[str, list[str]] = {p: [] for p, _ in mapping.utilization}
     for p in mapping.placements:
         where[p.processors[0]].append(p.task)
@@ -84,15 +82,28 @@ def _search(joint: Joint) -> str:
     return f"{outcome.search}: {outcome.counted:,} evaluations ({outcome.limit:,} asked for), {looked}"
 
 
+def _nothing_found(joint: Joint) -> str:
+    """Why there is no mapping that keeps everything."""
+    candidates = " of these candidates" if joint.problem.nets else ""
+    if joint.outcome.impossible == "limits":
+        return f"no mapping{candidates} fits: processors would have more work or engines than they can hold"
+    if joint.outcome.impossible == "deadlines":
+        return f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out"
+    return "no mapping that keeps all deadlines was found in this time"
+
+
 def _optimality(joint: Joint) -> str:
     outcome = joint.outcome
     assert outcome.verdict is not None
     times = "" if joint.program is None else "by the times of the profile, "
     said = f"{times}maximum utilization {float(outcome.verdict.maximum):.4%}"
+    if not outcome.verdict.feasible:
+        return f"{said}: {_nothing_found(joint)}"
     if outcome.spared is not None:
         return f"{said} on fewer processors, where {float(outcome.spared):.4%} would be possible"
     if outcome.proved:
-        return said + ": proved, no mapping of these candidates has less"
+        candidates = " of these candidates" if joint.problem.nets else ""
+        return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
     if outcome.gap is not None:
         return said + f": at most {outcome.gap:.3%} above the least possible ({float(outcome.bound or 0):.4%})"
     return said

@@ -367,7 +367,7 @@ def band_table(found: Comparison, thesis: Reduction) -> str:
     lines += ["by the rules of Minakova's thesis, its input included"]
     lines += [f"  {name:<19}  {_mb(size):>8}  {note}".rstrip() for name, size, note in _by_thesis(thesis)]
     time = "estimated time" if any(c.estimated for c in found.choices) else "time"
-    table = [["between layers MB", "with weights", time, "firings"]]
+    table = [["between layers MB", "in all", time, "firings"]]
     table += [[_mb(c.buffers), _mb(c.bytes), f"{c.time:.2f}", str(c.firings)] for c in found.choices]
     words = ["", "", *("; ".join(map(bands_in_words, c.bands)) or "whole" for c in found.choices)]
     front = columns(table, left=0).splitlines()

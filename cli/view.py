@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,25 +47,47 @@ def view(
     try:
         show_diagnostics(viewer.reported.diagnostics, {})
         print(viewer.address, flush=True)
-        if not no_browser:
-            _open(viewer.address)
-        if search:
-            mapped = viewer.search(budget=seconds(budget))
-            show_diagnostics(mapped.diagnostics, {})
-        while True:
-            status = viewer.run(frames=frames, full_speed=full_speed, settings=settings or ())
-            if status in STOPPED:
-                return status
-            say("flowc: the program has ended; Ctrl-C ends the page")
-            viewer.wait()  # no limit: until Ctrl-C, as it says
+        with nullcontext() if no_browser else _in_browser(viewer.address, Path(file)):
+            if search:
+                mapped = viewer.search(budget=seconds(budget))
+                show_diagnostics(mapped.diagnostics, {})
+            while True:
+                status = viewer.run(frames=frames, full_speed=full_speed, settings=settings or ())
+                if status in STOPPED:
+                    return status
+                say("flowc: the program has ended; Ctrl-C ends the page")
+                viewer.wait()  # no limit: until Ctrl-C, as it says
     finally:
         viewer.close()
 
 
-def _open(address: str) -> None:
-    """Ask for a browser, where there may be one."""
+@contextmanager
+def _in_browser(address: str, text: Path) -> Iterator[None]:
+    """A browser is asked to show the address, where there may be one.
+
+    It gets a file that leads there, which only this user can read and which is gone at the end: the arguments of a
+    process are for everybody to see, and whoever has the address has the page.
+    """
     import webbrowser
 
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        yield
         return
-    webbrowser.open(address)
+    leading = _private_file(text.resolve())
+    try:
+        leading.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n')
+        webbrowser.open(leading.as_uri())
+        yield
+    finally:
+        leading.unlink(missing_ok=True)
+
+
+def _private_file(text: Path) -> Path:
+    """Beside the text, if that is possible: browsers in a sandbox (snap, flatpak) see no other temporary folder."""
+    prefix = f".{text.stem}.view-"
+    try:
+        handle, name = tempfile.mkstemp(".html", prefix, text.parent)
+    except OSError:
+        handle, name = tempfile.mkstemp(".html", prefix)
+    os.close(handle)
+    return Path(name)

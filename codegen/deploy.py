@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from ..analysis.dataflow.dependence import paths
-from ..analysis.dataflow.static_order import NoRound, Step, batches, schedule
+from ..analysis.dataflow.static_order import batches
+from ..analysis.dataflow.workers import capacity, tokens_asked_for, workers_of
 from ..model.application import CUT, Application, Channel, Port, Task
 from ..model.deployment import (
     DeployedApp,
@@ -18,9 +18,7 @@ from ..model.deployment import (
     DeployedPath,
     DeployedPort,
     DeployedTask,
-    DeployedWorker,
     Deployment,
-    Entry,
 )
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
@@ -107,19 +105,20 @@ def deploy(
     platform: Platform,
     mapping: Mapping,
     repetition: MappingABC[str, MappingABC[str, int]],
-    firing_ns: MappingABC[str, float],
+    wcet_ns: MappingABC[str, int | float | Fraction],
     helpers: Helpers,
     arenas: MappingABC[str, int] = {},
 ) -> Deployed:
     """The deployment of every app of a text that is faultless and lacks nothing (see `missing`).
 
+    `wcet_ns` is the worst-case time of one firing by task, where it is known: orders of apps with periods depend on it.
     `helpers` finds the local modules of a Python file; `arenas` are bytes that TensorRT was seen to take between the
     layers of networks, by task. On a platform of several machines it has parts as well.
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
-    orders, capacities = _orders(system, platform, lanes, repetition, firing_ns)
-    alone = len(orders) == 1
+    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
+    alone = len(threads.workers) == 1
 
     def sources_for(
         apps: tuple[Application, ...], only: set[str] | None = None
@@ -134,11 +133,16 @@ def deploy(
                 found[task.name] = _deployed(task, site, repetition[app.name][task.name])
         return found, sources, c_tasks
 
+    def asked_for(app: Application, channel: Channel) -> int:
+        """The tokens that `buffers` of the tasks at the ends of a channel ask for."""
+        iterations = max(placement[t].buffers or 0 for t in (channel.source, channel.destination))
+        return tokens_asked_for(app, channel, iterations, repetition[app.name])
+
     def channels_of(app: Application) -> tuple[DeployedChannel, ...]:
         return tuple(
             DeployedChannel(
                 c.name, c.source, c.source_port, c.destination, c.destination_port,
-                _capacity(app, c, capacities[c.name], placement, repetition[app.name]), c.delay,
+                capacity(app, c, threads.capacities[c.name], asked_for(app, c)), c.delay,
                 tuple(int(v) if v.denominator == 1 else float(v) for v in c.values),
             )
             for c in app.channels
@@ -166,9 +170,9 @@ def deploy(
         platform.name,
         mapping.search,
         apps,
-        orders,
+        threads.workers,
         platform.tensorrt,
-        planned(apps, orders),
+        planned(apps, threads.workers),
     )
     parts = []
     for part in split(whole, platform):
@@ -187,119 +191,8 @@ def _deployed(task: Task, site: Site, firings: int) -> DeployedTask:
     return DeployedTask(task.name, task.doc, code, *ports, firings, fixed, task.live, task.keep, task.on_error)
 
 
-def _capacity(
-    app: Application,
-    channel: Channel,
-    needed: int,
-    placement: MappingABC[str, Placement],
-    repetition: MappingABC[str, int],
-) -> int:
-    """What the orders need, or what `buffers` of the tasks at its ends ask for, in tokens.
-
-    A live source has room for one firing more, as between processors: it is to be there when its data comes. Where a
-    channel crosses between machines, a transfer may start while the word that there is room is still on its way: since
-    no transfer is shorter than that way, room for one more is enough to be no later than without the way.
-    """
-    source = app.task(channel.source)
-    needed += max(source.port(channel.source_port).rates) if source.transfer is not None else 0
-    needed += max(source.port(channel.source_port).rates) if source.live else 0
-    return max(needed, _asked_for(app, channel, placement, repetition))
-
-
-def _asked_for(
-    app: Application, channel: Channel, placement: MappingABC[str, Placement], repetition: MappingABC[str, int]
-) -> int:
-    """The capacity that `buffers` of the tasks at its ends ask for, in tokens."""
-    iterations = max(placement[t].buffers or 0 for t in (channel.source, channel.destination))
-    rates = app.task(channel.source).port(channel.source_port).rates
-    return iterations * sum(rates) * repetition[channel.source] // len(rates)
-
-
 def _exact(time: Fraction | None) -> str | None:
     return None if time is None else str(time)
-
-
-def _orders(
-    system: System,
-    platform: Platform,
-    placement: MappingABC[str, tuple[str, ...]],
-    repetition: MappingABC[str, MappingABC[str, int]],
-    firing_ns: MappingABC[str, float],
-) -> tuple[tuple[DeployedWorker, ...], dict[str, int]]:
-    """One worker per processor under static order; one per app and processor under the other schedulers.
-
-    Apps that cannot share a round, because only some have a period or their periods have no short common multiple,
-    get workers of their own on static-order processors as well; so does one that waits for its data, where others
-    would wait with it.
-    """
-    alone = {a.name: schedule([a], repetition, placement, firing_ns) for a in system.apps}
-    capacities = {name: size for s in alone.values() for name, size in s.capacities.items()}
-    joint = None
-    waiting = [a for a in system.apps if _waits(a)]
-    together = [a for a in system.apps if a not in waiting]
-    if len({a.period_ns is None for a in together}) == 1:
-        with contextlib.suppress(NoRound):
-            joint = schedule(together, repetition, placement, firing_ns)
-    ranks = sorted({a.priority for a in system.apps})
-    workers = []
-    lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
-    for position, processor in enumerate(platform.processors):
-        scheduler = platform.pool_of(processor).scheduler
-        fixed_priority = scheduler == "fixed_priority"
-        apart = scheduler != "static_order"
-        orders: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
-        for lane in (processor, *(x for x in lanes if x.partition("#")[0] == processor)):
-            shared = joint is not None and not apart
-            if joint is not None and shared:
-                orders.append((joint.orders.get(lane, ()), None))
-            for app in waiting if shared else system.apps:
-                fixed = (position, 1 + ranks.index(app.priority)) if fixed_priority else None
-                orders.append((alone[app.name].orders.get(lane, ()), fixed))
-        for steps, priority in orders:
-            for part in _sources_apart(system, steps):
-                workers.append(DeployedWorker(processor, scheduler, _entries(part), priority))
-    return tuple(workers), capacities
-
-
-def _stream(lane: str) -> int:
-    return int(lane.partition("#")[2])
-
-
-def _waits(app: Application) -> bool:
-    """Does it wait for somebody outside, for as long as he likes?"""
-    return any(t.live or t.border is not None for t in app.tasks)
-
-
-def _sources_apart(system: System, steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
-    """What waits does so in workers of its own: each live source, and the sources of a pipelined periodic app.
-
-    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. For the
-    same reason every stage of an app that waits for somebody outside has a worker: nobody knows when the next frame
-    will come. Several workers follow a finer projection of the same sequence, so that they cannot deadlock either.
-    """
-    if not steps:
-        return []
-    paced = {a.name for a in system.apps if a.period_ns is not None}
-    sources = {t.name: t for a in system.apps for t in a.tasks if not t.inputs}
-    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
-    waiting = tuple(s for s in steps if s.task in sources and s.task not in live and s.app in paced)
-    lagging = {s.app for s in steps if s.stage}
-    if not any(s.app in lagging for s in waiting):
-        waiting = ()
-    rest = tuple(s for s in steps if s.task not in live and s not in waiting)
-    moved = {a.name for a in system.apps if _waits(a)}
-    stages: dict[int, list[Step]] = {}
-    for step in rest:
-        stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
-    parts = [tuple(s for s in steps if s.task == name) for name in live]
-    parts += [waiting, *(tuple(stage) for stage in stages.values())]
-    return [part for part in parts if part]
-
-
-def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round)) for s in steps
-    )
 
 
 def _port(port: Port, task: Task) -> DeployedPort:

@@ -1,14 +1,16 @@
 """The networks of an application as a C library, for programs that are generated elsewhere: HOPES' external tasks.
 
-In: a text as its author wrote it, the same with its networks cut as they were mapped, and where those stages run. Out:
-a plan {path: content} with a header, a shim that a script compiles on the target, the networks, and the runtime. The
-rest of the application, `pre` and `post` of networks among it, is left to whoever calls.
+In: a text as its author wrote it, the same with its networks cut as they were mapped, and where those stages run; all
+of that with each variant of its networks. Out: a plan {path: content} with a header, a shim that a script compiles on
+the target, the networks, and the runtime. The rest of the application, `pre` and `post` of networks among it, is left
+to who calls.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from math import prod
@@ -61,10 +63,10 @@ def none_to_export(system: System) -> Diagnostic | None:
     return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
 
 
-def without_size(system: System) -> tuple[Diagnostic, ...]:
+def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
     """The faults of networks with outputs for which no caller could have memory ready: one per definition."""
     found: dict[str, Diagnostic] = {}
-    for task in (t for a in system.apps for t in a.tasks if t.network is not None):
+    for task in (t for s in systems for a in s.apps for t in a.tasks if t.network is not None):
         for port in task.open_ports:
             message = f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know its size"
             help_text = "export the network without what follows the last tensor of fixed size, or build a program"
@@ -72,17 +74,34 @@ def without_size(system: System) -> tuple[Diagnostic, ...]:
     return tuple(found.values())
 
 
-def external(whole: System, cut: System, placements: MappingABC[str, Placement], platform: str) -> Exported:
-    """The library of a text without faults that has a network.
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A text without faults, with one variant of each network.
 
     `whole` is the text before anything was cut: it decides what the C functions look like, so that callers need not
     change when the mapping does. `cut` has the stages, `placements` what is known of where they run.
     """
-    sources = Sources(Path(cut.path).parent)
-    found = [(t, a) for a in whole.apps for t in a.tasks if t.network is not None]
-    functions = identifiers([t.name for t, _ in found], RESERVED)
-    apps = {a.name: a for a in cut.apps}
-    networks = tuple(_network(t, functions[t.name], _stages(t, apps[a.name], placements, sources)) for t, a in found)
+
+    whole: System
+    cut: System
+    placements: MappingABC[str, Placement]
+
+
+def external(versions: Sequence[Version], platform: str) -> Exported:
+    """The library of a text that has a network: with a function for each variant that stands in one of the versions."""
+    whole = versions[0].whole
+    sources = Sources(Path(whole.path).parent)
+    found: dict[str, tuple[Task, Application, Version]] = {}
+    for version in versions:
+        for app in version.whole.apps:
+            for task in app.tasks:
+                if task.network is not None:
+                    found.setdefault(task.name, (task, app, version))
+    functions = identifiers(found, RESERVED)
+    networks = tuple(
+        _network(task, functions[task.name], _stages(task, version, app.name, sources))
+        for task, app, version in found.values()
+    )
     # With a word behind it: a text may be called `m`, and -lm is taken; another `complex`, as a header of C is.
     library = f"{identifiers([whole.stem], ())[whole.stem].rstrip('_')}_external"
     described = External(whole.stem, Path(whole.path).name, platform, library, networks)
@@ -102,13 +121,12 @@ def _tensor(tensor: Tensor) -> ExternalTensor:
     return ExternalTensor(tensor.name, tensor.type.dtype, tensor.type.shape)
 
 
-def _stages(
-    whole: Task, app: Application, placements: MappingABC[str, Placement], sources: Sources
-) -> tuple[ExternalStage, ...]:
+def _stages(whole: Task, version: Version, app: str, sources: Sources) -> tuple[ExternalStage, ...]:
     """The tasks that a network has become, from front to back: itself, or its stages."""
     prefix = f"{whole.name}.stage"
-    parts = [t for t in app.tasks if t.name == whole.name or t.name.removeprefix(prefix).isdecimal()]
-    return tuple(_stage(p, placements.get(p.name), sources) for p in parts)
+    tasks = next(a.tasks for a in version.cut.apps if a.name == app)
+    parts = [t for t in tasks if t.name == whole.name or t.name.removeprefix(prefix).isdecimal()]
+    return tuple(_stage(p, version.placements.get(p.name), sources) for p in parts)
 
 
 def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalStage:

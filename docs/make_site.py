@@ -21,7 +21,7 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 #: The pages, in the order of the table of contents, of folders all; what is not among them comes behind them.
 PAGES: dict[str, list[str]] = {
     "Tutorial": [f"docs/tutorial/{p}.md" for p in ("README", "camera", "deadline", "networks", "memory", "jetson")],
-    "Texts": ["docs/language.md", "docs/tasks.md", "docs/scenarios.md", "docs/diagnostics.md", "docs/editor.md"],
+    "Texts": [f"docs/{p}.md" for p in ("language", "tasks", "scenarios", "matrix", "diagnostics", "editor")],
     "Steps": ["docs/analysis.md", "docs/mapping.md", "docs/program.md", "docs/report.md", "docs/memory.md"],
     "Targets": [f"docs/{p}.md" for p in ("gpu", "boards", "machines", "robots", "embedding", "external", "fmu")],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from ..report.measured import Ran
 from .build import Built
 
 #: A task is worth a line where its firings take so many times what was measured, after so many of them, and the rest
@@ -41,38 +41,36 @@ class Bounded:
         return self.longest_ns > self.bound_ns
 
 
-def slower(built: Built, report: dict[str, Any], waiting: Collection[str] = ()) -> tuple[Slower, ...]:
+def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slower, ...]:
     """Tasks that took much longer than in the profile, the most expensive first; not those that are `waiting`."""
     if built.profile is None:
         return ()
     alone = {e.subject: float(e.mean_ns) for e in built.profile.entries if e.processor == "cpu" and not e.estimated}
-    seconds = max((a["seconds"] for a in report["apps"].values()), default=0.0)
+    seconds = max((app.seconds for app in ran.apps.values()), default=0.0)
     found = []
-    for name, task in report["tasks"].items():
-        if name in waiting or not alone.get(name) or task["firings"] < FIRINGS:
+    for name, task in ran.tasks.items():
+        if name in waiting or not alone.get(name) or task.firings < FIRINGS or task.mean_ns is None:
             continue
-        mean_ns = task["mean_us"] * 1e3
-        more = (mean_ns - alone[name]) * task["firings"]
-        if mean_ns >= TIMES * alone[name] and more >= SHARE * seconds * 1e9:
-            found.append((more, Slower(name, mean_ns, alone[name])))
+        more = (task.mean_ns - alone[name]) * task.firings
+        if task.mean_ns >= TIMES * alone[name] and more >= SHARE * seconds * 1e9:
+            found.append((more, Slower(name, task.mean_ns, alone[name])))
     return tuple(s for _, s in sorted(found, key=lambda f: -f[0]))
 
 
-def bounded(built: Built, report: dict[str, Any]) -> tuple[Bounded, ...]:
+def bounded(built: Built, ran: Ran) -> tuple[Bounded, ...]:
     """Latencies that the stored mapping bounds, as far as the run has shown any."""
-    return tuple(_bounded(built, report))
+    return tuple(_bounded(built, ran))
 
 
-def _bounded(built: Built, report: dict[str, Any]) -> Iterator[Bounded]:
+def _bounded(built: Built, ran: Ran) -> Iterator[Bounded]:
     for group in built.mapping.groups:
-        app = report["apps"].get(group.app)
+        app = ran.apps.get(group.app)
         if app is None:
             continue
-        longest = app["latency_ms"]["max"]
+        longest = app.latency.max_ns
         if group.response_ns is not None and longest is not None:
-            yield Bounded(group.app, "", group.response_ns, group.deadline_ns, round(longest * 1e6))
-        seen = {(p["source"], p["task"]): p["latency_ms"]["max"] for p in app["paths"]}
+            yield Bounded(group.app, "", group.response_ns, group.deadline_ns, longest)
         for path in group.paths:
-            longest = seen.get((path.source, path.task))
-            if path.latency_ns is not None and longest is not None:
-                yield Bounded(path.task, path.source, path.latency_ns, path.deadline_ns, round(longest * 1e6))
+            seen = app.paths.get((path.source, path.task))
+            if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
+                yield Bounded(path.task, path.source, path.latency_ns, path.deadline_ns, seen.max_ns)

@@ -22,10 +22,10 @@ from ..model.profile import BandCosts, Profile
 from ..networks.bands.choose import Choice, extra_of, front
 from ..networks.bands.firings import CannotBand
 from ..networks.bands.fitted import fitted
-from ..networks.bands.made import as_planned, blocked_of, net_of
+from ..networks.bands.made import as_made, blocked_of, net_of
 from ..networks.bands.net import Net
 from ..networks.onnx.interface import NetworkError
-from ..networks.onnx.memory import needs
+from ..networks.onnx.memory import needs, needs_of
 from ..profiling.there import bands as there
 from . import store
 from .check import Report, Valid
@@ -91,7 +91,8 @@ def costs_of(
 ) -> BandCosts | None:
     """The same of a model in a file, as it is and as ONNX Runtime executes it. Raises CannotBand."""
     form = blocked or net
-    choices = front(form, whole_ns, SEARCHING, None if blocked is None else net)
+    whole = needs_of(net.chain, net.model, net.folder)
+    choices = front(form, whole, whole_ns, SEARCHING, None if blocked is None else net)
     plans = _spread([c for c in choices if c.bands])
     if len(plans) < 2:
         return None
@@ -110,7 +111,7 @@ def _spread(choices: Sequence[Choice]) -> list[Choice]:
 def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> BandCosts | None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        made = [as_planned(form, c.bands, 0.0) for c in choices]
+        made = [as_made(form, c.bands, asked=False) for c in choices]
         ends = {
             side: [(t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)]
             for side in ("inputs", "outputs")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from statistics import mean
 
@@ -245,12 +246,35 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
     `uncut`.
     """
     found = times.means(() if mapping is None else mapping.placements, valid.platform)
+    found = {**_predicted_stages(valid), **found}
+    if mapping is not None:
+        found |= {n: sum(s.predicted_ns for s in p.stages) for n, p in uncut(valid).items()}
+    return found
+
+
+def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int | float]:
+    """Worst-case time of one firing in ns by task, on the processors of a mapping, as far as it is known.
+
+    The orders of a program depend on these. Stages of networks take what the stored mapping predicts, since its bounds
+    were proved with that.
+    """
+    where = {p.task: valid.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
+    found: dict[str, int | float] = {**firing_means(valid, times, mapping)}
+    for name, known in times.of.items():
+        time = known.get(where.get(name, "cpu"), known.get("cpu"))
+        if time is not None:
+            found[name] = ceil(time.longest_ns)
+    return found | _predicted_stages(valid)
+
+
+def _predicted_stages(valid: Valid) -> dict[str, float]:
+    """What the stored mapping predicts of the stages of networks, in ns."""
+    found = {}
     for network in valid.mapping.networks if valid.mapping is not None else ():
         for number, stage in enumerate(network.stages, 1):
             name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
-            found.setdefault(name, stage.predicted_ns)
-    if mapping is not None:
-        found |= {n: sum(s.predicted_ns for s in p.stages) for n, p in uncut(valid).items()}
+            if stage.predicted_ns:
+                found[name] = stage.predicted_ns
     return found
 
 
@@ -342,7 +366,8 @@ def plan(valid: Valid, times: Times, mapping: Mapping) -> Deployed:
     system = replace(valid.system, apps=tuple(calibrated(a, mapping, means) for a in valid.system.apps))
     try:
         arenas = measured_arenas(valid, times, mapping)
-        return deploy(system, valid.platform, mapping, valid.repetition, means, local_modules, arenas)
+        worst = worst_firings(valid, times, mapping)
+        return deploy(system, valid.platform, mapping, valid.repetition, worst, local_modules, arenas)
     except TooLong as error:
         raise too_long(valid.system, error) from error
 

@@ -17,7 +17,7 @@ from ..model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
 from ..model.times import times_of
 from ..search.deadline.answer import assignment_of
 from ..search.deadline.auto import Outcome
-from ..search.deadline.problem import verdict
+from ..search.deadline.verdict import verdict
 from . import store
 from .check import Valid, prepare
 from .deadline_problem import joint_problem, settled
@@ -90,7 +90,7 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
     except (KeyError, Refused):  # it was measured again since, or nothing paces it
         return found
     outcome = Outcome(
-        found.search, assignment, told, None, False, False, effort.evaluations, effort.seconds, history=effort.history
+        found.search, assignment, told, None, False, None, effort.evaluations, effort.seconds, history=effort.history
     )
     judgement = judged(valid, profile, times, problem, outcome, effort.seed, run_here=False, report=None).mapping
     return replace(

@@ -27,7 +27,7 @@ from ..model.scenario import Scenario, State
 from ..model.times import FiringTime, Times
 from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
-from ..search.deadline.problem import with_bounds
+from ..search.deadline.verdict import with_bounds
 from ..search.frequency.greedy import greedy
 from ..search.frequency.optimal import optimal
 from ..search.frequency.problem import ClockProblem, Domain, Levels

@@ -66,7 +66,7 @@ class Runs:
             if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
                 raise
             return faults
-        silent = [a.name for a in valid.system.apps if a.name not in seen.period_ns]
+        silent = [a.name for a in valid.system.apps if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)]
         if silent:
             message = f"`{silent[0]}` finished no frame while it was measured"
             help_text = "a source has to deliver at least one iteration"

@@ -90,7 +90,10 @@ def map_jointly_within(
     best = next((t for t in fitting if not t.late), fitting[0])
     if report is not None:
         report(f"networks take {in_mb(best.memory.total)}")
-    joint = judged(valid, profile, times, best.problem, best.outcome, seed, run_here=run_here, report=report)
+    outcome = best.outcome
+    if best.problem.bands:  # what is proved is proved for these bands, and others were not searched
+        outcome = replace(outcome, proved=False, bound=None)
+    joint = judged(valid, profile, times, best.problem, outcome, seed, run_here=run_here, report=report)
     return replace(joint, mapping=replace(joint.mapping, memory=best.memory))
 
 

@@ -15,31 +15,23 @@ from math import ceil
 from ..analysis.timing.program import timed_program
 from ..analysis.timing.response_time import Term, bounds, worst_cases
 from ..analysis.timing.simulate import Choices, simulate
-from ..analysis.timing.system import Refused, Time, TimedSystem, utilization
+from ..analysis.timing.system import Refused, Time, TimedPath, TimedSystem, utilization
 from ..codegen.deploy import missing
 from ..machines.crew import ALONE, Crew
+from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.mapping import Mapping
 from ..model.profile import Profile
 from ..model.times import MARGIN, Times, times_of, too_optimistic
-from ..model.workload import WorkloadCurve, workload
+from ..model.workload import workload
 from ..profiling.measure import WARM_UP, Seen, worst_case
 from ..report.gantt import Bar, Chart
 from ..search.budget import Budget
 from ..search.deadline.answer import mapping_of
 from ..search.deadline.auto import Outcome
-from ..search.deadline.problem import (
-    Assignment,
-    Held,
-    JointProblem,
-    Team,
-    Verdict,
-    held,
-    slowed,
-    timed,
-    verdict,
-    with_bounds,
-)
+from ..search.deadline.problem import Assignment, JointProblem, Team, slowed
+from ..search.deadline.program import firing_times, program_paths, timed
+from ..search.deadline.verdict import Held, Verdict, held, verdict, with_bounds
 from ..search.events import Listener, heard
 from ..search.registry import Search
 from .build import place, plan
@@ -208,30 +200,23 @@ def program(
         return None
     try:
         mapped = valid.mapped(joint.mapping)
-    except Errors:
-        return None
+    except Errors as errors:
+        raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
     supposed = {f.name for f in joint.problem.followers}
-    times: dict[str, Time | tuple[Time, ...]] = dict.fromkeys(supposed, 0)
-    curves: dict[str, WorkloadCurve] = {}
-    for item, processor in zip(joint.problem.items, found.items, strict=True):
-        kind = joint.problem.kind[processor]
-        times[item.name] = item.wcet_ns[kind]
-        if kind in item.curves:
-            curves[item.name] = item.curves[kind]
-    for net, choice in zip(joint.problem.nets, found.choice, strict=True):
-        steps = net.candidates[choice].steps
-        for k, step in enumerate(steps, 1):
-            name = net.name if len(steps) == 1 else f"{net.name}.stage{k}"
-            times[name] = tuple(step.kernels)
-            if step.curve is not None and step.kind == "cpu":
-                curves[name] = step.curve
+    kernels, curves = firing_times(joint.problem, found)
+    times: dict[str, Time | tuple[Time, ...]] = {**kernels}
     carriers = (t for t in mapped.tasks.values() if t.transfer is not None)
     times |= {t.name: ceil(max(t.wcet_ns)) for t in carriers if t.name not in times}
     known = times_of(mapped.system, mapped.platform, profile)
     deployed = plan(mapped, known, place(mapped, known))
-    planned = timed_program(deployed.deployment, valid.platform, times, curves)
+    paths = program_paths(joint.problem, found)
+
+    def planned() -> TimedSystem:
+        system = timed_program(deployed.deployment, valid.platform, times, curves)
+        return replace(system, groups=tuple(replace(g, paths=paths[g.name]) for g in system.groups))
+
     if not valid.at_hand or not run_here:
-        return planned, None
+        return planned(), None
     longest = max(float(a.period_ns or 0) / 1e9 for a in mapped.system.apps)
     seconds = min(max(PACED, PACED_FRAMES * longest), PACED_MOST)
     if report is not None:
@@ -248,7 +233,18 @@ def program(
             given = times[name]
             whole = sum(given) if isinstance(given, tuple) else given
             times[name] = max(whole, worst_case(kept), *kept)
-    return timed_program(deployed.deployment, valid.platform, times, curves), seen
+    return planned(), replace(seen, paths=_in_order(seen, deployed.deployment, paths))
+
+
+def _in_order(
+    seen: Seen, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
+) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
+    """What a run showed of the paths of each app, in the order of the problem's; nothing of those it does not have."""
+    found = {}
+    for app in deployment.apps:
+        shown = {(p.source, p.sink): x for p, x in zip(app.paths, seen.paths.get(app.name, ()), strict=False)}
+        found[app.name] = tuple(shown.get((p.source, p.sink), (None, 0, 0)) for p in paths[app.name])
+    return found
 
 
 def _vouched(times: Times, task: str) -> bool:

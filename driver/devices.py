@@ -8,12 +8,12 @@ the DLA are what searches need.
 
 from __future__ import annotations
 
-import json
 import tempfile
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from ..codegen.deploy import deploy, sequential
 from ..codegen.kinds.engine import EngineCode
@@ -23,6 +23,7 @@ from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
+from ..model.json_reader import Between, parse, parse_object, read
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.times import times_of
@@ -33,6 +34,7 @@ from ..profiling.engine_layers import EngineLayer, led_back
 from ..profiling.engines import build_engines
 from ..profiling.identity import implementation_name, task_hashes
 from ..profiling.measure import wcet
+from ..report.written import Task as Fired
 from ..targets.dla import barred_from_dla
 from ..targets.fitness import unfit_for
 from .build import firing_means, write_program
@@ -43,6 +45,42 @@ Layers = tuple[LayerTime, ...]
 
 #: Frames that a program runs for, within limits: the first ones are slower, and are among the largest seen.
 FEWEST, MOST = 30, 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """What is needed of the report of a program."""
+
+    tasks: dict[str, Fired]
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerSeen:
+    """A layer of an engine, and the nodes that it was made of."""
+
+    name: str
+    ms: Annotated[float, Between(0, 1 << 40)]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanSeen:
+    """What `profile_engines.py` writes of a plan."""
+
+    file: str
+    device: str
+    precision: str
+    batch: int
+    digest: str
+    arena: Annotated[int, Between(0, 1 << 60)]
+    layers: tuple[_LayerSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """All of them."""
+
+    plans: tuple[_PlanSeen, ...]
 
 
 def measure_devices(valid: Valid, profile: Profile, seconds: float, report: Report | None = None) -> Profile:
@@ -119,17 +157,17 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
             if why_not:
                 raise Errors([Diagnostic("F606", why_not, valid.system.apps[0].span)])
             try:
-                reported = json.loads(_run(valid, tree, "profile_engines.py", report="layers.json"))
+                reported = _plans(_run(valid, tree, "profile_engines.py", report="layers.json"))
                 plans = {
                     n: _plan(t, kind, deployed.deployment, reported) for n, t in able.items() if t.network is not None
                 }
-                arenas = {n: p["arena"] for n, p in plans.items()}
+                arenas = {n: p.arena for n, p in plans.items()}
                 layers = {n: _layers(t, plans[n]) for n, t in able.items() if may_be_cut(t)}
             except Errors as faults:  # the times of the whole are worth having without them
                 if report is not None:
                     report(f"no times of layers: {faults.diagnostics[0].message}")
         done = _run(valid, tree, "main.py", "--frames", str(frames), "--quiet", report="report.json")
-        seen = json.loads(done)["tasks"]
+        seen = _fired(done, able)
     digests = task_hashes(valid.system)
     return [
         replace(
@@ -137,27 +175,54 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
             arena_bytes=arenas.get(name),
         )
         for name, task in able.items()
-        if seen[name]["firings"] and (layers.get(name) or name not in helped)
+        if seen[name].firings and (layers.get(name) or name not in helped)
     ]
 
 
-def _plan(task: Task, kind: str, deployment: Deployment, reported: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was reported of the plan that a network runs."""
+def _plans(content: bytes) -> tuple[_PlanSeen, ...]:
+    """What was reported of the plans. Raises Errors."""
+    try:
+        return read(_Plans, {"plans": parse(content)}).plans
+    except ValueError as error:
+        raise Errors([_unreadable(str(error))]) from error
+
+
+def _fired(content: bytes, tasks: Collection[str]) -> dict[str, Fired]:
+    """What was reported of tasks. Raises Errors."""
+    try:
+        found = read(_Tasks, {"tasks": parse_object(content).get("tasks")}).tasks
+        missing = [name for name in tasks if name not in found]
+        if missing:
+            raise ValueError(f"it has no `{missing[0]}`")
+    except ValueError as error:
+        raise Errors([_unreadable(str(error))]) from error
+    return found
+
+
+def _unreadable(why: str) -> Diagnostic:
+    help_text = "the board may have no space left, or another program writes its files"
+    return Diagnostic("F657", f"what was measured there cannot be read: {why}", None, help=help_text)
+
+
+def _plan(task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]) -> _PlanSeen:
+    """What was reported of the plan that a network runs. Raises Errors."""
     code = next(t.code for a in deployment.apps for t in a.tasks if t.name == task.name)
     assert isinstance(code, EngineCode)
-    plan = {"file": code.file, "device": kind, "precision": code.precision, "batch": code.batch, "digest": code.digest}
-    (own,) = (x for x in reported if plan.items() <= x.items())
-    return own
+    wanted = code.file, kind, code.precision, code.batch, code.digest
+    for seen in reported:
+        if (seen.file, seen.device, seen.precision, seen.batch, seen.digest) == wanted:
+            return seen
+    raise Errors([_unreadable(f"there is nothing of `{code.file}`")])
 
 
-def _layers(task: Task, plan: dict[str, Any]) -> Layers:
+def _layers(task: Task, plan: _PlanSeen) -> Layers:
     """Times of a network's layers; nothing where it cannot be cut."""
     assert task.network is not None
     try:
         layers = _chain(task.network).layers
     except NetworkError:
         return ()
-    seen = [EngineLayer(x["name"], 1e6 * x["ms"], tuple(x["nodes"])) for x in plan["layers"]]
+    seen = [EngineLayer(x.name, 1e6 * x.ms, x.nodes) for x in plan.layers]
     return tuple(LayerTime(x, ns) for x, ns in led_back(seen, layers, _nodes(task.network)).items())
 
 
@@ -184,12 +249,12 @@ def _run(valid: Valid, tree: str, *command: str, report: str = "") -> bytes:
         return (host.read(file) or b"") if report else b""
 
 
-def _entry(task: Task, digest: str, host_hash: str, kind: str, seen: dict[str, float], layers: Layers) -> ProfileEntry:
-    mean, std, most = (round(1000 * seen[key]) for key in ("mean_us", "std_us", "max_us"))
+def _entry(task: Task, digest: str, host_hash: str, kind: str, seen: Fired, layers: Layers) -> ProfileEntry:
+    mean, std, most = (round(1000 * (us or 0.0)) for us in (seen.mean_us, seen.std_us, seen.max_us))
     name = implementation_name(task, kind)
     beyond = max(0, mean - round(sum(x.mean_ns for x in layers))) if layers else 0
     batch, precision = (task.network.batch, task.network.precision) if task.network else (1, "fp32")
     return ProfileEntry(
-        kind, task.name, name, digest, host_hash, int(seen["firings"]), mean, std, most, wcet(most, mean, std),
+        kind, task.name, name, digest, host_hash, seen.firings, mean, std, most, wcet(most, mean, std),
         batch, precision, layers=layers, overhead_ns=beyond,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..codegen.emit import digest
-from ..codegen.external import external, none_to_export, without_size
+from ..codegen.external import Version, external, none_to_export, without_size
 from ..codegen.write import CannotWrite, write
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.external import External
@@ -20,7 +20,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from ..networks.quantization.quantize import Loss
 from ..targets.pins import pinned
-from .check import Report, prepare
+from .check import Report, Valid, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,29 @@ def build_external(
 ) -> BuiltExternal:
     """From a text to a directory with a library for C, by default build/STEM-external. Raises Errors."""
     valid = prepare(path, platform=platform, report=report).require()
-    whole = valid.loaded.system  # before pins and the stored mapping have cut anything
-    fault = none_to_export(whole)
+    fault = none_to_export(valid.loaded.system)
     if fault is not None:
         raise Errors([*valid.diagnostics, fault])
-    ragged = without_size(whole)
+    every = (valid, *valid.others)
+    ragged = without_size([part.loaded.system for part in every])
     if ragged:
         raise Errors([*valid.diagnostics, *ragged])
+    exported = external([_version(part) for part in every], valid.platform.name)
+    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-external"
+    try:
+        fresh = write(exported.files, directory, {}, force=force)
+    except CannotWrite as error:
+        raise Errors([error.diagnostic]) from error
+    diagnostics = dict.fromkeys((*valid.diagnostics, *(d for part in every for d in in_full(part.loaded.system))))
+    losses = {name: loss for part in reversed(every) for name, loss in part.losses.items()}
+    return BuiltExternal(directory, digest(exported.files), exported.external, tuple(diagnostics), fresh, losses)
+
+
+def _version(valid: Valid) -> Version:
+    """What is to be exported with one variant of each network: the text as it was written, and as it was cut.
+
+    Raises Errors.
+    """
     networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
     pins = tuple(p for p in valid.system.pins if p.task in networks)  # where the others run is not asked here
     placements, impossible = pinned(valid.system.apps, valid.platform, pins)
@@ -59,14 +75,7 @@ def build_external(
         impossible = _elsewhere(valid.platform, placements, {p.task: p for p in pins})
     if impossible:
         raise Errors(impossible)
-    exported = external(whole, valid.system, placements, valid.platform.name)
-    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-external"
-    try:
-        fresh = write(exported.files, directory, {}, force=force)
-    except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
-    diagnostics = (*valid.diagnostics, *in_full(whole))
-    return BuiltExternal(directory, digest(exported.files), exported.external, diagnostics, fresh, valid.losses)
+    return Version(valid.loaded.system, valid.system, placements)
 
 
 def in_full(system: System) -> tuple[Diagnostic, ...]:

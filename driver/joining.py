@@ -41,6 +41,7 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
                 "failure": r["failure"],
                 "memory": r["memory"],
                 "clocks": r.get("part", {}).get("clocks", {}),
+                "refused": r.get("part", {}).get("refused", 0),
             }
             for name, r in reports.items()
         },

@@ -7,8 +7,10 @@ long (`with_layers`). Times on GPUs and DLAs are those of `devices`.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ..analysis.dataflow.order import TooLong
 from ..codegen.deploy import Deployed, deploy, sequential
@@ -29,6 +31,8 @@ from ..profiling.measure import profile as profile_of
 from . import store
 from .build import OnMeasure, require_buildable, too_long, write_program
 from .check import Report, Valid, prepare
+
+T = TypeVar("T")
 
 #: Seconds that a build without a stored profile measures the application for, and seconds for layers of one network.
 SHORT, LAYERS = 1.5, 2.0
@@ -89,7 +93,7 @@ def profile(
     tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
     own = tuple(e for e in measured.entries if e.subject in tasks)
     kept = None if unsaved else store.profile_path(valid.system, valid.platform)
-    noise, hot = machine.noise(host)
+    noise, hot = _asked(machine.noise, host)
     celsius = None if cold is None or hot is None else (cold, hot)
     return Profiled(measured, own, kept, noise, celsius, valid.losses, (*unsaved, *warnings))
 
@@ -215,11 +219,11 @@ def with_layers(
     if profile.firing_ns is None:
         if report is not None:
             report("measuring what the runtime adds to firings and hand-overs")
-        costs = machine.runtime_costs(valid.host)
+        costs = _asked(machine.runtime_costs, valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
     if valid.states and profile.change_ns is None:
-        profile = replace(profile, change_ns=machine.change_ns(valid.host))
+        profile = replace(profile, change_ns=_asked(machine.change_ns, valid.host))
         unsaved.update(store.save_profile(valid, profile))
     for position, e in enumerate(profile.entries):
         task = tasks.get(e.subject)
@@ -231,6 +235,15 @@ def with_layers(
         profile = replace(profile, entries=entries)
         unsaved.update(store.save_profile(valid, profile))
     return profile, tuple(unsaved)
+
+
+def _asked(ask: Callable[[Host], T], host: Host) -> T:
+    """What a machine takes beside computing. Raises Errors."""
+    try:
+        return ask(host)
+    except MeasurementFailed as failure:
+        message = f"what the machine takes beside computing cannot be measured\n{failure}"
+        raise Errors([Diagnostic("F606", message, None)]) from failure
 
 
 def _layered(
@@ -247,6 +260,8 @@ def _layered(
         times = layer_times(path, chain, seconds, host)
     except NetworkError:  # nothing that could be cut; it runs as a whole
         return e
+    except Errors:  # about the machine, and not about the network
+        raise
     except Exception as error:  # what ONNX Runtime raises has no common type
         said = str(error).strip().splitlines()[0]
         raise Errors([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error

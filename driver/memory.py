@@ -18,6 +18,7 @@ from ..networks.bands.choose import Choice, front
 from ..networks.bands.firings import CannotBand
 from ..networks.bands.made import blocked_of, net_of
 from ..networks.onnx.interface import NetworkError
+from ..networks.onnx.memory import needs
 from ..search.throughput.problem import Problem
 from ..targets.memory import BASE, memory_of
 
@@ -82,10 +83,12 @@ def fronts_of(
     for task in able:
         assert task.network is not None
         try:
-            net, blocked = net_of(task.network), blocked_of(task.network)
+            net, blocked, whole = net_of(task.network), blocked_of(task.network), needs(task.network)
+            if whole is None:
+                continue
             spent, seconds = cpu_ns[task.name], SEARCHING / len(able)
             plain = None if blocked is None else net
-            found[task.name] = front(blocked or net, spent, seconds, plain, costs.get(task.name))
+            found[task.name] = front(blocked or net, whole, spent, seconds, plain, costs.get(task.name))
         except (CannotBand, NetworkError):
             continue
     return found

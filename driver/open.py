@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -31,16 +32,17 @@ def open_program(
     full_speed: bool = False,
     twin: bool = False,
     watchdog: float = 60.0,
+    settings: Sequence[str] = (),
 ) -> Running:
     """Start a program in threads of this process: the build in a directory, or a text, which is built first if needed.
 
-    The first options are those of `build`, the others those of `main.py`. Raises Errors of the build, and `Failed` (of
-    the program's own copy of the runtime) where it cannot start.
+    The first options are those of `build`, the others those of `main.py`. Raises Errors of the build, `Failed` (of the
+    program's own copy of the runtime) where it cannot start, and ValueError for `settings` that cannot be.
     """
     directory = Path(path)
     if not directory.is_dir():
         directory = build(path, output, platform=platform, force=force, report=report).directory
-    running: Running = _package(directory).open(frames, full_speed, twin, watchdog)
+    running: Running = _package(directory).open(frames, full_speed, twin, watchdog, settings)
     return running
 
 

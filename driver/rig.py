@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen.emit import folder_of
+from ..machines.answers import printed_as
 from ..machines.board import Board, Lost
 from ..machines.host import HERE, Host, last_words
 from ..machines.rig import Site, read_sites
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
 from ..model.platform import Platform
+from ..report.written import written
 from ..runtime.peer import TELL, Waiting
 from ..runtime.wire import LISTENS, VARIABLE
 from .attending import Hear, follow, signals_for, there
@@ -32,19 +34,26 @@ from .build import Built
 from .check import Report
 from .joining import joined
 
-#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if somebody
-#: has named one (else 0); does it know the addresses of the others; and has it what parts need?
+#: What a machine is asked before anything is started there: is the port free that its part is to listen at, if one is
+#: named (else 0), at that address, if it is its own; does it know the addresses of the others; and has it what parts
+#: need?
 _ASK = """
-import json, socket, sys
+import errno, json, socket, sys
 found = {"zmq": False, "taken": "", "unknown": []}
-port = socket.socket()
+own, number = sys.argv[1], int(sys.argv[2])
+try:
+    known = socket.getaddrinfo(own, number, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+except socket.gaierror:
+    known = [(socket.AF_INET, 0, 0, "", ("", number))]
+port = socket.socket(known[0][0], socket.SOCK_STREAM)
 port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 try:
-    port.bind(("", int(sys.argv[1])))
+    port.bind(known[0][4])
 except OSError as error:
-    found["taken"] = error.strerror
+    if error.errno != errno.EADDRNOTAVAIL:
+        found["taken"] = error.strerror
 port.close()
-for name in sys.argv[2:]:
+for name in sys.argv[3:]:
     try:
         socket.getaddrinfo(name, None)
     except OSError as error:
@@ -54,10 +63,21 @@ try:
     found["zmq"] = bool(zmq.has("curve"))
 except ImportError:
     pass
-print(json.dumps(found))
+print(); print(json.dumps(found))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What it answers: an empty `taken` is a free port, `unknown` are addresses with the reasons."""
+
+    zmq: bool
+    taken: str
+    unknown: tuple[tuple[str, str], ...]
+
+
 #: How a part says where it listens.
-_PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d+)\n", re.MULTILINE)
+_PORT = re.compile(b"^" + LISTENS.encode() + rb"(\d{1,5})\n", re.MULTILINE)
 #: Seconds that other parts get to end by themselves after one has failed, and between signals that make them.
 GRACE, AGAIN = 4.0, 1.0
 #: A joined run: its status, and the report of all parts as one.
@@ -269,7 +289,7 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
         for part in parts:
             own = part.site.machine
             document = {
-                "listen": f"tcp://*:{part.site.port or '*'}", "token": token, "public": keys[own][0],
+                "listen": _place(part.site.address, part.site.port or "*"), "token": token, "public": keys[own][0],
                 "secret": keys[own][1], "encrypted": part.site.encrypted,
                 "peers": {m: k for m, k in known.items() if m != own}, "fed": True,
             }  # fmt: skip
@@ -277,7 +297,7 @@ def placed(built: Built, sites: Sequence[Site], report: Report | None = None) ->
         yield Rig(built, parts, report)
 
 
-def _place(address: str, port: int) -> str:
+def _place(address: str, port: int | str) -> str:
     return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
 
 
@@ -286,20 +306,27 @@ def _ask(parts: Sequence[_Part]) -> None:
     faults = []
     for part in parts:
         others = [p.site.address for p in parts if p is not part]
-        done = part.host.execute([*part.python, "-c", _ASK, str(part.site.port or 0), *others], cwd=part.tree)
+        done = part.host.execute(
+            [*part.python, "-c", _ASK, part.site.address, str(part.site.port or 0), *others], cwd=part.tree
+        )
         if done.status:
             message = f"Python does not start on `{part.site.machine}`\n{last_words(done.stderr)}"
             faults.append(Diagnostic("F651", message, None, help="name it in the file of machines: `python = ...`"))
             continue
-        answer = json.loads(done.stdout)
-        if not answer["zmq"]:
+        try:
+            answer = printed_as(_Asked, done.stdout)
+        except ValueError as error:
+            message = f"Python on `{part.site.machine}` does not answer as it should: {error}"
+            faults.append(Diagnostic("F657", message, None, help="name another one in the file of machines"))
+            continue
+        if not answer.zmq:
             message = f"`{part.site.machine}` has no pyzmq with CURVE, over which its part would talk to the others"
             faults.append(Diagnostic("F651", message, None, help="install it there: `pip install pyzmq`"))
-        if answer["taken"]:
-            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer['taken']}"
+        if answer.taken:
+            message = f"`{part.site.machine}` cannot listen at port {part.site.port}: {answer.taken}"
             help_text = "name another one in the file of machines, or none: a free one is taken then"
             faults.append(Diagnostic("F653", message, None, help=help_text))
-        for name, why in answer["unknown"]:
+        for name, why in answer.unknown:
             message = f"`{part.site.machine}` does not know where `{name}` is: {why}"
             help_text = "give that machine an `address` in the file of machines by which the others find it"
             faults.append(Diagnostic("F654", message, None, help=help_text))
@@ -319,9 +346,12 @@ def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent
     reports = {}
     for machine, content in rig.files(name).items():
         try:
-            reports[machine] = json.loads(content)
-        except ValueError:  # it was killed while it wrote
-            continue
+            reports[machine] = written(content)[1]
+        except ValueError as error:
+            if not status:  # else it was killed while it wrote
+                message = f"the report of `{machine}` cannot be read: {error}"
+                help_text = "the machine may have no space left, or another program writes its files"
+                raise Errors([Diagnostic("F657", message, None, help=help_text)]) from error
     return status, joined(reports, status, rig.built.digest)
 
 

@@ -11,12 +11,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ..model.json_reader import parse, read
+from ..profiling.measure import signal_name
+from ..report.measured import read_run
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
@@ -82,9 +85,17 @@ class Outcome:
 
     name: str
     app: str | None
-    outcome: str
+    outcome: Literal["passed", "failed", "error", "skipped"]
     seconds: float
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """What `runtime.outcomes` writes."""
+
+    seconds: float = 0.0
+    tests: tuple[Outcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +217,7 @@ def run(
             hear=hear,
         )
         written = host.read(files["--report"])
-    told = None if written is None or written == before else written.decode() or None
+    told = None if written is None or written == before else written.decode(errors="replace") or None
     slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
@@ -267,11 +278,18 @@ def _compared(
     if said is None or (host is HERE and built.mapping.platform != HERE.name):
         return (), ()
     try:
-        document = json.loads(said)
-    except ValueError:  # the disk was full
-        return (), ()
+        ran = read_run(said.encode())
+    except ValueError as error:
+        if host is HERE:  # the disk was full
+            return (), ()
+        raise Errors([_unreadable("the report of the program", error)]) from error
     waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
-    return slower(built, document, waiting), bounded(built, document) if paced else ()
+    return slower(built, ran, waiting), bounded(built, ran) if paced else ()
+
+
+def _unreadable(what: str, error: ValueError) -> Diagnostic:
+    help_text = "the board may have no space left, or another program writes its files"
+    return Diagnostic("F657", f"{what} cannot be read: {error}", None, help=help_text)
 
 
 def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
@@ -342,12 +360,16 @@ def test(
         words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
         status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
         content = host.read(written)
-    found: dict[str, Any] = {"seconds": 0.0, "tests": []}
-    found |= json.loads(content) if content is not None else {}
-    tests = tuple(Outcome(**t) for t in found["tests"])
-    if content is None and status not in (130, 143):  # nobody was left to write it
-        tests, status = (Outcome("harness", None, "error", 0.0, _end_in_words(status)),), 1
-    return Tested(built, Path(path).stem, status, tests, found["seconds"])
+    found, why = _Outcomes(), _end_in_words(status)
+    if content is not None:
+        try:
+            found, why = read(_Outcomes, parse(content)), ""
+        except ValueError as error:
+            why = f"what became of the tests cannot be read: {error}"
+    tests = found.tests
+    if why and status not in (130, 143):  # the process was gone before it was written
+        tests, status = (Outcome("harness", None, "error", 0.0, why),), 1
+    return Tested(built, Path(path).stem, status, tests, found.seconds)
 
 
 def _record_parts(
@@ -367,7 +389,7 @@ def _end_in_words(status: int) -> str:
     import signal
 
     killed = status - 128 in signal.valid_signals()
-    how = f"was killed by {signal.Signals(status - 128).name}" if killed else f"exited with status {status}"
+    how = f"was killed by {signal_name(status - 128)}" if killed else f"exited with status {status}"
     return f"the process of the tests {how}"
 
 

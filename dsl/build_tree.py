@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -248,6 +249,9 @@ class TreeBuilder:
 
     def drop(self, span: Span, what: Token, keep: s.Expr) -> s.Lossy:
         return s.Lossy(self._word(what), keep, span)
+
+    def mailbox(self, span: Span, lossy: s.Lossy, wcet: tuple[str, s.Quantity] | None) -> s.Lossy:
+        return lossy if wcet is None else replace(lossy, wcet=wcet[1], span=span)
 
     def instance(
         self, span: Span, element: s.Element, of: Token, args: Any, every: s.Quantity | None, lossy: s.Lossy | None

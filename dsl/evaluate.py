@@ -12,7 +12,7 @@ from math import ceil
 from ..model.application import Parameter
 from ..model.diagnostic import did_you_mean, one_of
 from ..model.span import Span
-from ..model.types import DTYPES, TensorType
+from ..model.types import DTYPES, MOST_ALONG, MOST_BYTES, TensorType
 from . import syntax as s
 from .context import Context, kind_word
 
@@ -237,13 +237,17 @@ class Evaluator:
         shape: list[int] = []
         broken = False
         for size in expr.shape or ():
-            n = self.integer(size, scope, "a dimension", 1)
+            n = self.integer(size, scope, "a dimension", 1, MOST_ALONG)
             broken |= n is None
             shape.append(n or 1)
         base = self._base_type(expr, open_types)
         if base is None or broken:
             return None
-        return TensorType(base.dtype, (*shape, *base.shape))
+        found = TensorType(base.dtype, (*shape, *base.shape))
+        if found.bytes > MOST_BYTES:
+            self._context.fault("F105", f"a token of {found.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}")
+            return None
+        return found
 
     def _base_type(self, expr: s.TypeExpr, open_types: tuple[str, ...]) -> TensorType | None:
         name = expr.name.text

@@ -296,10 +296,12 @@ class Flattener:
         port = Port("out", "out", None, (1,), False, span)
         link = Link(name, keep, lossy.what is None, False)
         live = not link.latest
-        self._tasks.append(Task(name, "link", (), (port,), (), (), (), False, (), None, "", span, live=live, link=link))
+        wcet = self._link_wcet(lossy, scope)
+        end = Task(name, "link", (), (port,), (), (), (), False, wcet, None, "", span, live=live, link=link)
+        self._tasks.append(end)
         hidden = s.Word(f" {name}", span)  # no instance is called like that
         units[hidden.text] = [Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})]
-        self.links.append(replace(arrow, task=name))
+        self.links.append(replace(arrow, task=name, wcet_ns=wcet))
         return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span)
 
     def _link_name(self, where: str) -> str:
@@ -314,6 +316,13 @@ class Flattener:
                 self._numbers[where] = number + 1
                 return name
         raise AssertionError("there is always one more number")
+
+    def _link_wcet(self, lossy: s.Lossy, scope: Scope) -> tuple[Fraction, ...]:
+        """The worst-case time of a firing at either end of an arrow between apps, where the text gives one."""
+        if lossy.wcet is None:
+            return ()
+        wcet = self._evaluate.quantity(lossy.wcet.amount, lossy.wcet.unit, "time", "a wcet", scope)
+        return () if wcet is None else (wcet,)
 
     def _keep(self, lossy: s.Lossy, scope: Scope) -> int | None:
         """How many tokens are kept; faults go to the context."""

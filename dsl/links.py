@@ -141,9 +141,9 @@ def _write(
     """Give the app a sink that puts what the port makes on the link."""
     sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
     port = Port("in", "in", kind, (1,), False, arrow.span)
-    app.tasks[sink] = Task(
-        sink, "link", (port,), (), (), (), (), False, (), None, "", arrow.span, link=replace(link, writes=True)
-    )
+    link = replace(link, writes=True)
+    end = Task(sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link)
+    app.tasks[sink] = end
     app.channels.append(Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..model.application import FilePath, Implementation, Network, Port, Task, Tensor
+from ..model.application import MOST_BATCH, FilePath, Implementation, Network, Port, Task, Tensor
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import OPEN, TensorType
@@ -52,7 +52,9 @@ class NetworkBuilder:
         precision = self._precision(settings)
         types = {id(p): self._evaluate.type(p.type, {}) for p in ports if p.type is not None}
         interface = self._interface(declaration, ports, types, batch)
-        if interface is None:
+        # What would fix its shapes could not be read: that is told.
+        unread = None in types.values() or ("batch" in settings and batch is None)
+        if interface is None or unread:
             return None
         return self._assemble(declaration, ports, types, interface, batch or 1, precision, settings)
 
@@ -60,7 +62,7 @@ class NetworkBuilder:
         setting = settings.get("batch")
         if setting is None or isinstance(setting.value, s.Word):
             return None
-        return self._evaluate.integer(setting.value, {}, "the batch", 1)
+        return self._evaluate.integer(setting.value, {}, "the batch", 1, MOST_BATCH)
 
     def _precision(self, settings: dict[str, s.Setting]) -> str:
         setting = settings.get("precision")

@@ -234,11 +234,15 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """`latest`, or `drop oldest N`: what keeps the newest tokens only. `what` is None, or the word behind `drop`."""
+    """`latest`, or `drop oldest N`: what keeps the newest tokens only. `what` is None, or the word behind `drop`.
+
+    Between two apps, `wcet` is the worst-case time of writing a token, and of reading one.
+    """
 
     what: Word | None
     keep: Expr | None
     span: Span
+    wcet: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

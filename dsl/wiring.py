@@ -80,13 +80,17 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class LossyArrow:
-    """An arrow from another app; `task` is the source that stands for it in this one."""
+    """An arrow from another app; `task` is the source that stands for it in this one.
+
+    `wcet_ns` is the worst-case time of a firing at each of its ends; empty where the text does not say it.
+    """
 
     source: s.Endpoint
     destination: s.Endpoint
     lossy: s.Lossy
     span: Span
     task: str = ""
+    wcet_ns: tuple[Fraction, ...] = ()
 
 
 @dataclass(slots=True)

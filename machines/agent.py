@@ -1,10 +1,11 @@
 """The far end of a board: keeps files there, runs commands, and leaves nothing behind when the connection ends.
 
 Its text is sent to a Python (3.6 or later) on the board, which needs nothing else. Over its standard input come
-requests, over its standard output answers: each a length, a JSON header, a length, bytes. Names and words of commands
-travel as data and never meet a shell. One request is answered after the other; while a command runs, only `signal` and
-`feed` are heard. When the input ends (somebody pressed Ctrl-C, the way was cut), commands are stopped, folders removed,
-and the lock is gone with the process that held it.
+requests, over its standard output answers: first MAGIC, since the shell of the board may have said something before,
+then frames, each a length, a JSON header, a length, bytes. Names and words of commands travel as data and never meet a
+shell. One request is answered after the other; while a command runs, only `signal` and `feed` are heard, and a sign of
+life is sent every few seconds. When the input ends (Ctrl-C was pressed, the way was cut), commands are stopped, folders
+removed, and the lock is gone with the process that held it.
 """
 
 import fcntl
@@ -24,8 +25,13 @@ from typing import IO, Any, Dict, List, Optional, Sequence, Tuple
 MARK = ".flowc-board"
 #: What was put into a directory: {path: [digest, size, time]}.
 SENT = ".flowc-sent.json"
+#: What comes before all answers.
+MAGIC = b"\nflowc: the far end of a board\n"
+#: The lengths of a header and of the bytes behind it.
+LENGTHS = struct.Struct(">IQ")
 #: Seconds that a command may take to end in order.
 GRACE = 5.0
+#: Bytes that an answer has behind its header at most.
 PIECE = 1 << 16
 
 
@@ -39,6 +45,7 @@ class Agent:
         self._child = None  # type: Optional[subprocess.Popen[bytes]]
         self._lock = None  # type: Optional[IO[str]]
         self._base = ""
+        self._alive = 0.0
 
     # -- frames --------------------------------------------------------------------------------------------------------
     def _exactly(self, count: int) -> bytes:
@@ -51,25 +58,28 @@ class Agent:
         return found
 
     def _receive(self) -> Tuple[Dict[str, Any], bytes]:
-        header, payload = struct.unpack(">IQ", self._exactly(12))
+        header, payload = LENGTHS.unpack(self._exactly(LENGTHS.size))
         return json.loads(self._exactly(header).decode()), self._exactly(payload)
 
     def _send(self, answer: Dict[str, Any], payload: bytes = b"") -> None:
         header = json.dumps(answer).encode()
         with self._sending:
-            self._sink.write(struct.pack(">IQ", len(header), len(payload)) + header + payload)
+            self._sink.write(LENGTHS.pack(len(header), len(payload)) + header + payload)
             self._sink.flush()
 
     # -- requests ------------------------------------------------------------------------------------------------------
     def serve(self) -> None:
         """Until the input ends."""
         try:
+            self._sink.write(MAGIC)
+            self._sink.flush()
             while True:
                 request, payload = self._receive()
                 try:
                     self._answer(request, payload)
                 except OSError as error:
-                    self._send({"fault": error.strerror or str(error), "number": error.errno, "at": error.filename})
+                    at = None if error.filename is None else str(error.filename)
+                    self._send({"fault": error.strerror or str(error), "at": at})
         except (EOFError, BrokenPipeError):
             pass
         finally:
@@ -80,8 +90,9 @@ class Agent:
     def _answer(self, request: Dict[str, Any], payload: bytes) -> None:
         getattr(self, "do_" + request.pop("do"))(payload=payload, **request)
 
-    def do_begin(self, folder: str, who: str, payload: bytes) -> None:
-        """Take a folder for oneself."""
+    def do_begin(self, folder: str, who: str, alive: float, payload: bytes) -> None:
+        """Take a folder for oneself. So many seconds are between two signs of life while a command runs."""
+        self._alive = alive
         base = os.path.abspath(os.path.expanduser(folder))
         os.makedirs(base, exist_ok=True)
         mark = os.path.join(base, MARK)
@@ -98,7 +109,7 @@ class Agent:
         lock.truncate(0)
         lock.write(who + "\n")
         lock.flush()
-        for name in os.listdir(base):  # of somebody who was killed
+        for name in os.listdir(base):  # of a flowc that was killed
             if name.startswith("tmp-"):
                 shutil.rmtree(os.path.join(base, name), ignore_errors=True)
         self._base = base
@@ -112,9 +123,9 @@ class Agent:
         try:
             with open(os.path.join(tree, SENT)) as file:
                 sent = json.load(file)
-        except (OSError, ValueError):
+            return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
+        except (OSError, ValueError, AttributeError, TypeError):  # there is none, or it was edited
             return {}
-        return {path: known for path, known in sent.items() if _stamp(os.path.join(tree, path)) == known[1:]}
 
     def do_put(
         self, tree: str, files: Sequence[Any], gone: Sequence[str], payload: bytes, shared: Sequence[str] = ()
@@ -159,12 +170,17 @@ class Agent:
         self._send({})
 
     def do_get(self, path: str, payload: bytes) -> None:
-        """A file."""
+        """A file, in pieces; the last answer has none."""
         try:
             with open(path, "rb") as file:
-                self._send({"there": True}, file.read())
+                piece = file.read(PIECE)
+                while piece:
+                    self._send({"more": True}, piece)
+                    piece = file.read(PIECE)
         except FileNotFoundError:
-            self._send({"there": False})
+            self._send({"more": False, "there": False})
+            return
+        self._send({"more": False})
 
     def do_run(
         self, words: Sequence[str], cwd: Optional[str], environment: Dict[str, str], payload: bytes, fed: bool = False
@@ -190,7 +206,9 @@ class Agent:
         ]
         for reader in readers:
             reader.start()
-        threading.Thread(target=self._wait, args=(child, readers), daemon=True).start()
+        over = threading.Event()
+        threading.Thread(target=self._show_life, args=(over,), daemon=True).start()
+        threading.Thread(target=self._wait, args=(child, readers, over), daemon=True).start()
 
     def _pass_on(self, stream: IO[bytes], name: str) -> None:
         while True:
@@ -199,13 +217,21 @@ class Agent:
                 return
             try:
                 self._send({"said": name}, piece)
-            except OSError:  # nobody is there any more: `serve` finds out, too
+            except OSError:  # the way was cut: `serve` finds out, too
                 return
 
-    def _wait(self, child: Any, readers: Sequence[threading.Thread]) -> None:
+    def _show_life(self, over: threading.Event) -> None:
+        while not over.wait(self._alive):
+            try:
+                self._send({"alive": True})
+            except OSError:  # the way was cut: `serve` finds out, too
+                return
+
+    def _wait(self, child: Any, readers: Sequence[threading.Thread], over: threading.Event) -> None:
         status = child.wait()
         for reader in readers:
             reader.join(GRACE)  # a grandchild may hold the pipe
+        over.set()
         try:
             self._send({"end": status})
         except OSError:

@@ -2,7 +2,8 @@
 
 In: an address. Out: a `Board`: what is put there is compared by digest with what an earlier connection left, so that
 only changed files travel; what programs make beside themselves (engines, timing caches) stays. One connection carries
-everything; `agent.py` is its far end. FLOWC_SSH names another `ssh`, with options.
+everything; `agent.py` is its far end. What it answers is a stranger's: it is limited in size and in time (`frames.py`)
+and read as what it has to be (`answers.py`). FLOWC_SSH names another `ssh`, with options.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+import math
 import os
 import posixpath
 import re
 import shlex
+import signal
 import socket
-import struct
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,11 +27,14 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.files import reason
-from ..model.json_reader import parse_object
+from ..model.json_reader import read
+from .agent import LENGTHS, MAGIC
+from .answers import Alive, Begun, Fault, Folder, Known, Nothing, Piece, Said, machine, of_command
+from .frames import Frames, Silent
 from .host import Done, Identity, last_words
 
 T = TypeVar("T")
@@ -54,6 +58,13 @@ PATIENCE, PAUSE = 120.0, 2.0
 ENGINES, BUILDER = "engines", "build_engines.py"
 #: How often a piece of work that was lost begins again.
 AGAIN = 3
+#: Seconds until Python has begun there, until a question is answered, without any sign of life while a command runs,
+#: and for an end in order.
+BEGIN, ANSWER, SILENCE, LEAVE = 60.0, 120.0, 30.0, 15.0
+#: Bytes in a second that the slowest way to a board carries.
+SLOWEST = 10_000
+#: Bytes that are kept of each output of a command, that it may say in all, and that a file from there may have.
+MOST_KEPT, MOST_SAID, MOST_FILE = 1 << 26, 1 << 30, 1 << 30
 #: What boards of one kind have in common, in words and as `whoami` calls it.
 KIND = {"CPU": "description", "GPU": "device", "Python": "python", "numpy": "numpy", "TensorRT": "tensorrt"}
 #: Oldest Python and numpy that programs run with: numpy's first for that Python.
@@ -108,7 +119,7 @@ class Board:
         self.address = address(text)
         self._python, self._report = python, report
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the board)
+        self._frames: Frames | None = None
         self._base = ""
         self._identity: Identity | None = None
         self._gpu = False
@@ -136,18 +147,22 @@ class Board:
 
     def close(self) -> None:
         """End the connection: whatever runs there is stopped, folders are removed."""
-        process, self._process = self._process, None
-        if process is None:
+        process, frames = self._process, self._frames
+        self._process = self._frames = None
+        if process is None or frames is None:
             return
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        end = time.monotonic() + LEAVE
         with suppress(OSError):
             process.stdin.close()
+        frames.drain(LEAVE)
         try:
-            process.wait(15)
+            process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            process.kill()
+            _kill(process)
             process.wait()
         process.stdout.close()
+        process.stderr.close()
 
     # -- the connection ------------------------------------------------------------------------------------------------
     def _connect(self) -> None:
@@ -158,34 +173,37 @@ class Board:
         command += ["-p", str(self.address.port)] if self.address.port is not None else []
         # The far side gives this to a shell; nothing else does it ever see.
         command += ["-T", self.address.host, "--", f"exec {shlex.quote(self._python)} -c {shlex.quote(begin)}"]
-        self._said.seek(0)
-        self._said.truncate()
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
+                stderr=subprocess.PIPE,
+                bufsize=0,
                 start_new_session=True,  # Ctrl-C is for us: we end it in order
             )
         except FileNotFoundError as error:
             message = f"there is no `{command[0]}` here"
             help_text = "install it (`apt install openssh-client`), or name another one in FLOWC_SSH"
             raise Errors([Diagnostic("F640", message, None, help=help_text)]) from error
-        self._write(agent)
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        self._process, self._frames = process, Frames(process.stdout, process.stdin, process.stderr)
+        with self._reached() as frames:
+            frames.send(agent, BEGIN)
+            self._tell_before(frames.begin(MAGIC, BEGIN))
         who = f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
-        answer, _ = self._ask("begin", folder=self.address.folder, who=who)
-        if "foreign" in answer:
-            shown = ", ".join(f"`{name}`" for name in answer["foreign"])
-            message = f"`{answer['base']}` on `{self.address}` holds other files: {shown}"
+        begun = self._ask(Begun, "begin", folder=self.address.folder, who=who, alive=SILENCE / 6)
+        if begun.foreign:
+            shown = ", ".join(f"`{name}`" for name in begun.foreign)
+            message = f"`{begun.base}` on `{self.address}` holds other files: {shown}"
             raise Errors([Diagnostic("F604", message, None, help="name an empty folder: `user@host/folder`")])
-        if "taken" in answer:
-            message = f"`{self.address}` is in use by flowc already ({answer['taken']})"
+        if begun.taken is not None:
+            message = f"`{self.address}` is in use by flowc already ({begun.taken})"
             help_text = "wait until that has ended: two at once would measure each other"
             raise Errors([Diagnostic("F642", message, None, help=help_text)])
-        self._base = answer["base"]
-        if tuple(answer["python"]) < LEAST_PYTHON:
-            version = ".".join(map(str, answer["python"]))
+        self._base = begun.base
+        if begun.python < LEAST_PYTHON:
+            version = ".".join(map(str, begun.python))
             message = f"`{self._python}` on `{self.address}` is Python {version}, and programs need 3.8 or later"
             raise Errors([Diagnostic("F641", message, None, help="name another one: `--board-python python3.8`")])
 
@@ -198,63 +216,82 @@ class Board:
                         files[f"flowc/{file.relative_to(root).as_posix()}"] = file.read_bytes()
         self._ours = posixpath.join(self._base, "flowc")
         self._send_files(self._ours, files)
-        done = self.module("machines.whoami", [])
+        done = self.execute([*self.python, "-m", "flowc.machines.whoami"], cwd=self._ours, seconds=ANSWER)
         if done.status:
             message = f"Python on `{self.address}` does not start\n{last_words(done.stderr)}"
             raise Errors([Diagnostic("F641", message, None)])
-        found = parse_object(done.stdout.encode())
-        if not found["numpy"]:
+        try:
+            found = machine(done.stdout)
+        except ValueError as error:
+            self._refuse(error)
+        if not found.numpy:
             message = f"`{self._python}` on `{self.address}` has no numpy"
             help_text = "install it there (`pip install numpy`), or name another Python with --board-python"
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
-        if _numbers(found["numpy"]) < _numbers(LEAST_NUMPY):
-            message = f"numpy of `{self._python}` on `{self.address}` is {found['numpy']}: programs need {LEAST_NUMPY}"
+        if _numbers(found.numpy) < _numbers(LEAST_NUMPY):
+            message = f"numpy of `{self._python}` on `{self.address}` is {found.numpy}: programs need {LEAST_NUMPY}"
             help_text = "install a newer one there, in a virtual environment say, and name it with --board-python"
             raise Errors([Diagnostic("F641", message, None, help=help_text)])
-        self._gpu = found["device"] is not None
-        self.kind = {name: str(found[key] or "none") for name, key in KIND.items()}
-        self.boot, self.celsius = found["boot"], found["celsius"]
-        self._identity = Identity(*(found[name] for name in ("cores", "memory_bytes", "description", "host_hash")))
+        self._gpu = found.device is not None
+        self.kind = {name: str(getattr(found, key) or "none") for name, key in KIND.items()}
+        self.boot, self.celsius = found.boot, found.celsius
+        self._identity = Identity(found.cores, found.memory_bytes, _plain(found.description), found.host_hash)
 
-    def _ask(self, do: str, payload: bytes = b"", **request: Any) -> tuple[dict[str, Any], bytes]:
+    def _tell_before(self, before: bytes) -> None:
+        """What the shell there has said before Python began: it is none of ours, and worth a look."""
+        said = _plain(last_words(before.decode(errors="replace")))
+        if said and self._report is not None:
+            self._report(f"before Python begins, {self.address} says\n{said}")
+
+    def _ask(self, kind: type[T], do: str, payload: bytes = b"", **request: Any) -> T:
         """One request and its answer. Raises Lost, and Errors where the board cannot."""
         self._request(do, payload, **request)
-        answer, found = self._answer()
-        if "fault" in answer:
-            message = f"on `{self.address}`: {answer['fault']}" + (f": `{answer['at']}`" if answer.get("at") else "")
-            help_text = "free some space there, or name another folder: `user@host/folder`"
-            raise Errors([Diagnostic("F605", message, None, help=help_text)])
-        return answer, found
+        return self._answer(kind, _seconds(len(payload)))[0]
 
     def _request(self, do: str, payload: bytes = b"", **request: Any) -> None:
         header = json.dumps({"do": do, **request}).encode()
-        self._write(struct.pack(">IQ", len(header), len(payload)) + header + payload)
+        with self._reached() as frames:
+            frames.send(LENGTHS.pack(len(header), len(payload)) + header + payload, _seconds(len(payload)))
 
-    def _write(self, content: bytes) -> None:
-        if self._process is None:
+    def _answer(self, kind: type[T], seconds: float) -> tuple[T, bytes]:
+        """The next answer, and the bytes behind it. Raises Lost, and Errors where the board cannot."""
+        with self._reached() as frames:
+            document, content = frames.next(seconds)
+            if isinstance(document, dict) and "fault" in document:
+                fault = read(Fault, document)
+            else:
+                return read(kind, document), content
+        message = f"on `{self.address}`: {fault.fault}" + (f": `{fault.at}`" if fault.at else "")
+        help_text = "free some space there, or name another folder: `user@host/folder`"
+        raise Errors([Diagnostic("F605", message, None, help=help_text)])
+
+    @contextmanager
+    def _reached(self) -> Iterator[Frames]:
+        """The connection; what is wrong with it raises Lost, and Errors for answers that are none."""
+        frames = self._frames
+        if frames is None:
             raise Lost("the connection was closed")
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(content)
-            self._process.stdin.flush()
-        except OSError as error:
-            raise self._lost() from error
+            yield frames
+        except Silent as silent:
+            said = _last(frames)
+            raise Lost(str(silent) + (f"; it says\n{said}" if said else "")) from silent
+        except (OSError, EOFError) as error:
+            raise self._lost(frames) from error
+        except ValueError as error:
+            self._refuse(error)
 
-    def _answer(self) -> tuple[dict[str, Any], bytes]:
-        header, payload = struct.unpack(">IQ", self._exactly(12))
-        return json.loads(self._exactly(header)), self._exactly(payload)
+    def _refuse(self, why: ValueError) -> NoReturn:
+        """It answers what no far end of ours does: nothing of it is used from now on. Raises Errors."""
+        if self._process is not None:
+            _kill(self._process)
+        self.close()
+        message = f"what `{self.address}` answers is not what flowc has asked for: {why}"
+        help_text = f"something there writes among the answers: {_try(self.address)}, which has to print nothing"
+        raise Errors([Diagnostic("F657", message, None, help=help_text)])
 
-    def _exactly(self, count: int) -> bytes:
-        if self._process is None:
-            raise Lost("the connection was closed")
-        assert self._process.stdout is not None
-        found = self._process.stdout.read(count)
-        if len(found) < count:
-            raise self._lost()
-        return found
-
-    def _lost(self) -> Lost:
-        """What ssh said when it ended."""
+    def _lost(self, frames: Frames) -> Lost:
+        """What ssh said when it ended, or what came instead of an answer."""
         process = self._process
         if process is None:  # closed by another thread
             return Lost("the connection was closed")
@@ -262,9 +299,7 @@ class Board:
             status = process.wait(5)
         except subprocess.TimeoutExpired:
             status = None
-        self._said.seek(0)
-        said = last_words(self._said.read().decode(errors="replace"))
-        return Lost(said or f"ssh ended with status {status}", status)
+        return Lost(_last(frames) or f"ssh ended with status {status}", status)
 
     # -- what a host does ---------------------------------------------------------------------------------------------
     @property
@@ -291,14 +326,14 @@ class Board:
         if any(path.endswith((".c", ".h", ".sh")) for path in changed) and "compile.sh" in files:
             done = self.execute(["sh", "compile.sh"], cwd=tree)
             if done.status:
-                self._ask("put", tree=tree, files=[], gone=["compile.sh"])  # so that it is tried again
+                self._ask(Nothing, "put", tree=tree, files=[], gone=["compile.sh"])  # so that it is tried again
                 message = f"C code does not compile on `{self.address}`\n{last_words(done.stderr)}"
                 raise Errors([Diagnostic("F641", message, None, help="install a compiler there: `apt install gcc`")])
         return tree
 
     def _send_files(self, tree: str, files: Mapping[str, bytes]) -> list[str]:
         """Those that changed."""
-        known: dict[str, str] = self._ask("known", tree=tree)[0]["files"]
+        known = self._ask(Known, "known", tree=tree).files
         digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
         changed = [path for path, digest in digests.items() if known.get(path) != digest]
         gone = [path for path in known if path not in files]
@@ -306,15 +341,15 @@ class Board:
             entries = [(path, digests[path], len(files[path]), path.endswith(".sh")) for path in changed]
             content = b"".join(files[path] for path in changed)
             shared = [ENGINES] if BUILDER in files else []
-            self._ask("put", content, tree=tree, files=entries, gone=gone, shared=shared)
+            self._ask(Nothing, "put", content, tree=tree, files=entries, gone=gone, shared=shared)
         return changed
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
-        path = self._ask("folder")[0]["path"]
+        path = self._ask(Folder, "folder").path
         yield path
-        # After a failure nobody knows which answer comes next; the far end removes it when the connection ends.
-        self._ask("remove", path=path)
+        # After a failure it is not known which answer comes next; the far end removes it when the connection ends.
+        self._ask(Nothing, "remove", path=path)
 
     def folder(self) -> AbstractContextManager[str]:
         return self._folder()
@@ -338,11 +373,17 @@ class Board:
                         raise Errors([_unwritable(file, reason(error))]) from error
 
     def execute(
-        self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        seconds: float = math.inf,
     ) -> Done:
-        said: dict[str, list[bytes]] = {"out": [], "err": []}
-        status = self.attend(words, lambda name, piece: said[name].append(piece), cwd=cwd, environment=environment)
-        out, err = (b"".join(said[name]).decode(errors="replace") for name in ("out", "err"))
+        """See `Host.execute`. It may take so many `seconds`."""
+        heard = _Heard(self._refuse)
+        status = self.attend(words, heard.hear, cwd=cwd, environment=environment, seconds=seconds)
+        out, err = (bytes(heard.said[name]).decode(errors="replace") for name in ("out", "err"))
         return Done(status, out, err)
 
     def attend(
@@ -354,10 +395,12 @@ class Board:
         environment: Mapping[str, str] | None = None,
         started: Callable[[Callable[[int], None]], None] | None = None,
         fed: Callable[[Callable[[bytes], None]], None] | None = None,
+        seconds: float = math.inf,
     ) -> int:
         """Run a command and `hear` what it says ("out" or "err") as it comes; returns its status.
 
-        `started` gets a function that hands a signal on to it, `fed` one that gives it all that it will read.
+        It may take so many `seconds`. `started` gets a function that hands a signal on to it, `fed` one that gives it
+        all that it will read.
         """
         writing = threading.Lock()
 
@@ -374,24 +417,37 @@ class Board:
             started(hand_on)
         if fed is not None:
             fed(feed)
+        end = time.monotonic() + seconds
         while True:
-            answer, piece = self._answer()
-            if "fault" in answer:
-                raise Errors([Diagnostic("F605", f"on `{self.address}`: {answer['fault']}", None)])
-            if "end" not in answer:
-                hear(answer["said"], piece)
-                continue
-            if "missing" in answer:
-                message = f"there is no `{answer['missing']}` on `{self.address}`"
-                raise Errors([Diagnostic("F641", message, None, help="install it there")])
-            return int(answer["end"])
+            with self._reached() as frames:
+                if time.monotonic() > end:
+                    raise Silent(f"{shlex.join(words)} has not ended in {seconds:g} s")
+                document, piece = frames.next(SILENCE)
+                answer = of_command(document)
+            if isinstance(answer, Said):
+                hear(answer.said, piece)
+            elif isinstance(answer, Fault):
+                raise Errors([Diagnostic("F605", f"on `{self.address}`: {answer.fault}", None)])
+            elif not isinstance(answer, Alive):
+                break
+        if answer.missing is not None:
+            message = f"there is no `{answer.missing}` on `{self.address}`"
+            raise Errors([Diagnostic("F641", message, None, help="install it there")])
+        return answer.end
 
     def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
         return self.execute([*self.python, "-m", f"flowc.{name}", *arguments], cwd=self._ours, environment=environment)
 
     def read(self, file: str) -> bytes | None:
-        answer, content = self._ask("get", path=file)
-        return content if answer["there"] else None
+        self._request("get", path=file)
+        found, begin = bytearray(), time.monotonic()
+        while True:
+            answer, piece = self._answer(Piece, begin + _seconds(len(found)) - time.monotonic())
+            found += piece
+            if not answer.more:
+                return bytes(found) if answer.there else None
+            if not piece or len(found) > MOST_FILE:
+                self._refuse(ValueError(f"`{file}` has more than {MOST_FILE >> 20} MiB, or an empty piece"))
 
     def has_gpu(self) -> bool:
         return self._gpu
@@ -425,9 +481,54 @@ class Board:
             time.sleep(PAUSE)
 
 
+def _last(frames: Frames) -> str:
+    """What ssh or the board said last, beside answers."""
+    return _plain(last_words(frames.words()))
+
+
+def _plain(said: str) -> str:
+    """Without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in said)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """It, and what it has started: FLOWC_SSH may be a script."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _seconds(count: int) -> float:
+    """In which a question of so many bytes, or with such an answer, has to be answered."""
+    return ANSWER + count / SLOWEST
+
+
+class _Heard:
+    """The end of what a command says; `refuse` is called where it says more than any command of flowc."""
+
+    def __init__(self, refuse: Callable[[ValueError], NoReturn]) -> None:
+        self.said = {"out": bytearray(), "err": bytearray()}
+        self._refuse, self._count = refuse, 0
+
+    def hear(self, name: str, piece: bytes) -> None:
+        """Take it in."""
+        said = self.said[name]
+        said += piece
+        if len(said) > 2 * MOST_KEPT:
+            del said[:-MOST_KEPT]
+        self._count += LENGTHS.size + len(piece)
+        if self._count > MOST_SAID:
+            self._refuse(ValueError(f"a command there says more than {MOST_SAID >> 20} MiB"))
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     """What two versions are compared by."""
-    return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
+    return tuple(int(n) for n in re.findall(r"\d{1,9}", version)[:3])
+
+
+def _try(where: Address) -> str:
+    """What shows how a board is reached without flowc."""
+    port = "" if where.port is None else f"-p {where.port} "
+    return f"try `ssh {port}{where.host} true`"
 
 
 def lost_way(where: Address, said: str) -> Diagnostic:
@@ -446,9 +547,7 @@ def _unreachable(where: Address, lost: Lost) -> Diagnostic:
     if lost.status == NO_COMMAND:
         message = f"Python does not start on `{where}`\n{said}"
         return Diagnostic("F641", message, None, help="name it with --board-python, or install it")
-    low, advice = said.lower(), f"try `ssh {where.host} true`"
-    if where.port is not None:
-        advice = f"try `ssh -p {where.port} {where.host} true`"
+    low, advice = said.lower(), _try(where)
     if "host key verification failed" in low or "no matching host key" in low:
         advice = "flowc accepts no key by itself: connect once with `ssh`, and compare the key with that of the board"
     elif "permission denied" in low:

@@ -169,10 +169,15 @@ def _deaf() -> None:
 # -- workers of a cluster ----------------------------------------------------------------------------------------------
 @contextmanager
 def cluster(address: str) -> Iterator[Crew]:
-    """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler."""
+    """The workers of a Dask scheduler. Raises Errors: F644 for workers with another flowc, F645 for no scheduler.
+
+    Keys and certificates for `tls://` are those of Dask's own configuration.
+    """
     require("distributed", "cluster", "`--cluster`")
     from distributed import Client, KilledWorker
 
+    if address.startswith("tls://"):
+        _require_certificates(address)
     try:
         near = _reached(address)
         client: Any = cast(Any, Client)(address, timeout=ANSWER, set_as_default=False)
@@ -201,8 +206,30 @@ def cluster(address: str) -> Iterator[Crew]:
         client.close(timeout=ANSWER)
 
 
-_EXPOSED = "whoever reaches `{}` runs code there, as the user of its workers"
-_SAFER = "start it with TLS (`tls://...`), or reach it through `ssh -L`"
+_EXPOSED = (
+    "connections to `{}` are not encrypted: who reaches that port runs code there, as the user of its workers, and who "
+    "answers there, or is on the way, runs code here"
+)
+_SAFER = "start it with TLS (`tls://...`), or let it listen at 127.0.0.1 and reach it through `ssh -L`"
+
+
+def _require_certificates(address: str) -> None:
+    """What Dask is configured with is enough for TLS. Raises Errors."""
+    import dask.config
+    from distributed import Security
+
+    if dask.config.get("distributed.client.security-loader", None) is not None:
+        return  # it is asked when the time has come
+    try:
+        security = cast(Any, Security)()
+        if security.get_connection_args("client").get("ssl_context") is not None:
+            return
+        why = "Dask's configuration names none"
+    except (OSError, TypeError, ValueError) as fault:
+        why = str(fault)
+    message = f"`{address}` needs certificates: {why}"
+    names = ", ".join(f"`DASK_DISTRIBUTED__COMM__TLS__{n}`" for n in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
+    raise Errors([Diagnostic("F645", message, None, help=f"set {names}, or the same in Dask's configuration")])
 
 
 def _gone(event: Any) -> Iterator[Diagnostic]:

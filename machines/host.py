@@ -20,13 +20,13 @@ from . import whoami
 
 T = TypeVar("T")
 
-#: Lines of what something said before it failed.
-LAST_LINES = 10
+#: Lines of what something said before it failed, and their characters.
+LAST_LINES, LAST_CHARACTERS = 10, 4000
 
 
 def last_words(said: str) -> str:
     """The end of what a program said: there it says why it failed."""
-    return "\n".join(said.strip().splitlines()[-LAST_LINES:])
+    return "\n".join(said.strip().splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:]
 
 
 @dataclass(frozen=True, slots=True)

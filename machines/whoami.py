@@ -124,4 +124,4 @@ def document() -> Dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(document()))
+    sys.stdout.write("\n" + json.dumps(document()))

@@ -9,6 +9,8 @@ from typing import Literal
 from .span import Span
 from .types import TensorType
 
+#: Firings of a network that are grouped into one inference.
+MOST_BATCH = 1 << 16
 #: The ports between both sides of a network whose cut may move.
 CUT = "cut"
 

@@ -24,6 +24,8 @@ DTYPES: dict[str, tuple[str, int]] = {
 }
 
 
+#: Elements along a dimension, and bytes of a token: no memory holds more.
+MOST_ALONG, MOST_BYTES = (1 << 31) - 1, 1 << 40
 #: The size of a dimension that only a run tells. Texts cannot say it: it stands between a network and its `post`.
 OPEN = -1
 

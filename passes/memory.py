@@ -1,7 +1,7 @@
 """Networks whose pins say `memory` and no bands: those that are too large as a whole go in the fastest bands that fit.
 
-In: a system on its way. Out: the same with `bands` in such pins. Where no bands are small enough the pin stays as it
-was, and whoever carries it out says so.
+In: a system on its way. Out: the same with `bands` in such pins. Where the platform has less than a pin gives, the
+smaller one holds. Where no bands are small enough the pin stays as it was, and whoever carries it out says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from ..model.application import Task
 from ..model.mapping import Pin
 from ..model.platform import Platform
+from ..model.system import System
+from ..targets.memory import room_for
 from .staged import Staged
 
 
@@ -23,11 +25,11 @@ class Memory:
         if not any(s.memory for p in system.pins for s in p.stages):
             return staged
         tasks = {t.name: t for a in system.apps for t in a.tasks}
-        pins = tuple(_within(p, tasks.get(p.task), staged.platform) for p in system.pins)
+        pins = tuple(_within(p, tasks.get(p.task), system, staged.platform) for p in system.pins)
         return replace(staged, system=replace(system, pins=pins))
 
 
-def _within(pin: Pin, task: Task | None, platform: Platform) -> Pin:
+def _within(pin: Pin, task: Task | None, system: System, platform: Platform) -> Pin:
     if pin.platform != platform.name or len(pin.stages) != 1 or task is None or task.network is None:
         return pin
     (stage,) = pin.stages
@@ -37,10 +39,11 @@ def _within(pin: Pin, task: Task | None, platform: Platform) -> Pin:
     from ..networks.bands.choices import choices_of
     from ..networks.onnx.memory import needs
 
-    whole = needs(task.network)
-    if whole is None or whole.weights + whole.block <= stage.memory:
+    whole, room = needs(task.network), room_for(task.network, system.apps, platform)
+    limit = stage.memory if room is None else min(stage.memory, room)
+    if whole is None or whole.weights + whole.block <= limit:
         return pin
-    fitting = [c for c in choices_of(task.network) if c.bytes <= stage.memory]
+    fitting = [c for c in choices_of(task.network) if c.bytes <= limit]
     if not fitting:
         return pin
     best = min(fitting, key=lambda c: c.time)

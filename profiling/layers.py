@@ -12,9 +12,11 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from ..machines.answers import Ns, printed_as
 from ..machines.host import HERE, Host
+from ..model.json_reader import Between
 from ..networks.onnx.cuts import Chain
 from .measure import MeasurementFailed
 from .there import kernels
@@ -30,6 +32,15 @@ class LayerTimes:
     mean_ns: dict[str, float]
     overhead_ns: float
     runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """What `there/kernels.py` prints."""
+
+    events: tuple[tuple[str, Ns], ...]
+    runs: Annotated[int, Between(1, 1 << 40)]
+    wall_ns: Ns
 
 
 def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> LayerTimes:
@@ -73,7 +84,10 @@ def _run(model: Any, chain: Chain, folder: Path, seconds: float, host: Host) -> 
         done = host.module("profiling.there.kernels", [host.put(folder, "layers"), str(nodes), str(seconds)])
         if done.status:
             raise MeasurementFailed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no word")
-        found: kernels.Kernels = json.loads(done.stdout)
-        return found
+        try:
+            seen = printed_as(_Printed, done.stdout)
+        except ValueError as error:
+            raise MeasurementFailed(f"the times of layers cannot be read: {error}") from error
+        return list(seen.events), seen.runs, seen.wall_ns
 
     return host.steadily(told)

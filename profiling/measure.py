@@ -6,15 +6,17 @@ measured, with the caches as they are in the program.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from ..machines.answers import Ns
 from ..machines.host import HERE, Host, Identity, last_words
 from ..model.application import Task
+from ..model.json_reader import Between, parse_object, read
 from ..model.profile import Profile, ProfileEntry
 from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
@@ -23,6 +25,11 @@ from .identity import implementation_name
 
 #: First firings are slower (caches, lazy initialization): this share of a task's samples is dropped.
 WARM_UP = 0.2
+
+
+#: A time in whole ns, and how often something was seen.
+_Whole = Annotated[int, Between(0, 1 << 62)]
+_Firings = Annotated[tuple[_Whole, ...], Between(1, 1 << 40)]
 
 
 class MeasurementFailed(Exception):
@@ -41,18 +48,25 @@ class Seen:
     in which a task held the interpreter.
     """
 
-    samples: dict[str, list[int]]
-    period_ns: dict[str, float]
-    latency_ns: dict[str, float]
+    samples: dict[str, _Firings]
+    period_ns: dict[str, Ns]
+    latency_ns: dict[str, Ns]
     busy: dict[str, float]
     held: dict[str, float]
-    mean_ns: dict[str, float] = field(default_factory=dict)
-    longest_ns: dict[str, int] = field(default_factory=dict)
-    frames: dict[str, int] = field(default_factory=dict)
-    misses: dict[str, int] = field(default_factory=dict)
-    paths: dict[str, list[tuple[int | None, int, int]]] = field(default_factory=dict)
+    mean_ns: dict[str, Ns] = field(default_factory=dict)
+    longest_ns: dict[str, _Whole] = field(default_factory=dict)
+    frames: dict[str, _Whole] = field(default_factory=dict)
+    misses: dict[str, _Whole] = field(default_factory=dict)
+    paths: dict[str, tuple[tuple[_Whole | None, _Whole, _Whole], ...]] = field(default_factory=dict)
     delayed: float = 0.0
-    waits: list[str] = field(default_factory=list)
+    waits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What a run says that has failed."""
+
+    failure: str
 
 
 def run_build(
@@ -78,19 +92,29 @@ def run_build(
             done = host.module("profiling.there.child", [tree, str(seconds), output, mode], environment)
             if done.status:
                 raise MeasurementFailed(_death(done.status, done.stderr))
-            document = json.loads(host.read(output) or b"")
-        if "failure" in document:
-            raise MeasurementFailed(document["failure"])
-        return Seen(**document)
+            content = host.read(output) or b""
+        try:
+            document = parse_object(content)
+            if "failure" not in document:
+                return read(Seen, document)
+            failed = read(_Failed, document)
+        except ValueError as error:
+            raise MeasurementFailed(f"what was measured cannot be read: {error}") from error
+        raise MeasurementFailed(failed.failure)
 
     return host.steadily(run)
+
+
+def signal_name(number: int) -> str:
+    """What a signal is called; some have no name."""
+    return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
 def _death(status: int, said: str) -> str:
     """The last words of a process that did not end by itself."""
     last = last_words(said)
     if status < 0:
-        return f"{last}\nkilled by {signal.Signals(-status).name}, most likely in C code".strip()
+        return f"{last}\nkilled by {signal_name(-status)}, most likely in C code".strip()
     return last or f"exit status {status}"
 
 
@@ -99,20 +123,20 @@ def wcet(longest: int, mean: float, sigma: float) -> int:
     return max(longest, round(mean + 6 * sigma))
 
 
-def worst_case(samples: list[int]) -> int:
+def worst_case(samples: Sequence[int]) -> int:
     """The WCET of a task over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)
     return wcet(max(kept), mean, sigma)
 
 
-def _kept(samples: list[int]) -> tuple[list[int], float, float]:
+def _kept(samples: Sequence[int]) -> tuple[Sequence[int], float, float]:
     kept = samples[int(len(samples) * WARM_UP) :]
     mean = sum(kept) / len(kept)
     return kept, mean, (sum((s - mean) ** 2 for s in kept) / len(kept)) ** 0.5
 
 
 def entry(
-    task: Task, digest: str, samples: list[int], host_hash: str, kind: str = "cpu", held: float | None = None
+    task: Task, digest: str, samples: Sequence[int], host_hash: str, kind: str = "cpu", held: float | None = None
 ) -> ProfileEntry:
     """Mean, deviation, WCET and workload curve over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)

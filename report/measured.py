@@ -32,10 +32,11 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class RanApp:
-    """An app of a run: its frames, and the latency of each path by (source, task)."""
+    """An app of a run: its frames, how long they took, and the latency of each path by (source, task)."""
 
     frames: int
     skipped: int
+    seconds: float
     fps: float | None
     overruns: int
     latency: Latency
@@ -192,6 +193,7 @@ def _app(place: _Place) -> RanApp:
     return RanApp(
         frames,
         skipped,
+        place.get("seconds", 0.0).number(),
         None if fps.value is None else fps.number(),
         place.at("overruns").whole(),
         _latency(place, frames - skipped),

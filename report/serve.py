@@ -3,16 +3,20 @@
 In: the bytes of a page, and events. Out: a server on the loopback interface, whose address holds a random token. Who
 does not know the token gets nothing, nor does a page of somebody else that has its own name point here (`Host` is
 checked). Nothing can be changed through it but what its owner gives it to `use`, and who reads slowly misses events and
-holds up nobody.
+holds up nobody. Connections are limited: a flood of them sends strangers away, and not who has shown the token.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import queue
 import secrets
+import socket
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,8 +26,10 @@ WAITING = 16
 ALIVE = 15.0
 
 
-#: Longest wish of a page, in bytes.
-LONGEST = 1 << 20
+#: Longest wish of a page, and all that comes before it, in bytes.
+LONGEST, HEAD = 1 << 20, 1 << 16
+#: Connections at a time: of strangers, and of those who have shown the token.
+STRANGERS, OWN = 32, 64
 
 
 class Refusal(Exception):
@@ -97,6 +103,14 @@ class PageServer:
             return 409, str(error).encode()
         return 200, b""
 
+    def refused(self, path: str, host: str) -> bytes:
+        """Why nothing is given out for a path; empty for who has the address."""
+        return self._asked(path, host)[1]
+
+    def welcome(self, connection: socket.socket) -> None:
+        """The token was shown on this connection: strangers do not take its place."""
+        self._server.welcome(connection)
+
     def _asked(self, path: str, host: str) -> tuple[str, bytes]:
         """What a path names, and why it is not given out."""
         name, _, port = host.rpartition(":")
@@ -125,7 +139,45 @@ class PageServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """Each connection has a thread; the oldest of too many is ended."""
+
     daemon_threads = True
+    request_queue_size = STRANGERS
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._limit = threading.Lock()
+        self._strangers: OrderedDict[socket.socket, None] = OrderedDict()
+        self._own: OrderedDict[socket.socket, None] = OrderedDict()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A connection has come."""
+        self._keep(self._strangers, request, STRANGERS)
+        super().process_request(request, client_address)
+
+    def welcome(self, request: socket.socket) -> None:
+        """The token was shown on this connection."""
+        with self._limit:
+            here = request in self._strangers or request in self._own
+            self._strangers.pop(request, None)
+            self._own.pop(request, None)
+        if here:  # else it has just been ended
+            self._keep(self._own, request, OWN)
+
+    def _keep(self, those: OrderedDict[socket.socket, None], request: socket.socket, most: int) -> None:
+        with self._limit:
+            those[request] = None
+            ended = [those.popitem(last=False)[0] for _ in range(len(those) - most)]
+        for connection in ended:
+            with suppress(OSError):  # it has ended by itself
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection has ended."""
+        with self._limit:
+            self._strangers.pop(request, None)
+            self._own.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle is no error of anybody's."""
@@ -143,19 +195,49 @@ def _put(listener: queue.Queue[str | None], text: str | None) -> None:
                 continue
 
 
+class _Head(io.BufferedReader):
+    """What a browser asks, up to so many bytes `left`."""
+
+    left = HEAD
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Raises ConnectionAbortedError where it is too much."""
+        line = super().readline(size)
+        self.left -= len(line)
+        if self.left < 0:
+            raise ConnectionAbortedError
+        return line
+
+
 def _handler(server: PageServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 60
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile.close()
+            self.rfile = self._head = _Head(self.connection.makefile("rb", 0))
+
+        def handle_one_request(self) -> None:
+            self._head.left = HEAD
+            super().handle_one_request()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
         def do_GET(self) -> None:
             status, content = server.answer(self.path, self.headers.get("Host", ""))
+            if status != 403:
+                server.welcome(self.connection)
             self._send(status, content)
 
         def do_POST(self) -> None:
+            refused = server.refused(self.path, self.headers.get("Host", ""))
+            if refused:  # what it wishes is not even read
+                self.close_connection = True
+                self._send(403, refused)
+                return
             size = self.headers.get("Content-Length", "")
             if not size.isdecimal() or int(size) > LONGEST:
                 self.close_connection = True

@@ -56,6 +56,12 @@ class Outgoing(Channel):
     def filled(self) -> int:
         return 0
 
+    def release(self, count: int) -> None:
+        """The reader is done with so many. Raises ValueError for more than there were."""
+        if self._released + count > self._put:
+            raise ValueError("room came back for more tokens of %s than there were" % self.name)
+        Channel.release(self, count)
+
     def commit(self, block: Any, count: int, stacked: bool, turn: Optional[Tuple[int, int]] = None) -> None:
         self._put += count
         if count and self._send is not None:

@@ -11,12 +11,13 @@ import threading
 import time
 import traceback
 from concurrent.futures import Future
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import ends
 from .ends import Closed, Failed
 from .exchange import LOOK, Ends, listed
 from .failures import Failure, describe
+from .parameters import give
 from .program import Program
 from .report import report
 from .tokens import TaskError
@@ -41,8 +42,12 @@ class Running:
         full_speed: bool = False,
         twin: bool = False,
         watchdog: float = 60.0,
+        settings: Sequence[str] = (),
     ) -> None:
         self._program = program
+        mistakes = give(program, settings, word="settings:")
+        if mistakes:
+            raise ValueError("\n".join(mistakes))
         self._frames, self._full_speed, self._watchdog = frames, full_speed, watchdog
         program.speak = logging.getLogger("flowc").warning
         if twin:

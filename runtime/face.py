@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ADDRESS, LOCAL = "FLOWC_ADDRESS_%s", "127.0.0.1"
 #: Tokens that wait at an end at most, and the bytes that they may have.
 MOST, MOST_BYTES, LEAST = 1000, 1 << 28, 16
+#: What a part says of itself, and as what.
+_GREETING = {"name": str, "whole": str, "host": str, "address": str, "port": int, "public": str, "share": str}
 
 
 def room(dtype: str, shape: Sequence[int]) -> int:
@@ -143,8 +145,14 @@ class Face:
             self._changed.notify_all()
 
     def met(self, text: str) -> None:
-        """Another part has said who it is."""
-        said = json.loads(text)
+        """Another part has said who it is. What no part says is left alone: others may write there, too."""
+        try:
+            said = json.loads(text)
+            fits = all(isinstance(said[key], kind) for key, kind in _GREETING.items())
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return
+        if not fits or self.program.mesh is None or said["name"] not in self.program.mesh.names:
+            return
         with self._changed:
             self._met[said["name"]] = said
             self._changed.notify_all()
@@ -197,7 +205,7 @@ class Face:
         others = [self._heard_of(name, own) for name in mesh.names if name != mesh.name]
         shares = sorted(str(said["share"]) for said in (own, *others))
         return {
-            "listen": "tcp://%s:%d" % (LOCAL if address == LOCAL else "*", port),
+            "listen": _place(address, port),
             "token": hashlib.sha256("".join(shares).encode()).hexdigest(),
             "public": public,
             "secret": secret,

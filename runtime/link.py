@@ -63,20 +63,23 @@ class Place:
 
 
 class Link:
-    """The newest tokens of a task for another app."""
+    """The newest tokens of a task for another app. They stay where a state of the program stops one of the two."""
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
         self.program, self.name, self.place = program, name, Place(keep)
         #: Does its reader look at the newest token, whether it has seen it or not? Then nothing counts as dropped.
         self.looked_at = False
-        #: The apps at its ends, once they are known.
-        self.writer: Optional[App] = None
-        self.reader: Optional[App] = None
+        #: The app that reads, and the one that writes: in a program with states, as each of them has it.
+        self.reader = ""
+        self.writers: List[App] = []
 
     def ended(self) -> bool:
-        """Nobody will write any more."""
-        app = self.writer
-        return app is not None and app.limit < FOREVER and app.done >= app.limit
+        """The stream of its writer has ended, in whatever state: an app that a state stops goes on later."""
+        return any(app.exhausted and app.done >= app.limit for app in self.writers)
+
+    def dry(self) -> bool:
+        """Its writer has made all frames that it will make; only for programs without states."""
+        return all(app.limit < FOREVER and app.done >= app.limit for app in self.writers)
 
 
 class _End(Code):
@@ -97,17 +100,17 @@ class Put(_End):
 class Latest(_End):
     """A source that looks at the newest token of a link, again and again; zeros before the first.
 
-    It ends with the last app that its own app looks at.
+    It ends with the last stream that its own app looks at. A limit on frames holds for its own app as for any other.
     """
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
+        self._links = [other for other in self.link.program.links.values() if other.reader == self.link.reader]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        link = self.link
-        if all(other.ended() for other in link.program.links.values() if other.reader is link.reader):
+        if all(link.ended() for link in self._links):
             raise StopIteration
-        token = link.place.newest()
+        token = self.link.place.newest()
         return self._first if token is None else token
 
 
@@ -118,7 +121,7 @@ class Take(_End):
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         program, place = self.link.program, self.link.place
-        token, self._arrived = place.take(lambda: program.ending or self.link.ended())
+        token, self._arrived = place.take(lambda: program.ending or self.link.dry())
         return token
 
     def arrived(self) -> Optional[int]:

@@ -16,7 +16,7 @@ from .code import C, Python
 from .link import Dropping
 from .process import Process
 from .program import Program
-from .reference import load_deployment
+from .reference import every, load_deployment
 
 VARIABLE = "FLOWC_SET"
 #: Parameters that are listed for who has named one that does not exist.
@@ -38,10 +38,13 @@ class _Parameter:
         return "%s.%s (%s, %s)" % (self.task, self.name, self.kind, shown)
 
 
-def give(program: Program, command_line: Sequence[str], variable: str) -> List[str]:
-    """Let tasks start with these values; the command line wins. Returns all mistakes: nothing has changed then."""
+def give(program: Program, settings: Sequence[str], variable: str = "", word: str = "--set") -> List[str]:
+    """Let tasks start with these values; those of the variable count less. Returns all mistakes: nothing is done then.
+
+    `word`: what the settings are called where they were given.
+    """
     given = [(VARIABLE, text.strip()) for text in variable.split(";") if text.strip()]
-    given += [("--set", text) for text in command_line]
+    given += [(word, text) for text in settings]
     if not given:
         return []
     try:
@@ -80,7 +83,7 @@ def give(program: Program, command_line: Sequence[str], variable: str) -> List[s
 def _known(deployment: Dict[str, Any]) -> Dict[str, _Parameter]:
     """All parameters by their full name."""
     found: Dict[str, _Parameter] = {}
-    for task in (t for app in deployment["apps"] for t in app["tasks"]):
+    for task in (t for app in every(deployment, "apps") for t in app["tasks"]):
         language, fixed = task["code"]["kind"], task["fixed"]
         made: List[Tuple[str, Optional[str], Any]] = [(name, None, None) for name in fixed]
         for name, *rest in task["code"].get("parameters", ()) if language in ("python", "c") else ():

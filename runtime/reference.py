@@ -34,6 +34,12 @@ def load_deployment(home: str) -> Dict[str, Any]:
         return json.load(stream)  # type: ignore[no-any-return]
 
 
+def every(deployment: Dict[str, Any], what: str) -> List[Dict[str, Any]]:
+    """Its apps or processors, those of all states."""
+    states = deployment["scenario"]["states"] if "scenario" in deployment else [deployment]
+    return [found for state in states for found in state[what]]
+
+
 def _unheard() -> None:
     """Stands for an event: the reference follows what the program has done."""
 

@@ -57,7 +57,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "apps": {app.name: _app(app) for app in apps},
         "processors": {name: {"utilization": round(u, 4)} for name, u in processors.items()},
         "tasks": tasks,
-        "channels": {c.name: {"capacity": c.capacity, "most": c.capacity - c.least_free} for c in program.channels},
+        "channels": _channels(program),
         "memory": _memory(program),
         "dropped": {
             **{link.name: {"written": link.place.written, "dropped": link.place.dropped} for link in links},
@@ -70,6 +70,16 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         **(document(program.control) if program.control is not None else {}),
         **({"part": program.mesh.document()} if program.mesh is not None else {}),
     }
+
+
+def _channels(program: Program) -> Dict[str, Dict[str, int]]:
+    """How full each channel was at most; of those that states have under one name, the largest of both numbers."""
+    found: Dict[str, Dict[str, int]] = {}
+    for c in program.channels:
+        known = found.setdefault(c.name, {"capacity": 0, "most": 0})
+        known["capacity"] = max(known["capacity"], c.capacity)
+        known["most"] = max(known["most"], c.capacity - c.least_free)
+    return found
 
 
 def build_of(home: str) -> Optional[str]:

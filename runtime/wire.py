@@ -3,9 +3,9 @@
 In: a part that knows its peers, and where they are (FLOWC_MACHINES, from whoever starts all parts; or it listens where
 there is room, says so, and reads where the others are). Out: tokens in
 order, credits, the end of streams and failures, told to those whom they are about. Sockets, framing, encryption, keys
-and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place,
-and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a connection that
-ends before its farewell is the death of that part, and with it of all others.
+and heartbeats are ZeroMQ's (pyzmq, CURVE); what is added is the contract of channels. Each part listens at one place
+(`door.py`), and sends to each peer over a connection of its own. Nothing is sent twice and nobody comes back: a
+connection that ends before its farewell is the death of that part, and with it of all others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 import numpy as np
 
 from .crossing import Incoming, Outgoing
+from .door import PIECE, Door
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .peer import PATIENCE, Peer, Waiting, awaited
@@ -34,12 +35,8 @@ if TYPE_CHECKING:
 VARIABLE = "FLOWC_MACHINES"
 #: What a part says on standard error that listens at a port of its own choice, before the number.
 LISTENS = "flowc: listens at port "
-#: From where on, and below which number that is.
-PORTS = 20000, 32000
 #: What a peer of another version would not understand.
 VERSION = 2
-#: Bytes that are sent in one piece: a heartbeat comes in between, and need not wait for the end of a large token.
-PIECE = 1 << 20
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
@@ -78,7 +75,7 @@ class Mesh:
         self._limits: Dict[str, int] = {}
         self._begin: Optional[int] = None
         self._context: Any = None
-        self._ears: Any = None
+        self._door: Optional[Door] = None
         self._thread: Optional[threading.Thread] = None
         self._closing = self._told = self._fed = False
         #: Where this part listens and where the others are, if they have found each other; else VARIABLE says it.
@@ -131,28 +128,17 @@ class Mesh:
         import zmq
 
         self._context = zmq.Context()
-        self._ears = self._context.socket(zmq.PULL)
-        if given.get("encrypted", True):
-            self._ears.setsockopt(zmq.CURVE_SERVER, 1)
-            self._ears.setsockopt(zmq.CURVE_SECRETKEY, given["secret"].encode())
-        self._ears.setsockopt(zmq.RCVHWM, 0)
-        self._ears.setsockopt(zmq.LINGER, 0)
-        self._ears.setsockopt(zmq.IPV6, 1)
-        if not given.get("fed"):
-            self._ears.bind(given["listen"])
-            return
-        where, _, port = given["listen"].rpartition(":")
-        if port == "*":
-            port = self._ears.bind_to_random_port(where, *PORTS)
-        else:
-            self._ears.bind(given["listen"])
-        os.write(2, ("%s%s\n" % (LISTENS, port)).encode())
+        self._door = Door(self._context, given, len(self.names) - 1)
+        if given.get("fed"):
+            os.write(2, ("%s%d\n" % (LISTENS, self._door.port)).encode())
 
     def _told_where(self) -> Optional[Dict[str, Any]]:
         """Where the others are, from whoever starts all parts; None: that will not be."""
         told, interrupts = b"", self.program.interrupts
+        assert self._door is not None
         while self.program.interrupts == interrupts:
             self.program.board.beat()
+            self._door.look()
             if not select.select([0], [], [], LOOK / 1e3)[0]:
                 continue
             piece = os.read(0, 1 << 16)
@@ -185,12 +171,16 @@ class Mesh:
                 (zmq.HEARTBEAT_IVL, BEAT), (zmq.HEARTBEAT_TIMEOUT, GONE),
             ):  # fmt: skip
                 socket.setsockopt(option, value)
-            if "public" in peer:  # else it wants to hear all in plain
-                for option, key in (
+            keys: Tuple[Tuple[Any, bytes], ...]
+            if "public" in peer:
+                keys = (
                     (zmq.CURVE_SERVERKEY, peer["public"].encode()), (zmq.CURVE_PUBLICKEY, public),
                     (zmq.CURVE_SECRETKEY, secret),
-                ):  # fmt: skip
-                    socket.setsockopt(option, key)
+                )  # fmt: skip
+            else:  # it wants to hear all in plain
+                keys = (zmq.PLAIN_USERNAME, self.name.encode()), (zmq.PLAIN_PASSWORD, self._token.encode())
+            for option, key in keys:
+                socket.setsockopt(option, key)
             monitor = socket.get_monitor_socket()
             socket.connect(peer["address"])
             self.peers[name] = Peer(name, peer["address"], socket, monitor)
@@ -325,6 +315,8 @@ class Mesh:
                 if peer.gone or peer.ended is not None or not (peer.joined or self.program.failure):
                     peer.socket.close(0)
             self._context.destroy(LINGER)
+        if self._door is not None:
+            self._door.close()
         self._context = None
 
     def _end(self, reason: str) -> None:
@@ -335,16 +327,21 @@ class Mesh:
     def _run(self) -> None:
         import zmq
 
+        door = self._door
+        assert door is not None
         poller = zmq.Poller()
-        poller.register(self._ears, zmq.POLLIN)
+        for socket in (door.ears, door.news, door.asked):
+            poller.register(socket, zmq.POLLIN)
         monitors = {p.monitor: p for p in self.peers.values()}
         for monitor in monitors:
             poller.register(monitor, zmq.POLLIN)
         try:
             while not self._closing:
                 ready = dict(poller.poll(LOOK))
-                if self._ears in ready:
-                    self._hear_all(zmq)
+                if door.news in ready or door.asked in ready:
+                    door.look()
+                if door.ears in ready:
+                    self._hear_all(zmq, door)
                 for monitor in ready:
                     if monitor in monitors:
                         self._look_at(monitors[monitor], zmq)
@@ -353,17 +350,25 @@ class Mesh:
         except Exception as error:  # what comes in is not what it should be
             self._end("the connection of part %s failed: %s: %s" % (self.name, type(error).__name__, error))
 
-    def _hear_all(self, zmq: Any) -> None:
+    def _hear_all(self, zmq: Any, door: Door) -> None:
         for _ in range(256):  # others want to be looked at, too
             try:
-                frames = self._ears.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames = door.ears.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             head = frames[0].buffer
             if len(head) != _HEAD.size:
                 raise ValueError("a message of %d bytes" % len(head))
             kind, sender, where, count, number, order = _HEAD.unpack(head)
-            self._hear(self.peers[self.names[sender]], kind, where, count, number, order, frames[1:])
+            if sender >= len(self.names) or self.names[sender] not in self.peers:
+                raise ValueError("a message of part number %d" % sender)
+            peer = self.peers[self.names[sender]]
+            new = not peer.said_hello
+            self._hear(peer, kind, where, count, number, order, frames[1:])
+            if new:
+                door.belongs(frames[0])
+                if all(p.said_hello for p in self.peers.values()):
+                    door.shut()
 
     def _hear(
         self, peer: Peer, kind: int, where: int, count: int, number: int, order: int, body: Sequence[Any]
@@ -377,7 +382,7 @@ class Mesh:
         if not peer.said_hello and kind != HELLO:
             raise ValueError("part %s has not said who it is" % peer.name)
         if kind == TOKENS:
-            content = body[0].buffer if len(body) == 1 else b"".join(frame.buffer for frame in body)
+            content = _joined(body)
             for channel in self.incoming[where]:
                 channel.arrived(content, count)
         elif kind == HOLES:
@@ -413,7 +418,7 @@ class Mesh:
     def _hear_of(self, peer: Peer, kind: int, number: int, body: Sequence[Any]) -> None:
         """What is about a part as a whole."""
         if kind == HELLO:
-            said, wanted = json.loads(bytes(body[0].buffer)), self._hello(peer.name)
+            said, wanted = json.loads(bytes(_joined(body))), self._hello(peer.name)
             wrong = [key for key in ("version", "whole", "token", "order") if said.get(key) != wanted[key]]
             words = {"order": "has another byte order", "token": "belongs to another run"}
             if wrong:
@@ -427,12 +432,14 @@ class Mesh:
         elif kind == DRAIN:
             self.program.drain()
         elif kind == FAILED:
-            told = json.loads(bytes(body[0].buffer))
+            told = json.loads(bytes(_joined(body)))
             cause = Failure(told["app"], told["task"], told["firing"], told["reason"])
             self._cause = self._cause or told
             self._end("part %s failed: %s; here %s" % (told["part"], cause, self.program.who_waits()))
         elif kind == BYE:
             peer.left = True
+        else:
+            raise ValueError("a message of kind %d" % kind)
 
     def _app(self, name: bytes) -> Optional[App]:
         return next((a for a in self.program.apps if a.name.encode() == name), None)
@@ -472,7 +479,13 @@ class Mesh:
     def document(self) -> Dict[str, Any]:
         """What is known of the parts, for the report."""
         clocks = {p.name: {"offset_ns": p.offset, "round_trip_ns": p.round_trip} for p in self.peers.values()}
-        return {"name": self.name, "passed": sorted(self.passed), "clocks": clocks}
+        refused = 0 if self._door is None else self._door.refused
+        return {"name": self.name, "passed": sorted(self.passed), "clocks": clocks, "refused": refused}
+
+
+def _joined(body: Sequence[Any]) -> Any:
+    """The bytes of a message that came in pieces."""
+    return body[0].buffer if len(body) == 1 else b"".join(frame.buffer for frame in body)
 
 
 def unready(mesh: Mesh) -> str:

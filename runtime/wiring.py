@@ -37,9 +37,9 @@ def _told(program: "Program") -> None:
     for task in program.tasks:
         task.sign_calls()
         if isinstance(task.code, Put):
-            task.code.link.writer = task.app
+            task.code.link.writers.append(task.app)
         elif isinstance(task.code, (Latest, Take)):
-            task.code.link.reader, task.code.link.looked_at = task.app, isinstance(task.code, Latest)
+            task.code.link.reader, task.code.link.looked_at = task.app.name, isinstance(task.code, Latest)
         if isinstance(task.code, OnDevice):
             task.code.name, task.code.strict = task.name, program.strict
             task.code.mirrored = [False] * len(task.outputs)  # states share it: all are reset before any is set
@@ -56,7 +56,7 @@ def _places(program: "Program") -> Dict[int, List[int]]:
             if entry.replicas > 1 and entry.task.turnstile is None:
                 entry.task.turnstile = Turnstile(entry.task.name)
             if isinstance(entry.task.code, Process):
-                entry.task.code.copies = len(places)
+                entry.task.code.copies = max(entry.task.code.copies, len(places))  # states share it
     return where
 
 

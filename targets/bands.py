@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..model.application import Task
+from ..model.application import Network, Task
 from ..model.mapping import PinStage
 
 
@@ -25,12 +25,12 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
         return "F527", message, "leave `batch` or `bands` out"
     if network.moving is not None:
         return "F527", f"the cut of `{task.name}` moves: its parts have no bands", "leave `adapt` or `bands` out"
-    from ..networks.bands.firings import CannotBand
-    from ..networks.bands.made import net_of, planned_of
+    from ..networks.bands.firings import CannotBand, plan_of
+    from ..networks.bands.made import net_of
     from ..networks.onnx.interface import NetworkError
 
     try:
-        planned_of(net_of(network), stage.bands, 0.0)
+        plan_of(net_of(network), stage.bands)
     except CannotBand as error:
         return error.code, f"`{task.name}`: {error}", error.help
     except NetworkError as error:
@@ -46,30 +46,33 @@ def unfit_memory(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[s
     if network is None or set(kinds) != {"cpu"}:
         message = f"`{task.name}` is no network on a CPU: nobody knows what it takes in memory"
         return "F512", message, "leave `memory` out"
-    from ..networks.bands.made import plan_here
+    from ..networks.bands.choices import choice_for
     from ..networks.onnx.memory import needs
 
+    sessions = 0
     if stage.bands:
-        planned = plan_here(network, stage.bands)
-        weights, between = planned.weights, planned.bytes
+        choice = choice_for(network, stage.bands)
+        weights, between, sessions = choice.weights, choice.buffers, choice.sessions
     else:
         whole = needs(network)
         if whole is None:
             return "F512", f"nobody knows what `{task.name}` takes: its sizes are open", "leave `memory` out"
         weights, between = whole.weights, network.batch * whole.block
-    if weights + between <= stage.memory:
+    taken = weights + between + sessions
+    if taken <= stage.memory:
         return None
-    message = f"`{task.name}` takes {_mb(weights + between)}, its pin gives {_mb(stage.memory)}"
+    message = f"`{task.name}` takes {_mb(taken)}, its pin gives {_mb(stage.memory)}"
     help_text = f"weights are {_mb(weights)}, between layers it needs {_mb(between)}"
-    return "F511", message, f"{help_text}; {_least(task, weights + between)}"
+    help_text += f", its sessions keep {_mb(sessions)}" if sessions else ""
+    return "F511", message, f"{help_text}; {_least(network, taken)}"
 
 
-def _least(task: Task, taken: int) -> str:
+def _least(network: Network, taken: int) -> str:
     """What bands of a network need at least, and what dictates it, where that is less than is taken now."""
     from ..networks.bands.choices import choices_of
 
-    assert task.network is not None
-    least = next((c for c in choices_of(task.network) if c.bands), None)
+    possible = network.batch == 1 and network.moving is None
+    least = next((c for c in choices_of(network) if c.bands), None) if possible else None
     if least is None or least.bytes >= taken:
         return "no bands need less"
     return f"in bands it takes {_mb(least.bytes)} at least, and the layers that make `{least.dictated_by}` dictate it"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ..model.application import Application, Task
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.platform import Platform
+from ..model.times import has_code
 
 #: (code, message, help) of a diagnostic.
 Reason = tuple[str, str, str]
@@ -34,8 +35,8 @@ def unfit_for(task: Task, kind: str, platform: Platform, *, fallback: bool = Fal
     if task.built_in:
         return None if kind == "cpu" else ("F503", f"`{task.name}` cannot run on a {kind}", "it runs on a cpu")
     if task.network is None:
-        if not task.implementations or any(i.kind == kind for i in task.implementations):
-            return _too_much_shared(task, platform) if kind == "gpu" else None  # to an abstract task code may be added
+        if has_code(task, kind, platform):  # to an abstract task code may be added
+            return _too_much_shared(task, platform) if kind == "gpu" else None
         have = f"it has code for {one_of(sorted({i.kind for i in task.implementations}))}"
         return "F503", f"`{task.name}` cannot run on a {kind}: it has no code for one", have
     if kind == "cpu":

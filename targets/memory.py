@@ -27,6 +27,21 @@ def memory_of(platform: Platform) -> int | None:
     return sum(p.memory_bytes for p in pools) if pools else None
 
 
+def room_for(network: Network, apps: Iterable[Application], platform: Platform) -> int | None:
+    """Bytes that the CPUs have for one network at most: beside it are tokens, and weights of other networks.
+
+    None where nobody says, or where some other processor may have these.
+    """
+    limit = memory_of(platform)
+    if limit is None or any(p.kind != "cpu" for p in platform.pools):
+        return None
+    apps = list(apps)
+    others = {n.content_hash: n for a in apps for t in a.tasks if (n := t.network) is not None}
+    others.pop(network.content_hash, None)
+    weights = sum(found.weights for n in others.values() if (found := needs(n)) is not None)
+    return limit - BASE - weights - sum(map(_least_tokens, apps))
+
+
 def too_little(apps: Iterable[Application], platform: Platform) -> Diagnostic | None:
     """The error that networks fit into no program; None where some other processor may have them."""
     limit = memory_of(platform)

@@ -69,6 +69,7 @@ def test_every_wait_of_flowc_has_a_limit_or_a_reason(room: str) -> None:
         ("os.waitpid(child, os.WNOHANG)", False),
         ("there.recv(10)", True),
         ("there.settimeout(1), there.recv(10)", False),
+        ("socket.create_connection(there, timeout=1).recv(10)", False),
         ("process.wait()  # no limit: it was killed", False),
         ("# no limit: it was killed\nprocess.wait()", False),
         ("process.wait()  # no limit:", True),

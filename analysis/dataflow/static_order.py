@@ -54,44 +54,70 @@ class NoRound(Exception):
     """The periods of the apps have no short common multiple; the message names them."""
 
 
+@dataclass(frozen=True, slots=True)
+class AppOrder:
+    """One iteration of an app as a sequence of runs, with the processors of its tasks.
+
+    `stage[task]` is how many iterations the task works behind, `runs` are (task, times, first firing),
+    `places[task]` are its processors, `capacities` the tokens that each channel has to hold.
+    """
+
+    app: Application
+    stage: Mapping[str, int]
+    runs: tuple[tuple[str, int, int], ...]
+    places: Mapping[str, tuple[str, ...]]
+    capacities: Mapping[str, int]
+
+
+def app_order(
+    app: Application,
+    vector: Mapping[str, int],
+    placement: Mapping[str, tuple[str, ...]],
+    wcet_ns: Mapping[str, Time],
+) -> AppOrder:
+    """The order of one iteration of an app.
+
+    `placement[task]` lists its processors (several = iterations alternate); `wcet_ns[task]` is the worst-case time of
+    one firing there, where it is known. It decides whether a periodic app is pipelined, and what is urgent in it;
+    an app without a period does not ask for it.
+    """
+    work: dict[str, Time] = {t.name: wcet_ns.get(t.name, 0) * vector[t.name] for t in app.tasks}
+    stage = _stages(app, placement, _pipelined(app, sum(work.values())))
+    runs, capacities = _sequence(app, vector, placement, stage, work)
+    places = {t.name: placement[t.name] for t in app.tasks}
+    return AppOrder(app, stage, tuple(runs), places, capacities)
+
+
+def interleaved(apps: Iterable[AppOrder]) -> Schedule:
+    """Orders and capacities for apps that share processors under static orders. Raises NoRound."""
+    by_app = {a.app.name: a for a in apps}
+    orders: dict[str, list[Step]] = {}
+    for app, index, per_round in _round([a.app for a in by_app.values()]):
+        own = by_app[app.name]
+        for task, times, first in own.runs:
+            places = own.places[task]
+            for r, processor in enumerate(places):
+                step = Step(app.name, task, times, first, own.stage[task], r, len(places), index, per_round)
+                orders.setdefault(processor, []).append(step)
+    capacities = {name: size for a in by_app.values() for name, size in a.capacities.items()}
+    return Schedule({p: _shortest(steps) for p, steps in orders.items()}, capacities)
+
+
 def schedule(
     apps: Iterable[Application],
     repetition: Mapping[str, Mapping[str, int]],
     placement: Mapping[str, tuple[str, ...]],
-    firing_ns: Mapping[str, float],
+    wcet_ns: Mapping[str, Time],
 ) -> Schedule:
-    """Orders and capacities for apps that share processors under static orders.
-
-    `placement[task]` lists its processors (several = iterations alternate); `firing_ns[task]` is the time of one
-    firing, where it is known. It decides whether a periodic app needs to be pipelined, and what is urgent in it.
-    Raises NoRound.
-    """
-    apps = list(apps)
-    jobs = _round(apps)
-    orders: dict[str, list[Step]] = {}
-    capacities: dict[str, int] = {}
-    plans = {}
-    for app in apps:
-        work = {t.name: firing_ns.get(t.name, 0.0) * repetition[app.name][t.name] for t in app.tasks}
-        stage = _stages(app, placement, _pipelined(app, sum(work.values())))
-        runs, sizes = _sequence(app, repetition[app.name], placement, stage, work)
-        plans[app.name] = (stage, runs)
-        capacities.update(sizes)
-    for app, index, per_round in jobs:
-        stage, runs = plans[app.name]
-        for task, times, first in runs:
-            places = placement[task]
-            for r, processor in enumerate(places):
-                step = Step(app.name, task, times, first, stage[task], r, len(places), index, per_round)
-                orders.setdefault(processor, []).append(step)
-    return Schedule({p: _shortest(steps) for p, steps in orders.items()}, capacities)
+    """Orders and capacities for apps that share processors under static orders; see `app_order`. Raises NoRound."""
+    return interleaved([app_order(a, repetition[a.name], placement, wcet_ns) for a in apps])
 
 
-def _pipelined(app: Application, work_ns: float) -> bool:
+def _pipelined(app: Application, work_ns: Time) -> bool:
     """Overlap iterations when nothing paces the app, or when one iteration alone would be too slow."""
     if app.period_ns is None:
         return True
-    return work_ns > float(min(app.period_ns, app.deadline_ns or app.period_ns))
+    return work_ns > min(app.period_ns, app.deadline_ns or app.period_ns)
 
 
 def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
@@ -143,7 +169,7 @@ def _sequence(
     vector: Mapping[str, int],
     placement: Mapping[str, tuple[str, ...]],
     stage: dict[str, int],
-    work: Mapping[str, float],
+    work: Mapping[str, Time],
 ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
     """The runs of one iteration and the capacities they need.
 

@@ -317,7 +317,7 @@ class Solver:
             previous = (
                 ends[lanes[number].jobs[job.place - 1]] if job.place else ends[lanes[number].jobs[-1]] - whole + jitter
             )
-            end = arrival = 0
+            end = arrival = job.begin
             if job.arrives is not None or not job.place:
                 arrival = self.arrival(j, cluster)
                 if alive:
@@ -347,10 +347,10 @@ class Solver:
     def arrival(self, j: int, cluster: Cluster) -> int:
         """Latest time at which a job has what it waits for from outside."""
         job = self.net.jobs[j]
-        ends = [w.latest(self.ends[w.job], cluster.round, cluster.jitter) for w in job.waits]
+        ends = [w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits]
         if job.released is not None:
             ends.append(job.released)
-        return max(ends, default=0)
+        return max(ends, default=job.begin)
 
     def _extend(self, chain: Chain, j: int, rivals: Rivals) -> None:
         """One more job at the end of a chain."""

@@ -6,7 +6,7 @@ program's own workers, orders and channel capacities. Programs release all apps 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from ...model.deployment import (
@@ -69,8 +69,7 @@ def timed_program(
     pools = {p: platform.pool_of(p) for p in used}
     processors = tuple(TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for p, pool in pools.items())
     slow = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention)
-    workers = tuple(_worker(w, app_of) for w in deployment.processors)
-    return TimedSystem(groups, processors, slow, workers)
+    return TimedSystem(groups, processors, slow, timed_workers(deployment.processors, app_of))
 
 
 def _group(
@@ -82,7 +81,9 @@ def _group(
     assert app.period_ns is not None
     tasks = {t.name: t for t in app.tasks}
     kernels = {name: ns if isinstance(ns, tuple) else (ns,) for name, ns in wcet_ns.items()}
-    kernels |= {name: (curve.longest,) for name, curve in curves.items()}
+    for name, curve in curves.items():
+        if sum(kernels.get(name, ())) != curve.longest:
+            kernels[name] = (curve.longest,)
     return Group(
         app.name,
         Fraction(app.period_ns),
@@ -104,6 +105,14 @@ def _channel(channel: DeployedChannel, tasks: Mapping[str, DeployedTask]) -> Tim
     # Between machines there is room for a transfer more, since the word that there is room takes its time (`deploy`).
     room = channel.capacity - (max(made) if tasks[channel.source].code.kind == "transfer" else 0)
     return TimedChannel(channel.source, channel.destination, made, taken, channel.delay, room)
+
+
+def timed_workers(workers: Iterable[DeployedWorker], app_of: Mapping[str, str]) -> tuple[Worker, ...]:
+    """Workers of a program as the analysis has them; `app_of` is the app of each task.
+
+    Raises Refused where iterations of a task alternate between processors.
+    """
+    return tuple(_worker(w, app_of) for w in workers)
 
 
 def _worker(worker: DeployedWorker, app_of: Mapping[str, str]) -> Worker:

@@ -254,7 +254,7 @@ class _Story:
         job, ends = self.net.jobs[note.first], self.solution.ends
         whole, jitter = self.cluster.round, self.cluster.jitter
         for w in job.waits:
-            if note.start == w.latest(ends[w.job], whole, jitter) and note.start != job.released:
+            if note.start == w.latest(ends[w.job], whole, jitter, job.begin) and note.start != job.released:
                 return w.job
         return None
 
@@ -298,8 +298,10 @@ class _Story:
         net, job = self.net, self.net.jobs[j]
         lane = net.lanes[job.worker]
         whole, jitter = self.cluster.round, self.cluster.jitter
-        arrivals = [w.earliest(net.jobs[w.job].ready + net.jobs[w.job].best, whole, jitter) for w in job.same]
-        arrivals += [] if job.arrives is None else [job.arrives]
+        arrivals = [] if job.arrives is None else [job.arrives]
+        for w in job.same:
+            other = net.jobs[w.job]
+            arrivals.append(w.earliest(other.ready + other.best, whole, jitter, other.begin))
         if not arrivals:
             return 0  # a firing of some phase that needs nothing
         inside = [net.jobs[w.job].place for w in job.same if w.lag == 0]

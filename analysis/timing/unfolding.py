@@ -29,17 +29,17 @@ class Wait:
     lag: int
     initial: bool
 
-    def earliest(self, end: int, whole: int, jitter: int) -> int:
-        """When it can be over, if the job ends no earlier than `end` in its round.
+    def earliest(self, end: int, whole: int, jitter: int, begin: int) -> int:
+        """When it can be over, if the job ends no earlier than `end` in its round, where the program begins at `begin`.
 
         Workers start less than a round before the first release.
         """
-        return (min(0, end) if self.initial else end) - (self.lag * whole + jitter if self.lag else 0)
+        return (min(begin, end) if self.initial else end) - (self.lag * whole + jitter if self.lag else 0)
 
-    def latest(self, end: int, whole: int, jitter: int) -> int:
-        """When it is over, if the job ends no later than `end` in its round."""
+    def latest(self, end: int, whole: int, jitter: int, begin: int) -> int:
+        """When it is over, if the job ends no later than `end` in its round, and the program begins at `begin`."""
         end -= self.lag * whole - jitter if self.lag else 0
-        return max(0, end) if self.initial else end
+        return max(begin, end) if self.initial else end
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Job:
     """`base` is the nominal release of its iteration, `released` the latest release of a source's own firing.
 
     `waits` are for jobs of other workers, `same` for those of its own.
+    `begin` is the start of the program, seen from the first round in which its iteration exists: a job that works
+    behind others is idle before.
     `cost` is the worst case in units of time, one more where the last sub-task takes none.
     `arrives` is the earliest time at which release and waits let it start (None without any), `ready` the earliest
     with its worker's order as well.
@@ -56,6 +58,7 @@ class Job:
     task: int
     firing: int
     base: int
+    begin: int
     worker: int
     place: int
     cost: int
@@ -205,6 +208,7 @@ class _Unfolding:
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]
         self.sources = [{self.tasks[i][t] for t in sources(g)} for i, g in enumerate(system.groups)]
+        self.round: dict[int, int] = {}
         self.drafts: list[_Draft] = []
         self.lanes: list[list[int]] = [[] for _ in self.workers]
 
@@ -278,6 +282,7 @@ class _Unfolding:
         else:
             named = (self.period[self.index[g]] * n for i in lanes for g, n in self.rounds[i].items())
             whole, jitter = lcm(*(self.period[g] for g in groups), *named), 0
+        self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
         found: dict[Key, int] = {}
         for i in lanes:
@@ -378,28 +383,50 @@ class _Unfolding:
         arrivals = [] if draft.arrives is None else [draft.arrives]
         arrivals += self._ends(draft.waits, whole, jitter)
         draft.arrives = max(arrivals, default=None)
-        lane = self.lanes[draft.lane]
-        previous = Wait(lane[draft.place - 1], int(draft.place == 0), draft.place == 0)
-        ready = max([*arrivals, *self._ends([*draft.same, previous], whole, jitter)], default=None)
+        ready = max([*arrivals, *self._ends([*draft.same, *self._turn(draft, whole)], whole, jitter)], default=None)
         changed = ready != draft.ready
         draft.ready = ready
         return changed
+
+    def _turn(self, draft: _Draft, whole: int) -> Iterator[Wait]:
+        """The last job of the same app before this one in its worker that surely has to end first.
+
+        A worker skips iterations that do not exist: at the end of a program, or of a state, later ones of its own app,
+        and any of other apps that have ended before. They are left out.
+        """
+        lane = self.lanes[draft.lane]
+        per_round = whole // self.period[draft.group]
+        for back in range(1, len(lane) + 1):
+            previous = lane[draft.place - back]
+            other = self.drafts[previous]
+            lag = int(back > draft.place)
+            iteration = other.iteration - lag * per_round
+            if other.group == draft.group and iteration <= draft.iteration:
+                yield Wait(previous, lag, iteration < draft.iteration)
+                return
 
     def _ends(self, waits: list[Wait], whole: int, jitter: int) -> Iterator[int]:
         """The earliest ends that are known."""
         for w in waits:
             other = self.drafts[w.job]
             if other.ready is not None:
-                yield w.earliest(other.ready + self.best[other.group][other.task], whole, jitter)
+                end = other.ready + self.best[other.group][other.task]
+                yield w.earliest(end, whole, jitter, self._begin(other))
 
     def _job(self, d: _Draft, sink: bool) -> Job:
         assert d.ready is not None, "every job is reached from a source"
         return Job(
-            d.group, d.task, d.firing, d.iteration * self.period[d.group], d.lane, d.place,
+            d.group, d.task, d.firing, d.iteration * self.period[d.group], self._begin(d), d.lane, d.place,
             self.cost[d.group][d.task], self.best[d.group][d.task], len(self.groups[d.group].tasks[d.task].wcet),
             d.released, tuple(d.waits), tuple(d.same), d.arrives, d.ready, sink,
             *self._taken(d.group, d.task),
         )  # fmt: skip
+
+    def _begin(self, d: _Draft) -> int:
+        """The start of the program, seen from the first round in which the job's iteration exists."""
+        per_round = self.round[d.group] // self.period[d.group]
+        rounds_behind = -(d.iteration // per_round)
+        return -self.round[d.group] * max(0, rounds_behind)
 
     def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
         """What a firing always takes, and its curve."""

@@ -12,10 +12,11 @@ from typing import Any
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...model.mapping import Bands
-from ...networks.bands.blocked import initializers, probe, version_here, without
+from ...networks.bands.blocked import initializers, version_here, without
 from ...networks.bands.firings import ALIGNED, Plan, View
 from ...networks.bands.made import Forms, Made, made, shared_weights
 from ...networks.bands.net import Net
+from ...networks.onnx.own_graph import probe
 from ..names import literal
 from ..sources import Sources
 from .kind import Identifiers, Kind, Site, names, tensors
@@ -73,10 +74,10 @@ def _make(task: Task, site: Site) -> BandsCode:
         *tensors(network),
         site.place.bands,
         len(used.plan.calls),
-        used.weights,
+        used.plan.weights,
         used.plan.arena,
         used.block,
-        used.sessions,
+        used.plan.sessions,
         site.place.threads,
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...model.tensorrt import TensorRTVersion
-from ...networks.onnx.memory import needs
+from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
 from ..names import literal
 from .kind import Identifiers, Site, names, tensors
@@ -101,7 +101,7 @@ def engine_code(task: Task, site: Site, engine: str) -> EngineCode:
 
 def _memory(network: Network, site: Site, kinds: set[str]) -> tuple[int | None, int | None]:
     """Bytes of the weights and of the arena of an engine."""
-    known = needs(network)
+    known = needs_in_tensorrt(network)
     if known is None:
         return None, site.arena
     # Where types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA knows nothing wider.

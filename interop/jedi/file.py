@@ -16,7 +16,7 @@ from itertools import pairwise
 from ...model.diagnostic import Diagnostic, Errors, closest, did_you_mean, one_of
 from ...model.span import Span
 from ..names import listed, shown
-from .libconfig import Broken, Group, Items, Scalar, Setting, Value, parse, quoted, written
+from .libconfig import Broken, Group, Items, Scalar, Setting, Value, intact, parse, quoted, written
 
 GPU, DLA = "GPU", "DLA"
 #: As a core: a copy of the stage on each of the two DLAs, which take frames in turn.
@@ -263,7 +263,7 @@ class _Fields:
         others = [
             (s.name, written(s.value))
             for s in self.group.settings
-            if not isinstance(s.value, Broken) and (s.name not in OWN or (kept and s.name == "data_type"))
+            if intact(s.value) and (s.name not in OWN or (kept and s.name == "data_type"))
         ]
         return Instance(
             name,

@@ -158,8 +158,19 @@ def parse(path: str, data: bytes, code: str) -> Parsed:
     return _Reader(path, code, list(_lark().lex(text))).read()
 
 
+def intact(value: Value) -> bool:
+    """Could a value be read, with all that is in it?"""
+    match value:
+        case Items():
+            return all(map(intact, value.items))
+        case Group():
+            return all(intact(s.value) for s in value.settings)
+        case _:
+            return not isinstance(value, Broken)
+
+
 def written(value: Value) -> str:
-    """A value as libconfig writes it, on one line."""
+    """An intact value as libconfig writes it, on one line."""
     match value:
         case Scalar():
             return _scalar(value.value)

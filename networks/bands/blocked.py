@@ -15,16 +15,12 @@ from math import prod
 from typing import Any
 
 from ..onnx.cuts import Chain, tensors_of
-from ..onnx.executed import optimized, shapes_of, source_of
 from ..onnx.interface import Border
 from ..onnx.layers import SAME
-from ..onnx.memory import weights_of
+from ..onnx.own_graph import NCHWC, block_here, bytes_of, flows_of, optimized, source_of
 from ..onnx.read_layers import RULES, Graph, Node
-from .net import PADDED, Group, Net, Read, Step, Way, bytes_of, height_of, rules_of, way_of
+from .net import PADDED, Group, Net, Read, Step, Way, height_of, rules_of, way_of
 
-NCHWC = "com.microsoft.nchwc"
-#: More weights do not fit into one message of protobuf.
-MOST_WEIGHTS = 1 << 30
 #: Kernels that read rows by a window, whatever their domain.
 WINDOWS = {"Conv": "Conv", "FusedConv": "Conv", "MaxPool": "MaxPool", "AveragePool": "AveragePool"}
 #: In blocks: what gives each row in another layout, and what is not in blocks any more.
@@ -35,34 +31,6 @@ ALIKE = frozenset({"QuickGelu"})
 SUMMED = 3
 #: Marks the plain form of a tensor that is there in blocks as well, and the other way round for outputs.
 PLAIN, BLOCKS = ":plain", ":blocks"
-
-
-def probe() -> bytes:
-    """A model whose answer to 0, 1, 2, ... shows how many channels a block has: where the 1 stands."""
-    from onnx import TensorProto, helper
-
-    ends = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 32, 1, 2]) for t in ("x", "y")]
-    node = helper.make_node("ReorderInput", ["x"], ["y"], domain=NCHWC)
-    graph = helper.make_graph([node], "probe", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(NCHWC, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    return bytes(model.SerializeToString(deterministic=True))
-
-
-def block_here() -> int:
-    """The channels of a block of this machine's ONNX Runtime; 0: it has none."""
-    import numpy as np
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = onnxruntime.InferenceSession(probe(), options, providers=["CPUExecutionProvider"])
-        made = session.run(None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)})[0]
-    except Exception:  # what ONNX Runtime raises has no common type
-        return 0
-    return int(np.argmax(made.ravel() == 1))
 
 
 def version_here() -> list[str]:
@@ -76,17 +44,13 @@ def read_blocked(net: Net) -> Net | None:
     """The network as this machine's ONNX Runtime executes it."""
     import onnx
 
-    if weights_of(net.model) > MOST_WEIGHTS or not (block := block_here()):
+    if not block_here():
         return None
     model = onnx.ModelProto()
     model.CopyFrom(net.model)
-    for value in model.graph.input:
-        if value.name in net.shapes:
-            kind = value.type.tensor_type.elem_type
-            value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, net.shapes[value.name]))
     try:
         onnx.load_external_data_for_model(model, str(net.folder))
-        return _Reader(net, optimized(model), block).net()
+        return _Reader(net, optimized(model, net.chain.tensors)).net()
     except _NotUnderstood:
         return None
     except Exception:  # what ONNX Runtime and onnx raise has no common type
@@ -123,8 +87,8 @@ class _Shapes(Graph):
 
 
 class _Reader:
-    def __init__(self, plain: Net, model: Any, block: int) -> None:
-        self.plain, self.model, self.block = plain, model, block
+    def __init__(self, plain: Net, model: Any) -> None:
+        self.plain, self.model = plain, model
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.groups = {t: g for g in plain.groups for k in g.steps for t in plain.steps[k].makes}
 
@@ -134,7 +98,8 @@ class _Reader:
         if not any(k.node.domain == NCHWC for k in kernels):
             raise _NotUnderstood
         blocked = self._blocked(kernels)
-        shapes = shapes_of(self.model.graph, self.plain.shapes, self.block)
+        known = self.plain.chain.tensors
+        flows = flows_of(self.model, {t: Border(t, known[t].dtype, s) for t, s in self.plain.shapes.items()})
         names = self._names(kernels, blocked)
         self._rename(names)
         kernels = [
@@ -145,8 +110,9 @@ class _Reader:
             )
             for k in kernels
         ]
-        blocks = {names.get(t, t): self.block for t in blocked}
-        shapes = {names.get(t, t): shape for t, shape in shapes.items()}
+        blocks = dict.fromkeys((names.get(t, t) for t in blocked), block_here())
+        flows = {names.get(t, t): border for t, border in flows.items()}
+        shapes = {t: border.shape for t, border in flows.items()}
         graph = _Shapes(self.plain.file, self.model, shapes)
         kernels = self._in_order(kernels)
         steps = tuple(self._step(n, k, graph) for n, k in enumerate(kernels))
@@ -156,10 +122,7 @@ class _Reader:
             Group((n,), tuple(dict.fromkeys(t for _, t in k.reads)), tuple(t for t in k.makes if t in read))
             for n, k in enumerate(kernels)
         )
-        plain = self.plain.chain.tensors
-        # Blocks are for 32 bits only.
-        tensors = {t: Border(t, plain[t].dtype if t in plain else "float32", shape) for t, shape in shapes.items()}
-        chain = Chain(self.plain.file, (), self.plain.chain.inputs, outputs, tensors_of(self.model.graph) | tensors)
+        chain = Chain(self.plain.file, (), self.plain.chain.inputs, outputs, tensors_of(self.model.graph) | flows)
         named = frozenset(t for t in read if t in self.plain.made)
         return Net(self.plain.file, chain, self.model, self.plain.folder, steps, groups, shapes, blocks, named)
 

@@ -1,6 +1,6 @@
 """Which bands a network should go in: a front of memory against time.
 
-In: a `Net`, and what it takes as a whole, if that is known. Out: `Choice`s, from the least memory to the whole network.
+In: a `Net`, and what it takes as a whole. Out: `Choice`s, from the least memory to the whole network.
 The family: layers up to some tensor go in bands, the rest runs whole. Which units are worth a look says a search for
 shortest paths (`paths`; msf-CNN does so without line buffers). Its costs are estimates where tensors skip units; every
 plan that is offered is computed exactly, firing by firing.
@@ -9,14 +9,16 @@ plan that is offered is computed exactly, firing by firing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...model.mapping import Bands
 from ...model.profile import BandCosts
-from .firings import HELD, CannotBand, Plan, Segment, plan, segments_of
+from ..onnx.whole import Needs
+from .firings import HELD, CannotBand, Plan, plan, segments_of
+from .made import as_made
 from .net import Band, Net
 from .paths import Proposal, Search
-from .units import Unit, cut_bytes, unit_of
+from .units import Unit, cut_bytes
 
 #: Multiplications per ns where nobody has measured: of ONNX Runtime on one core of a server.
 RATE = 40.0
@@ -29,9 +31,11 @@ LOOKS, FIRINGS = 5_000, 8_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`weights`, `arena` and `block` in bytes; `time` in units of the whole network's, as predicted.
+    """A network in some bands (none: whole), with what it takes then. `time` is in units of the whole network's.
 
-    The layers that make `dictated_by` need the `block`. `estimated`: nobody has measured here what bands cost.
+    In bytes: `weights`, the `arena` between firings, the `block` inside of one, and what ONNX Runtime keeps for
+    `sessions` beside that of the whole network. The layers that make `dictated_by` need the block. `estimated`: nobody
+    has measured here what bands cost.
     """
 
     bands: tuple[Bands, ...]
@@ -42,16 +46,17 @@ class Choice:
     firings: int
     dictated_by: str = ""
     estimated: bool = True
+    sessions: int = 0
 
     @property
     def buffers(self) -> int:
-        """For what lies between layers, and for firings."""
-        return self.arena + self.block + HELD * self.firings
+        """For what lies between layers, and for firings of bands."""
+        return self.arena + self.block + (HELD * self.firings if self.bands else 0)
 
     @property
     def bytes(self) -> int:
-        """Weights too: bands of several kinds have copies of theirs."""
-        return self.weights + self.buffers
+        """All of it: what a limit of a pin is held against, and what a plan of a program counts."""
+        return self.weights + self.buffers + self.sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +101,24 @@ def costs_for(net: Net, costs: BandCosts | None) -> BandCosts:
 def choice_of(
     planned: Plan, bands: tuple[Bands, ...], whole_ns: float | None = None, costs: BandCosts | None = None
 ) -> Choice:
-    """What a plan takes."""
+    """What a plan takes; in plain models, what ONNX Runtime holds inside of a firing is estimated."""
     price = costs_for(planned.net, costs)
     whole = price.whole_ns or whole_ns or sum(s.macs for s in planned.net.steps) / RATE + price.firing_ns
     time = 1 + sum(extra_of(planned).ns(price, whole)) / whole
     return Choice(
         bands, planned.weights, planned.arena, planned.block, time, len(planned.calls), planned.dictated_by,
-        not price.plans,
+        not price.plans, planned.sessions,
     )  # fmt: skip
+
+
+def exact(net: Net, choice: Choice) -> Choice:
+    """What is as estimated, as it is."""
+    return choice if net.blocked or not choice.bands else replace(choice, block=as_made(net, choice.bands).block)
 
 
 def front(
     net: Net,
+    whole: Needs,
     whole_ns: float | None = None,
     seconds: float = 3.0,
     plain: Net | None = None,
@@ -119,8 +130,6 @@ def front(
     `costs` are those of bands of this network, if somebody has measured them. The search takes about so many `seconds`;
     it counts steps, so that the same network has the same front wherever that is done.
     """
-    whole_unit = unit_of(net, 0, len(net.groups))
-    whole = choice_of(plan(net, (Segment((whole_unit,), None),)), (), whole_ns, costs)
     price = costs_for(net, costs)
     search = Search(net, _rate(net, price.whole_ns or whole_ns), price, whole.block)
     proposals: dict[Proposal, tuple[float, float]] = {}
@@ -129,7 +138,8 @@ def front(
     for left in range(len(ends), 0, -1):  # the longest first: they save most
         share = 1 if left == 1 else 2
         proposals |= search.proposals(ends[left - 1], (looks - search.looks) // share)
-    found, firings = [whole], int(seconds * FIRINGS)
+    as_whole = Choice((), whole.weights, 0, whole.block, 1.0, 1, whole.dictated_by, not price.plans)
+    found, firings = [as_whole], int(seconds * FIRINGS)
     units: dict[Band, Unit] = {}
     for proposal in _best_first(proposals):
         if firings <= 0:
@@ -139,7 +149,7 @@ def front(
             continue
         found.append(choice_of(plan(net, search.segments(proposal)), bands, whole_ns, costs))
         firings -= found[-1].firings
-    return pareto(found)
+    return pareto([exact(net, choice) for choice in pareto(found)])
 
 
 def _rate(net: Net, whole_ns: float | None) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...analysis.minakova import Edge, algorithm8
 from ...analysis.placement import Item, Placed, place
 from ...model.profile import BandCosts
+from ..onnx.memory import needs_of
 from .choose import Choice, front
 from .net import Net, Step
 
@@ -60,7 +61,14 @@ def compare(
         place(items, seconds=PLACING),
         least[dictator],
         dictator,
-        front(blocked or net, whole_ns, seconds, net if blocked is not None else None, costs),
+        front(
+            blocked or net,
+            needs_of(net.chain, net.model, net.folder),
+            whole_ns,
+            seconds,
+            net if blocked is not None else None,
+            costs,
+        ),
         max(blocked.blocks.values()) if blocked is not None else 0,
     )
 

@@ -6,9 +6,12 @@ Runtime will make of them; for its own kernels it is what they take.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..onnx.executed import IN_PLACE, SAME, Kernel, block
-from ..onnx.memory import in_turn
-from .net import Band, Group, Net
+from ..onnx.pattern import in_turn
+from ..onnx.scratch import own_bytes
+from .net import Band, Group, Net, Step
 from .units import Unit
 
 #: Channels of a block, and those that a convolution takes as they are.
@@ -45,8 +48,18 @@ def _executed(unit: Unit, first: int, end: int) -> int:
             if r.read.position in IN_PLACE.get(step.operator, ()):
                 over.append(tensor)
         out, count = step.makes[0], rows[step.makes[0]][1] - rows[step.makes[0]][0]
-        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), shape_of(net, out, count), tuple(over)))
+        own = own_of(net, step, {out: count, **{r.read.tensor: r.end - r.first for r in readings}})
+        shape = shape_of(net, out, count)
+        kernels.append(Kernel(tuple(reads), out, net.bytes(out, count), shape, tuple(over), own=own))
     return block(kernels, {*unit.reads, unit.out})
+
+
+def own_of(net: Net, step: Step, rows: Mapping[str, int]) -> tuple[int, ...]:
+    """Bytes that the kernel of a layer takes for itself, with so many rows of what it reads and makes."""
+    if step.number not in net.busy:
+        return ()
+    node, shapes = net.busy[step.number]
+    return own_bytes(node, {**shapes, **{t: shape_of(net, t, count) for t, count in rows.items()}})
 
 
 def shape_of(net: Net, tensor: str, rows: int) -> tuple[int, ...]:
@@ -72,8 +85,10 @@ def _executed_whole(unit: Unit) -> tuple[int, str]:
     for step in unit.steps:
         over = tuple(r.tensor for r in step.reads if r.position in IN_PLACE.get(step.operator, ()))
         reads = tuple(r.tensor for r in step.reads)
+        own = own_of(net, step, {t: net.height(t) for t in (*reads, *step.makes)})
         for t in step.makes:
-            kernels.append(Kernel(reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME))
+            kernels.append(Kernel(reads, t, net.bytes(t), net.shapes[t], over, step.operator in SAME, own))
+            own = ()
     most = max(kernels, key=lambda k: sum(map(net.bytes, k.reads)) + k.bytes)
     return block(kernels, {*unit.reads, *unit.makes, *net.chain.outputs}), most.made
 

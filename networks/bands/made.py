@@ -9,56 +9,35 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...model.application import Network
 from ...model.mapping import Bands
-from ..onnx.executed import block_of_model
-from ..onnx.memory import weights_of
+from ..onnx.whole import whole_of
 from .blocked import read_blocked
-from .firings import CannotBand, Plan, plan, segments_of
+from .firings import CannotBand, Plan, plan_of
 from .inner import inner_bytes, whole_inner_bytes
 from .models import models
 from .net import Net, read_net
-
-#: Seconds for each way to place memory better than by quick rules.
-PLACING = 1.0
-#: Bytes that ONNX Runtime 1.31 and 1.32 keep for a session and for each of its nodes, in plain models and in those of
-#: its own graph: fitted to what malloc counted for 34 plans of six networks, right to 6 %.
-KEPT = (71_000, 8_600), (19_000, 9_800)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """`which[i]` is the model that call i of the plan runs.
 
-    In bytes: `weights`, and `blocks` for each model, what ONNX Runtime holds inside of it. All models together have so
-    many `nodes`.
+    `blocks`: bytes that ONNX Runtime holds inside of each model.
     """
 
     plan: Plan
     models: tuple[bytes, ...]
     which: tuple[int, ...]
-    weights: int
     blocks: tuple[int, ...]
-    nodes: int = 0
 
     @property
     def block(self) -> int:
         """The most that ONNX Runtime holds in a firing."""
         return max(self.blocks, default=0)
-
-    @property
-    def sessions(self) -> int:
-        """Bytes that ONNX Runtime keeps for the sessions of all models, beside their weights.
-
-        What it would keep for one of the whole network is not in it: every network has that.
-        """
-        session, node = KEPT[self.plan.net.blocked]
-        more = self.nodes - len(self.plan.net.model.graph.node)
-        return max(0, session * (len(self.models) - 1) + node * more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,44 +98,36 @@ def made(network: Network, bands: Sequence[Bands]) -> Forms:
     return _made[key]
 
 
-def forms(net: Net, blocked: Net | None, bands: Sequence[Bands], seconds: float = PLACING) -> Forms:
+def forms(net: Net, blocked: Net | None, bands: Sequence[Bands]) -> Forms:
     """Both forms of a network in some bands. Raises CannotBand."""
     if blocked is None:
-        return Forms(
-            _plain(net, bands, seconds, exact=True),
-            why="ONNX Runtime has no blocks for it here, or none that bands can follow",
-        )
+        return Forms(as_made(net, bands), why="ONNX Runtime has no blocks for it here, or none that bands can follow")
     try:
-        found = as_planned(blocked, bands, seconds)
+        found = as_made(blocked, bands)
     except CannotBand as error:
-        return Forms(_plain(net, bands, seconds, exact=True), why=error.message)
-    return Forms(_plain(net, bands, seconds, exact=False), found, shared_weights(found))
+        return Forms(as_made(net, bands), why=error.message)
+    return Forms(as_made(net, bands, asked=False), found, shared_weights(found))
 
 
-def as_planned(net: Net, bands: Sequence[Bands], seconds: float = PLACING) -> Made:
-    """One form, with what its firings take as planned. Raises CannotBand."""
-    import onnx
+def as_made(net: Net, bands: Sequence[Bands], *, asked: bool = True) -> Made:
+    """One form, with what ONNX Runtime holds inside of its firings. Raises CannotBand.
 
-    planned = planned_of(net, bands, seconds)
+    Its own kernels tell what they take. Of plain models it is `asked`, since nobody knows what it makes of them.
+    """
+    planned = plan_of(net, bands)
     contents, which = models(net, tuple(c.firing for c in planned.calls))
     blocks = _blocks(planned, which, len(contents))
-    nodes = sum(len(onnx.load_model_from_string(m).graph.node) for m in contents)
-    return Made(planned, contents, which, planned.weights, blocks, nodes)
+    if asked and not net.blocked:
+        blocks = tuple(_asked(m, block) for m, block in zip(contents, blocks, strict=True))
+    return Made(planned, contents, which, blocks)
 
 
-def _plain(net: Net, bands: Sequence[Bands], seconds: float, *, exact: bool) -> Made:
-    """In the models' own layers; what ONNX Runtime takes inside of them is asked for where it has to be `exact`."""
+def _asked(model: bytes, estimate: int) -> int:
+    """What ONNX Runtime holds inside of a model; as estimated where its graph is not understood."""
     import onnx
 
-    planned = planned_of(net, bands, seconds)
-    contents, which = models(net, tuple(c.firing for c in planned.calls))
-    blocks = _blocks(planned, which, len(contents))
-    if exact:
-        asked = map(block_of_model, contents)
-        blocks = tuple(b if found is None else found for b, found in zip(blocks, asked, strict=True))
-    models_made = [onnx.load_model_from_string(m) for m in contents]
-    weights, nodes = sum(map(weights_of, models_made)), sum(len(m.graph.node) for m in models_made)
-    return Made(planned, contents, which, weights, blocks, nodes)
+    found = whole_of(onnx.load_model_from_string(model))
+    return estimate if found is None else found.block
 
 
 def _blocks(planned: Plan, which: Sequence[int], count: int) -> tuple[int, ...]:
@@ -178,20 +149,3 @@ def shared_weights(made: Made) -> tuple[str, ...]:
         w.name for m in made.models for w in onnx.load_model_from_string(m).graph.initializer if w.name in weights
     )
     return tuple(sorted(name for name, n in count.items() if n > 1))
-
-
-def planned_of(net: Net, bands: Sequence[Bands], seconds: float = PLACING) -> Plan:
-    """The plan alone. Raises CannotBand."""
-    lost = [t for t in net.chain.outputs if net.made.get(t, -1) < 0]
-    if lost:
-        raise CannotBand("F527", f"output `{lost[0]}` is an input or a constant", "leave `bands` out", lost[0])
-    return plan(net, segments_of(net, bands), seconds=seconds)
-
-
-def plan_here(network: Network, bands: Sequence[Bands]) -> Plan:
-    """The plan of the form that this machine runs, placed by quick rules. Raises CannotBand, NetworkError."""
-    blocked = blocked_of(network)
-    if blocked is not None:
-        with suppress(CannotBand):
-            return planned_of(blocked, bands, 0.0)
-    return planned_of(net_of(network), bands, 0.0)

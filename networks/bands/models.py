@@ -97,7 +97,7 @@ def _pad(node: Any, net: Net, out: str, data: Reading) -> None:
     stride, dilation = known.get("strides", [1, 1])[1], known.get("dilations", [1, 1])[1]
     width, result = net.shapes[data.read.tensor][3], net.shapes[out][3]
     span = (kernel - 1) * dilation + 1
-    place = known.get("auto_pad", b"NOTSET").decode()
+    place = known.get("auto_pad", b"NOTSET").decode(errors="replace")
     if place.startswith("SAME"):
         total = max((-(-width // stride) - 1) * stride + span - width, 0)
         left = total - total // 2 if place == "SAME_LOWER" else total // 2

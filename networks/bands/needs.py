@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..onnx.executed import IN_PLACE, Kernel, block
-from .inner import cut_kernels, inner_bytes, shape_of
+from .inner import cut_kernels, inner_bytes, own_of, shape_of
 from .net import Band, Net, Step
 from .units import Unit, unit_of
 
@@ -134,7 +134,9 @@ class _Sweep:
         count = band[1] - band[0]
         self.macs += step.macs * count / net.height(out)
         over = tuple(r.tensor for r in step.reads if r.position in IN_PLACE.get(step.operator, ()))
-        kernel = Kernel(tuple(t for t, _ in takes), out, net.bytes(out, count), shape_of(net, out, count), over)
+        own = own_of(net, step, {out: count, **{t: b - a for t, (a, b) in takes}})
+        reads, shape = tuple(t for t, _ in takes), shape_of(net, out, count)
+        kernel = Kernel(reads, out, net.bytes(out, count), shape, over, own=own)
         self.layers.append(_Layer(step, tuple(takes), kernel))
 
     def need(self, first: int) -> Need:
@@ -165,4 +167,4 @@ def _with_cuts(layer: _Layer, cut: dict[tuple[str, Band], str]) -> Kernel:
     places = IN_PLACE.get(layer.step.operator, ())
     over = tuple(n for n, r in zip(names, layer.step.reads, strict=True) if r.position in places)
     kernel = layer.kernel
-    return Kernel(tuple(names), kernel.made, kernel.bytes, kernel.shape, over)
+    return Kernel(tuple(names), kernel.made, kernel.bytes, kernel.shape, over, own=kernel.own)

@@ -18,7 +18,9 @@ from ...model.types import DTYPES
 from ..onnx.cuts import Chain, chain_of
 from ..onnx.interface import read_fixed
 from ..onnx.layers import SAME, Rows, Scaled, Transposed, Whole, Window
+from ..onnx.own_graph import bytes_of
 from ..onnx.read_layers import ELEMENTWISE, RULES, Graph, Node
+from ..onnx.scratch import takes_some
 
 #: Half-open ranges of rows.
 Band = tuple[int, int]
@@ -150,6 +152,14 @@ class Net:
         last = {t: k for k, g in enumerate(self.groups) for t in g.reads}
         return last | dict.fromkeys(self.chain.outputs, len(self.groups))
 
+    @cached_property
+    def busy(self) -> dict[int, tuple[Any, dict[str, tuple[int, ...]]]]:
+        """Layers by number whose kernels take memory for themselves: their nodes, and the shapes of what they read."""
+        graph = self.model.graph
+        shapes = {w.name: tuple(w.dims) for w in graph.initializer} | dict(self.shapes)
+        steps = [(s.number, graph.node[s.node]) for s in self.steps] if self.blocked else []
+        return {k: (n, {t: shapes[t] for t in n.input if t in shapes}) for k, n in steps if takes_some(n)}
+
     def crossing(self, after: int) -> tuple[str, ...]:
         """Tensors that are there after a group and read later."""
         return tuple(t for t, k in self.made.items() if k <= after < self.read.get(t, -1))
@@ -164,7 +174,7 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
     interface, model = read_fixed(path, fixed, 1)
     chain = chain_of(model, interface.inputs, interface.outputs, path.name)
     graph = Graph(path.name, interface, model)
-    nodes = {n.node.output[0]: (k, n) for k, n in enumerate(graph.nodes)}
+    nodes = {next((t for t in n.node.output if t), ""): (k, n) for k, n in enumerate(graph.nodes)}
     spans = chain.spans()
     sizes = {w.name: bytes_of(w) for w in model.graph.initializer}
     shapes = {t: graph.shape(t) for t in spans if t}
@@ -180,13 +190,6 @@ def read_net(path: Path, fixed: Mapping[str, tuple[int, ...]] = {}) -> Net:
         path.name, chain, model, path.parent, tuple(steps),
         _groups(chain, spans), shapes,
     )  # fmt: skip
-
-
-def bytes_of(weight: Any) -> int:
-    """Of an initializer."""
-    from onnx import helper
-
-    return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
 
 
 def height_of(shape: tuple[int, ...]) -> int:

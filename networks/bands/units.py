@@ -125,14 +125,18 @@ def cut_bytes(unit: Unit, first: int, end: int) -> int:
 
 
 def _cut_bytes(unit: Unit, first: int, end: int) -> int:
+    return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cuts_of(unit, first, end))
+
+
+def cuts_of(unit: Unit, first: int, end: int) -> set[tuple[str, int, int]]:
+    """Tensors with the rows that layers take out of them inside of a firing."""
     rows = unit.ranges(first, end)
-    cut = {
+    return {
         (r.read.tensor, r.first, r.end)
         for _, readings in unit.readings(first, end)
         for r in readings
         if (r.first, r.end) != rows[r.read.tensor]
     }
-    return sum(unit.net.bytes(tensor, b - a) for tensor, a, b in cut)
 
 
 def macs(unit: Unit, first: int, end: int) -> float:

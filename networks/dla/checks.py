@@ -65,7 +65,7 @@ class Layer:
     def text(self, name: str, default: str) -> str:
         """An attribute of type string."""
         value = self.attributes.get(name)
-        return value.decode() if isinstance(value, bytes) else default
+        return value.decode(errors="replace") if isinstance(value, bytes) else default
 
     def spatial(self, name: str, default: int) -> list[int]:
         """An attribute with a number for height and one for width."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.files import read_bytes
+from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES
 from .well_formed import type_name, why_not
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def _read(
         graph = inferred(model, strict=known)
     except Exception as error:  # the C++ checker raises its own types
         raise NetworkError("F402", f"`{file.name}` is not a valid network: {_first_line(error)}") from error
+    _require_sizes(graph, file)
     inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in graph.output)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
@@ -158,10 +160,17 @@ def inferred(model: ModelProto, *, strict: bool = False) -> Any:
     """
     import onnx
 
-    light = onnx.ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    graph = light.graph
+    return onnx.shape_inference.infer_shapes(light(model), strict_mode=strict, data_prop=True).graph
+
+
+def light(model: ModelProto) -> ModelProto:
+    """A copy of a model in which large weights have a shape and no numbers."""
+    import onnx
+
+    found = onnx.ModelProto(ir_version=model.ir_version)
+    found.opset_import.extend(model.opset_import)
+    found.functions.extend(model.functions)
+    graph = found.graph
     graph.name = model.graph.name
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(model.graph, field))
@@ -170,7 +179,7 @@ def inferred(model: ModelProto, *, strict: bool = False) -> Any:
             graph.initializer.append(weight)
         else:
             graph.initializer.add(name=weight.name, data_type=weight.data_type, dims=weight.dims)
-    return onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=True).graph
+    return found
 
 
 def _load(file: Path) -> ModelProto:
@@ -246,14 +255,22 @@ def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
         dims[0].dim_value = batch
 
 
+def _require_sizes(graph: Any, file: Path) -> None:
+    """Every tensor, as far as its shape is known, fits into some memory. Raises NetworkError."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        dims = [d.dim_value for d in value.type.tensor_type.shape.dim if d.HasField("dim_value")]
+        if max(dims, default=0) > MOST_ALONG or prod(dims) > MOST_BYTES:
+            sizes = " x ".join(map(str, dims))
+            message = f"tensor `{value.name}` of `{file.name}` would have {sizes} elements: no memory holds them"
+            raise NetworkError("F402", message, "give its inputs smaller shapes, or export it again")
+
+
 def _border(value: Any) -> Border:
     if not value.type.HasField("tensor_type"):
         raise NetworkError("F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors")
     tensor = value.type.tensor_type
     name = type_name(tensor.elem_type).lower()
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
-    from ...model.types import DTYPES
-
     if dtype not in DTYPES:
         raise NetworkError("F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it")
     if not tensor.HasField("shape"):

@@ -1,74 +1,76 @@
-"""What a network takes in memory when ONNX Runtime runs it whole: its weights, and what lies between its layers.
+"""What a network takes in memory when it runs whole: its weights, and what lies between its layers.
 
-In: a network of a text. Out: `Needs`, in bytes. Nothing is run. What is fused (`cuts.Link.fused`) makes one tensor;
-tensors are placed as ONNX Runtime places them: in the order of the layers, each into the smallest gap that takes it.
+In: a network of a text, or a model. Out: `Needs`, in bytes. Nothing is run. There is one account of networks that ONNX
+Runtime runs, for plans, pins, checks and searches: by ONNX Runtime's own graph of the network (`whole`), or where that
+is not understood, by the layers of the model. For TensorRT, whose kernels are others, it is by the layers.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ...model.application import Network
-from .cuts import Chain, chain_of, read_chain, size
-from .interface import Border, NetworkError
-
-#: Arrays of ONNX Runtime begin at multiples of it.
-ALIGNED = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Bytes of the `weights`, and of the `block` for what lies between the layers (without inputs and outputs)."""
-
-    weights: int
-    block: int
-
+from .cuts import Chain, chain_of, size
+from .interface import Border, NetworkError, read_fixed
+from .own_graph import weights_of
+from .pattern import in_turn
+from .whole import Needs, whole_of
 
 _known: dict[tuple[object, ...], Needs | None] = {}
 
 
 def needs(network: Network) -> Needs | None:
-    """What one firing of a network takes; None where its shapes are not known."""
-    shapes = tuple((t.name, t.type.dtype, t.type.shape) for t in network.inputs)
-    key = network.content_hash, network.path, shapes
+    """What one firing of a network takes in ONNX Runtime; None where its shapes are not known."""
+    return _once("onnxruntime", network, needs_of)
+
+
+def needs_in_tensorrt(network: Network) -> Needs | None:
+    """What it takes in TensorRT, as far as that is known before an engine is built, in 32 bits."""
+    return _once("tensorrt", network, lambda chain, model, folder: by_layers(chain, model))
+
+
+def _once(engine: str, network: Network, find: Callable[[Chain, Any, Path], Needs]) -> Needs | None:
+    key = (
+        engine,
+        network.content_hash,
+        network.path,
+        tuple((t.name, t.type.dtype, t.type.shape) for t in network.inputs),
+    )
     if key not in _known:
         try:
-            _known[key] = _needs(network)
+            _known[key] = find(*_read(network))
         except NetworkError:
             _known[key] = None
     return _known[key]
 
 
-def _needs(network: Network) -> Needs:
-    from pathlib import Path
-
+def _read(network: Network) -> tuple[Chain, Any, Path]:
+    """Its layers, its model with fixed inputs, and the folder where weights may lie. Raises NetworkError."""
     import onnx
 
-    if network.model:
-        model = onnx.load_model_from_string(network.model)
-        inputs, outputs = (
-            [Border(x.name, x.type.dtype, x.type.shape) for x in side] for side in (network.inputs, network.outputs)
-        )
-        chain = chain_of(model, inputs, outputs, network.file)
-    else:
-        path = Path(network.path)
-        chain, model = read_chain(path, network.shapes), onnx.load(str(path), load_external_data=False)
-    return Needs(weights_of(model), block_of(chain))
+    folder = Path(network.path).parent
+    if not network.model:
+        interface, model = read_fixed(Path(network.path), network.shapes, 1)
+        return chain_of(model, interface.inputs, interface.outputs, network.file), model, folder
+    model = onnx.load_model_from_string(network.model)
+    inputs, outputs = (
+        [Border(x.name, x.type.dtype, x.type.shape) for x in side] for side in (network.inputs, network.outputs)
+    )
+    return chain_of(model, inputs, outputs, network.file), model, folder
 
 
-def weights_of(model: Any) -> int:
-    """Bytes of the weights of a model."""
-    from onnx import helper
-
-    return sum(prod(w.dims) * helper.tensor_dtype_to_np_dtype(w.data_type).itemsize for w in model.graph.initializer)
+def needs_of(chain: Chain, model: Any, folder: Path) -> Needs:
+    """What a model with fixed inputs takes in ONNX Runtime."""
+    return whole_of(model, folder) or by_layers(chain, model)
 
 
-def block_of(chain: Chain) -> int:
-    """The end of all tensors between the layers, each placed when it is made and gone after its last reader."""
+def by_layers(chain: Chain, model: Any) -> Needs:
+    """The same by the layers of a model: what is fused (`cuts.Link.fused`) makes one tensor.
+
+    Each is placed when it is made, and gone after its last reader.
+    """
     group = list(range(len(chain.layers)))
     spans = chain.spans()
     for k, layer in enumerate(chain.layers):
@@ -83,32 +85,9 @@ def block_of(chain: Chain) -> int:
             continue
         until = max((last_of[group[k]] for k, x in enumerate(chain.layers) if tensor in x.reads), default=reader)
         made.setdefault(last_of[group[maker]], []).append((tensor, until))
-    return in_turn(
+    block = in_turn(
         [(size(chain.tensors[tensor]), until) for tensor, until in made.get(k, ())] for k in range(len(chain.layers))
     )
-
-
-def in_turn(steps: Iterable[Iterable[tuple[int, int]]]) -> int:
-    """The end of memory where each step takes (bytes, last step that needs them), each into the smallest gap."""
-    there: list[tuple[int, int, int]] = []  # begin, end and last step of each, from the first byte on
-    most = 0
-    for now, made in enumerate(steps):
-        for count, until in made:
-            wanted = -(-count // ALIGNED) * ALIGNED
-            at = _gap(there, wanted, most)
-            insort(there, (at, at + wanted, until))
-            most = max(most, at + wanted)
-        there = [x for x in there if x[2] > now]
-    return most
-
-
-def _gap(there: list[tuple[int, int, int]], wanted: int, most: int) -> int:
-    """The beginning of the smallest gap, that up to `most` among them, or the end of all."""
-    free, gap, found = 0, None, 0
-    for at, end, _ in there:
-        if at - free >= wanted and (gap is None or at - free < gap):
-            gap, found = at - free, free
-        free = max(free, end)
-    if gap is None or wanted <= most - free < gap:
-        return free
-    return found
+    sizes = {t: size(chain.tensors[t]) for tensors in made.values() for t, _ in tensors}
+    most = max(chain.layers, key=lambda x: sum(sizes.get(t, 0) for t in (*x.reads, *x.makes)))
+    return Needs(weights_of(model), block, most.name)

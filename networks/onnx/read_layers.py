@@ -168,7 +168,7 @@ class Node:
     def text(self, name: str, default: str) -> str:
         """An attribute of type string."""
         value = self.attributes.get(name)
-        return value.decode() if isinstance(value, bytes) else default
+        return value.decode(errors="replace") if isinstance(value, bytes) else default
 
     def axis(self, default: int) -> int:
         """The attribute `axis`, counted from the front."""

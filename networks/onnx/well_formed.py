@@ -13,6 +13,8 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...model.types import MOST_BYTES
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 STANDARD = ("", "ai.onnx")
 #: Attributes that windows have; none of them means something else in a standard operator.
 WINDOWS = ("kernel_shape", "strides", "dilations")
+#: Numbers of standard operators that are sizes; no array is as long as the largest of them.
+SIZES, LONGEST = (*WINDOWS, "pads", "output_padding", "output_shape", "group", "blocksize", "size"), 1 << 31
 #: Messages inside each other; inner graphs need about four more each.
 DEEPEST = 60
 #: Bits of an element, where it is not a whole number of bytes or has no fixed size.
@@ -81,6 +85,8 @@ def _wrong(message: Any) -> str:
     match message.DESCRIPTOR.name:
         case "TensorProto":
             return _wrong_constant(message)
+        case "SparseTensorProto" if min(message.dims, default=0) < 0 or prod(message.dims) >= LONGEST:
+            return f"sparse constant `{message.values.name}` has {' x '.join(map(str, message.dims))} elements"
         case "AttributeProto":
             return _wrong_attribute(message)
         case "GraphProto":
@@ -97,6 +103,14 @@ def _is_text(value: str | bytes) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
         return False
     return True
 
@@ -121,6 +135,10 @@ def _wrong_constant(tensor: Any) -> str:
     if any(d < 0 for d in tensor.dims):
         return f"constant `{tensor.name}` has a negative dimension"
     count = prod(tensor.dims)
+    if count > MOST_BYTES:
+        return f"constant `{tensor.name}` has {count} elements"
+    if not all(map(_is_utf8, tensor.string_data)):
+        return f"a text in constant `{tensor.name}` is no text"
     bits = _PACKED.get(name)
     if bits is None:
         bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
@@ -190,9 +208,21 @@ def _wrong_operator(node: Any, opset: int) -> str:
                 return f"{what} has no `{name}`"
         elif attributes[name].type != wanted.type.value:  # type: ignore[attr-defined]  # the stubs lack it
             return f"`{name}` of {what} has another type than it has to have"
+        elif not all(map(_is_utf8, (attributes[name].s, *attributes[name].strings))):
+            return f"`{name}` of {what} is no text"
     if node.op_type == "Constant" and len(attributes) != 1:
         return f"{what} has {len(attributes)} values"
-    return _wrong_window(what, attributes)
+    return _wrong_size(what, attributes) or _wrong_window(what, attributes)
+
+
+def _wrong_size(what: str, attributes: dict[str, Any]) -> str:
+    """Sizes are such that there are arrays of them."""
+    for name in SIZES:
+        if name in attributes:
+            numbers = [attributes[name].i, *attributes[name].ints]
+            if max(map(abs, numbers)) >= LONGEST:
+                return f"`{name}` of {what} is {numbers[1:9] or numbers[0]}"
+    return ""
 
 
 def _wrong_window(what: str, attributes: dict[str, Any]) -> str:

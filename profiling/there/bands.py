@@ -57,4 +57,4 @@ def times(directory: str, seconds: float) -> List[List[int]]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(times(sys.argv[1], float(sys.argv[2]))))
+    sys.stdout.write("\n" + json.dumps(times(sys.argv[1], float(sys.argv[2]))))

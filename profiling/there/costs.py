@@ -201,4 +201,4 @@ if __name__ == "__main__":
         "change": change_cost,
         "noise": noise,
     }
-    sys.stdout.write(json.dumps(measured[sys.argv[1]]()))
+    sys.stdout.write("\n" + json.dumps(measured[sys.argv[1]]()))

@@ -61,4 +61,5 @@ def random_value(rng: np.random.Generator, dtype: str, shape: Tuple[int, ...]) -
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(kernels(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))
+    events, runs, wall_ns = kernels(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    sys.stdout.write("\n" + json.dumps({"events": events, "runs": runs, "wall_ns": wall_ns}))

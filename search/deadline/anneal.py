@@ -16,8 +16,9 @@ from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
 from .genetic import Best, look
-from .problem import Assignment, JointProblem, Net, utilizations
+from .problem import Assignment, JointProblem, Net
 from .relaxed import Relaxed
+from .verdict import utilizations
 
 #: Candidates of a network that are tried, by each of some rules.
 NEAR = 25

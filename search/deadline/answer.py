@@ -25,7 +25,8 @@ from ...model.mapping import (
 )
 from ...profiling.measure import Seen
 from .auto import Outcome
-from .problem import Assignment, JointProblem, Team, Verdict, held
+from .problem import Assignment, JointProblem, Team
+from .verdict import Verdict, held
 
 
 def mapping_of(
@@ -74,7 +75,7 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
 def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
     whole, *paths = held(team, verdict.worst)
     name = team.name
-    latencies = [] if seen is None else seen.paths.get(name, [])
+    latencies = () if seen is None else seen.paths.get(name, ())
     return GroupBound(
         name,
         _up(whole.bound),
@@ -85,7 +86,14 @@ def _bound(team: Team, verdict: Verdict, seen: Seen | None) -> GroupBound:
         0 if seen is None else seen.frames.get(name, 0),
         0 if seen is None else seen.misses.get(name, 0),
         tuple(
-            PathBound(h.path.source, h.path.sink, _up(h.bound), _up(h.due), h.met, *(latencies[n] if latencies else ()))
+            PathBound(
+                h.path.source,
+                h.path.sink,
+                _up(h.bound),
+                _up(h.due),
+                h.met,
+                *(latencies[n] if n < len(latencies) else ()),
+            )
             for n, h in enumerate(paths)
             if h.path is not None
         ),

@@ -16,10 +16,11 @@ from ...model.mapping import Point
 from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
-from .exact import solve
+from .exact import RESOLUTION, Impossible, solve
 from .genetic import Best, baseline, entire_ga, heuristic_ga
-from .problem import Assignment, JointProblem, Verdict, verdict
+from .problem import Assignment, JointProblem
 from .relaxed import relax
+from .verdict import Verdict, verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
@@ -40,9 +41,9 @@ class Outcome:
 
     `bound` holds for the maximum utilization of all assignments (of the candidates given); None if unknown.
 
-    `proved`: none is better. `impossible`: not even the limits of the board can be kept. `spared`: the least maximum
-    utilization that was found, where fewer processors were preferred to it, and `balanced` that answer. `history` is
-    how it was found, `front` what no other one was better than (`genetic.Best.front`).
+    `proved`: none is better. `impossible`: why there is none that keeps all limits and deadlines, if that is proved.
+    `spared`: the least maximum utilization that was found, where fewer processors were preferred to it, and `balanced`
+    that answer. `history` is how it was found, `front` what no other one was better than (`genetic.Best.front`).
     """
 
     search: str
@@ -50,7 +51,7 @@ class Outcome:
     verdict: Verdict | None
     bound: Fraction | None
     proved: bool
-    impossible: bool
+    impossible: Impossible | None
     evaluations: int
     seconds: float
     spared: Fraction | None = None
@@ -156,7 +157,7 @@ def _genetic(name: str, run: Callable[..., Best]) -> Run:
 
 def _outcome(name: str, best: Best, seconds: float) -> Outcome:
     front, count = tuple(best.front), best.evaluations + best.looks
-    found = Outcome(name, best.assignment, best.verdict, None, False, False, count, seconds, front=front)
+    found = Outcome(name, best.assignment, best.verdict, None, False, None, count, seconds, front=front)
     return replace(found, counted=best.looks)
 
 
@@ -165,7 +166,7 @@ def _exact(problem: JointProblem, seed: int, budget: Budget, progress: Progress 
     begin = time.monotonic()
     found = solve(problem, seed=seed, budget=budget, progress=progress)
     return Outcome(
-        "exact", found.assignment, found.verdict, found.bound, found.proved, found.infeasible, found.refused,
+        "exact", found.assignment, found.verdict, found.bound, found.proved, found.impossible, found.refused,
         time.monotonic() - begin, counted=found.refused + found.solved,
     )  # fmt: skip
 
@@ -179,7 +180,7 @@ def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress |
     spending = budget.begin(lambda: best.looks + solved)
     relaxed = relax(problem)
     if relaxed is None:
-        return Outcome("auto", None, None, None, False, True, 0, spending.seconds)
+        return Outcome("auto", None, None, None, False, "limits", 0, spending.seconds)
     part = budget.part(HEURISTIC)
     best = heuristic_ga(problem, seed=seed, budget=part, progress=progress, crew=crew, population=256)
     if best.interrupted:
@@ -209,9 +210,9 @@ def _auto(problem: JointProblem, seed: int, budget: Budget, progress: Progress |
     if best.feasible and not found.proved and best.value > FAR * found.bound and not spending.over:
         best = anneal(problem, relaxed, seed=seed, budget=spending.left, best=best, progress=progress, crew=crew)
     told = best.verdict
-    proved = told is not None and told.feasible and (found.proved or told.maximum <= found.bound)
+    proved = told is not None and told.feasible and told.maximum <= found.bound + RESOLUTION
     return Outcome(
-        "auto", best.assignment, told, found.bound, proved, found.infeasible and not best.feasible,
+        "auto", best.assignment, told, found.bound, proved, None if best.feasible else found.impossible,
         best.evaluations + best.looks, spending.seconds, front=tuple(best.front), counted=best.looks + solved,
     )  # fmt: skip
 

@@ -246,5 +246,5 @@ def with_stages(network: Kernels, stages: Sequence[tuple[str, int, int]]) -> Can
         whole = network.curves.get(kind)
         # A stage takes its share of it.
         curve = whole.scaled(Fraction(sum(kernels), whole.longest)) if whole is not None and whole.longest else None
-        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings, curve))
+        steps.append(Step(kind, kernels, name, kind in network.estimated, network.firings, curve, end))
     return Candidate("-".join(s.kind for s in steps), tuple(steps))

@@ -1,45 +1,60 @@
 """The least maximum utilization, proved: integer programming for tasks, stages and candidates together.
 
-In: a problem. Out: the best assignment that meets all deadlines, and a bound that no assignment goes below. OR-Tools'
-CP-SAT chooses; where the response-time bound says no, what made a group late is forbidden and it chooses again (lazy
-constraints). A stage more, or one that takes longer, never makes a late group meet its deadline, so the clause forbids
-the group's tasks and everybody who shares their processors to stay where they are.
+In: a problem. Out: the best assignment that meets all deadlines, and a bound that no such assignment goes below.
+OR-Tools' CP-SAT chooses. Where the response times of the program that an assignment becomes are not proved to be in
+time, that assignment is ruled out, and it chooses again (lazy constraints, as in logic-based Benders decomposition:
+Hooker and Ottosson, 2003).
+
+Two kinds of constraints are added to the whole problem, and both rule out only what is late or has no proof:
+
+- `rule_out`: a late group and all groups that can reach it are placed as now, and no other group comes to their
+  processors. The bound of a group depends on nothing else.
+- `too_long`: all tasks of a path take at least as long as now, where these times alone exceed the deadline. No sound
+  bound is shorter than the path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, inf
-from typing import Any
+from math import ceil, floor, inf
+from typing import Any, Literal
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from ..events import Progress
-from .problem import Assignment, JointProblem, Verdict, verdict
+from .problem import Assignment, JointProblem
+from .program import longest_path
 from .relaxed import Relaxed, as_fraction, relax
+from .verdict import Verdict, utilizations, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
-#: Assignments in a row that may miss a deadline before something else is tried.
+#: Assignments in a row that may miss a deadline before something else is tried, where a part of the problem is solved.
 PATIENCE = 20
-#: An answer that near to the bound is the optimum for all purposes.
-CLOSE = Fraction(1, 10_000)
 #: Threads of the solver: its answers depend on their number, so it is not that of the machine.
 WORKERS = 4
 #: The solver's own measure of its steps (about seconds) that is worth a look: bounding the response times of a board.
 LOOK = 0.05
-#: Utilizations are counted in this unit, rounded up: 1e-7.
-UNIT = 10**7
+#: Utilizations are counted in this unit, rounded up.
+UNIT = 10**9
+#: An answer that is no farther than this above the bound is the optimum: one millionth of a processor's time.
+RESOLUTION = Fraction(1, 10**6)
+#: Rounding errors of the relaxed problem, which is solved in floating point.
+ROUNDING = 1e-7
+
+#: Why there is no mapping: what processors can hold (work, engines), or deadlines.
+Impossible = Literal["limits", "deadlines"]
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """`assignment` is None where nothing feasible was found; `bound` holds for all assignments.
+    """`assignment` is one that is late, or None, where nothing feasible was found; `bound` holds for all feasible ones.
 
-    `proved` means that no better one exists (among those that the response-time bound admits). `refused` assignments
-    were late; `solved` is what the solver did meanwhile, in looks that would have taken as long.
+    `proved`: none is better by more than RESOLUTION. `impossible` says why there is none at all, where that is proved.
+    `refused` assignments were late; `solved` is what the solver did meanwhile, in looks that would have taken as long.
     """
 
     assignment: Assignment | None
@@ -47,8 +62,8 @@ class Optimum:
     bound: Fraction
     proved: bool
     refused: int
-    infeasible: bool
     solved: int = 0
+    impossible: Impossible | None = None
 
 
 def solve(
@@ -66,17 +81,18 @@ def solve(
     """
     refused, solved = 0, 0
     spending = budget.begin(lambda: refused + solved)
+    nearest: tuple[Assignment | None, Verdict | None] = None, None
     relaxed = relax(problem)
     if relaxed is None:
-        return Optimum(None, None, Fraction(1), False, 0, True)
+        return Optimum(None, None, Fraction(0), False, 0, impossible="limits")
     bound = as_fraction(relaxed.bound)
     best, found = hint, None if hint is None else verdict(problem, hint)
     known: set[tuple[tuple[int, ...], bool]] = set()
-    for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 2)):
-        limit = inf if found is None else float(found.maximum) - relaxed.bound
+    for most, at_home, share in ((FEW, True, 4), (FEW, False, 2), (MANY, False, 2), (None, False, 1)):
+        limit = inf if found is None else float(found.maximum) - relaxed.bound + ROUNDING
         allowed = _allowed(relaxed, limit, most, best)
         sizes = tuple(len(a) for a in allowed)
-        if (sizes, at_home) in known or (found is not None and found.maximum <= bound * (1 + CLOSE)):
+        if (sizes, at_home) in known or _reached(found, bound):
             continue
         known.add((sizes, at_home))
         every = _allowed(relaxed, limit, None, best)
@@ -84,22 +100,30 @@ def solve(
         if spending.over:
             break
         left = spending.left if whole else spending.left.part(1 / share)
-        part = _lazily(problem, allowed, at_home, seed, left, best, float(bound), whole)
+        part = _lazily(problem, allowed, at_home, seed, left, best, bound, whole)
         refused, solved = refused + part.refused, solved + part.solved
-        if whole:
-            bound = max(bound, min(part.bound, found.maximum if found is not None else part.bound))
-        better = part.verdict is not None and part.verdict.feasible and part.assignment is not None
-        if better and (found is None or part.verdict.maximum < found.maximum):  # type: ignore[union-attr]
+        if part.verdict is not None and not part.verdict.feasible:
+            assert part.assignment is not None
+            nearest = _nearer(nearest, part.assignment, part.verdict)
+        elif part.verdict is not None and (found is None or part.verdict.maximum < found.maximum):
             best, found = part.assignment, part.verdict
-            if progress is not None and found is not None:
+            if progress is not None:
                 text = f"exact: maximum utilization {float(found.maximum):.4f}, at least {float(bound):.4f}"
                 progress(text, evaluations=refused, value=float(found.maximum), bound=float(bound))
-        if whole and (part.proved or part.infeasible):
-            # What was left out could not have been better either.
-            least = found.maximum if found else bound
-            return Optimum(best, found, least, found is not None, refused, found is None, solved)
-    close = found is not None and found.maximum <= bound * (1 + Fraction(1, 10**6))
-    return Optimum(best, found, bound, close, refused, False, solved)
+        if not whole:
+            continue
+        # What was left out could not have been better either.
+        if part.impossible is not None and found is None:
+            return Optimum(*nearest, bound, False, refused, solved, part.impossible)
+        bound = max(bound, part.bound if found is None else min(part.bound, found.maximum))
+    if found is None:
+        return Optimum(*nearest, bound, False, refused, solved)
+    return Optimum(best, found, bound, _reached(found, bound), refused, solved)
+
+
+def _reached(found: Verdict | None, bound: Fraction) -> bool:
+    """Is an answer as good as the bound says that one can be?"""
+    return found is not None and found.maximum <= bound + RESOLUTION
 
 
 def _allowed(relaxed: Relaxed, limit: float, most: int | None, keep: Assignment | None) -> tuple[tuple[int, ...], ...]:
@@ -123,42 +147,75 @@ def _lazily(
     seed: int,
     budget: Budget,
     hint: Assignment | None,
-    least: float,
+    least: Fraction,
     whole: bool,
 ) -> Optimum:
     """The integer program over some candidates, solved again for every assignment that misses a deadline.
 
-    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily. What is late is ruled out
-    together with what is most likely late too, unless the `whole` problem is to be answered.
+    `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily. Unless the `whole`
+    problem is to be answered, what is late is ruled out together with what is most likely late too, and only PATIENCE
+    assignments are looked at.
     """
     model = _Model(problem, allowed, at_home, least)
     if hint is not None:
         model.hint(hint)
     refused = 0
-    bound = Fraction(0)
+    bound = least
+    nearest: tuple[Assignment | None, Verdict | None] = None, None
     spending = budget.begin(lambda: refused + model.solved)
     while True:
-        status, assignment, below = model.solve(seed, spending.left)
-        bound = max(bound, below)
-        if status == "infeasible" or assignment is None:
-            return Optimum(None, None, bound, False, refused, status == "infeasible", model.solved)
-        try:
-            found = verdict(problem, assignment, patience=Fraction(1))
-        except Refused:
-            found = None
+        answer = model.solve(seed, spending.left)
+        bound = max(bound, answer.bound)
+        if answer.assignment is None:
+            impossible: Impossible | None = None
+            if answer.status == "infeasible":
+                impossible = "deadlines" if refused else "limits"
+            return Optimum(*nearest, bound, False, refused, model.solved, impossible)
+        found = _judged(problem, answer.assignment)
         if found is not None and found.feasible:
-            return Optimum(assignment, found, bound, status == "optimal", refused, False, model.solved)
+            return Optimum(answer.assignment, found, bound, _reached(found, bound), refused, model.solved)
         refused += 1
-        model.forbid(assignment, found, whole)
-        if spending.over or refused >= PATIENCE:
-            return Optimum(None, found, bound, False, refused, False, model.solved)
+        late = set() if found is None else set(found.late)
+        nearest = _nearer(nearest, answer.assignment, found)
+        if not model.too_long(answer.assignment, late):
+            if whole:
+                model.rule_out(answer.assignment, late)
+            else:
+                model.avoid(answer.assignment, late)
+        if spending.over or (refused >= PATIENCE and not whole):
+            return Optimum(*nearest, bound, False, refused, model.solved)
+
+
+def _nearer(
+    known: tuple[Assignment | None, Verdict | None], assignment: Assignment, found: Verdict | None
+) -> tuple[Assignment | None, Verdict | None]:
+    """The one of two late assignments with fewer groups late, the first if both have as many."""
+    if found is None or (known[1] is not None and len(known[1].late) <= len(found.late)):
+        return known
+    return assignment, found
+
+
+def _judged(problem: JointProblem, assignment: Assignment) -> Verdict | None:
+    try:
+        return verdict(problem, assignment, patience=Fraction(1))
+    except Refused:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """`status` is `optimal`, `feasible`, `unknown` or `infeasible`; no assignment that is left is below `bound`."""
+
+    status: str
+    assignment: Assignment | None
+    bound: Fraction
 
 
 class _Model:
     """The integer program. Processors of one pool are alike: their loads are in descending order unless pinned."""
 
     def __init__(
-        self, problem: JointProblem, allowed: tuple[tuple[int, ...], ...], at_home: bool, least: float
+        self, problem: JointProblem, allowed: tuple[tuple[int, ...], ...], at_home: bool, least: Fraction
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -168,50 +225,66 @@ class _Model:
         self._places = [problem.places(i) for i in problem.items]
         self._model = cp_model.CpModel()
         self._terms: dict[str, list[tuple[Any, int]]] = {p: [] for p in problem.processors}
-        self._fixed = dict.fromkeys(problem.processors, 0)
         self._choose = [{c: self._model.new_bool_var("") for c in own} for own in allowed]
         self._step: dict[tuple[int, int, int, str], Any] = {}
         self._item: dict[tuple[int, str], Any] = {}
-        self._worst = self._model.new_int_var(int(least * UNIT), UNIT, "worst")
-        engines: dict[str, list[Any]] = {p: [] for p in problem.processors}
-        for n, net in enumerate(problem.nets):
-            self._model.add_exactly_one(self._choose[n].values())
-            for c in self._choose[n]:
-                for s, step in enumerate(net.candidates[c].steps):
-                    places = problem.of_kind[step.kind]
-                    here = []
-                    for p in places:
-                        var = self._choose[n][c] if len(places) == 1 else self._model.new_bool_var("")
-                        self._step[n, c, s, p] = var
-                        self._terms[p].append((var, _units(step.work / problem.period[net.group])))
-                        engines[p].append(var)
-                        here.append(var)
-                    if len(places) > 1:
-                        self._model.add(sum(here) == self._choose[n][c])
-        for t, item in enumerate(problem.items):
-            here = []
-            for p in self._places[t]:
-                var = self._model.new_bool_var("")
-                self._item[t, p] = var
-                self._terms[p].append((var, _units(item.work(problem.kind[p]) / problem.period[item.group])))
-                here.append(var)
-            self._model.add_exactly_one(here)
+        self._engines: dict[str, list[Any]] = {p: [] for p in problem.processors}
+        for n in range(len(problem.nets)):
+            self._add_net(n)
+        for t in range(len(problem.items)):
+            self._add_item(t)
+        # Each term is rounded up by less than one unit.
+        self._slack = max((len(terms) for terms in self._terms.values()), default=0)
+        self._worst = self._model.new_int_var(floor(least * UNIT), UNIT + self._slack, "worst")
         for terms in self._terms.values():
             self._model.add(sum(v * w for v, w in terms) <= self._worst)
-        for pool in problem.platform.pools:
+        self._limit_engines()
+        if at_home:
+            self._keep_at_home()
+        self._order_alike()
+        self._model.minimize(self._worst)
+
+    def _add_net(self, n: int) -> None:
+        """One candidate of a network, and one processor for each of its stages."""
+        problem, net = self._problem, self._problem.nets[n]
+        self._model.add_exactly_one(self._choose[n].values())
+        for c, chosen in self._choose[n].items():
+            for s, step in enumerate(net.candidates[c].steps):
+                places = problem.of_kind[step.kind]
+                here = []
+                for p in places:
+                    var = chosen if len(places) == 1 else self._model.new_bool_var("")
+                    self._step[n, c, s, p] = var
+                    self._terms[p].append((var, _units(step.work / problem.period[net.group])))
+                    self._engines[p].append(var)
+                    here.append(var)
+                if len(places) > 1:
+                    self._model.add(sum(here) == chosen)
+
+    def _add_item(self, t: int) -> None:
+        """One processor for a task."""
+        problem, item = self._problem, self._problem.items[t]
+        here = []
+        for p in self._places[t]:
+            var = self._model.new_bool_var("")
+            self._item[t, p] = var
+            self._terms[p].append((var, _units(item.work(problem.kind[p]) / problem.period[item.group])))
+            if item.engine:
+                self._engines[p].append(var)
+            here.append(var)
+        self._model.add_exactly_one(here)
+
+    def _limit_engines(self) -> None:
+        for pool in self._problem.platform.pools:
             if pool.engines is None:
                 continue
             if pool.engines_total:
-                self._model.add(sum(v for p in pool.processors for v in engines[p]) <= pool.engines)
+                self._model.add(sum(v for p in pool.processors for v in self._engines[p]) <= pool.engines)
             else:
                 for p in pool.processors:
-                    self._model.add(sum(engines[p]) <= pool.engines)
-        if at_home:
-            self._homes()
-        self._symmetry()
-        self._model.minimize(self._worst)
+                    self._model.add(sum(self._engines[p]) <= pool.engines)
 
-    def _homes(self) -> None:
+    def _keep_at_home(self) -> None:
         """One CPU for each group's tasks that are not pinned."""
         cores = self._problem.of_kind.get("cpu", ())
         homes = {t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.teams}
@@ -222,10 +295,16 @@ class _Model:
                 if p in homes[item.group] and item.name not in self._problem.pins:
                     self._model.add_implication(self._item[t, p], homes[item.group][p])
 
-    def _symmetry(self) -> None:
-        pinned = set(self._problem.pins.values())
+    def _alike(self) -> Iterator[list[str]]:
+        """Processors that can be exchanged for each other without a difference, pool by pool."""
+        special = set(self._problem.pins.values())
+        if self._problem.followers:  # the first CPU fires what has no CPU beside it
+            special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         for pool in self._problem.platform.pools:
-            free = [p for p in pool.processors if p not in pinned]
+            yield [p for p in pool.processors if p not in special]
+
+    def _order_alike(self) -> None:
+        for free in self._alike():
             for a, b in pairwise(free):
                 left = sum(v * w for v, w in self._terms[a])
                 self._model.add(left >= sum(v * w for v, w in self._terms[b]))
@@ -237,21 +316,18 @@ class _Model:
             for c, var in self._choose[n].items():
                 self._model.add_hint(var, c == choice)
             for s, p in enumerate(assignment.steps[n]):
-                for q in self._problem.of_kind[self._problem.kind[p]]:
-                    if len(self._problem.of_kind[self._problem.kind[p]]) > 1:
+                places = self._problem.of_kind[self._problem.kind[p]]
+                if len(places) > 1:
+                    for q in places:
                         self._model.add_hint(self._step[n, choice, s, q], q == names[p])
         for t, p in enumerate(assignment.items):
             for q in self._places[t]:
                 self._model.add_hint(self._item[t, q], q == names[p])
 
     def _renamed(self, assignment: Assignment) -> dict[str, str]:
-        from .problem import utilizations
-
         used = utilizations(self._problem, assignment)
-        pinned = set(self._problem.pins.values())
         names = {p: p for p in self._problem.processors}
-        for pool in self._problem.platform.pools:
-            free = [p for p in pool.processors if p not in pinned]
+        for free in self._alike():
             names.update(zip(sorted(free, key=lambda p: -used[p]), free, strict=True))
         return names
 
@@ -260,8 +336,8 @@ class _Model:
         """What the solver did so far, in looks that would have taken as long."""
         return ceil(self._effort / LOOK)
 
-    def solve(self, seed: int, left: Budget) -> tuple[str, Assignment | None, Fraction]:
-        """`optimal`, `feasible`, `unknown` or `infeasible`; the assignment; a proved bound."""
+    def solve(self, seed: int, left: Budget) -> _Answer:
+        """The best assignment that is not ruled out, as far as it is known."""
         solver = self._cp.CpSolver()
         if left.evaluations is None:
             solver.parameters.max_time_in_seconds = max(0.05, left.seconds)
@@ -270,59 +346,123 @@ class _Model:
             solver.parameters.interleave_search = True
         solver.parameters.random_seed = seed
         solver.parameters.num_workers = WORKERS
-        solver.parameters.relative_gap_limit = float(CLOSE)
+        solver.parameters.absolute_gap_limit = float(RESOLUTION * UNIT / 2)
         status = solver.solve(self._model)
         self._effort += solver.response_proto.deterministic_time
         if status == self._cp.INFEASIBLE:
-            return "infeasible", None, Fraction(1)
-        # Rounding up made every load larger by less than one unit a task.
-        slack = max((len(terms) for terms in self._terms.values()), default=0)
-        bound = Fraction(max(0, round(solver.best_objective_bound) - slack), UNIT)
+            return _Answer("infeasible", None, Fraction(0))
+        bound = Fraction(max(0, floor(solver.best_objective_bound) - self._slack), UNIT)
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
-            return "unknown", None, bound
+            return _Answer("unknown", None, bound)
+        return _Answer("optimal" if status == self._cp.OPTIMAL else "feasible", self._read(solver), bound)
+
+    def _read(self, solver: Any) -> Assignment:
+        """The assignment that the solver has found."""
         choice = tuple(next(c for c, var in own.items() if solver.boolean_value(var)) for own in self._choose)
-        steps = tuple(
-            tuple(
-                next(p for p in self._problem.of_kind[step.kind] if solver.boolean_value(self._step[n, c, s, p]))
-                for s, step in enumerate(net.candidates[c].steps)
-            )
-            for n, (net, c) in enumerate(zip(self._problem.nets, choice, strict=True))
-        )
+        steps = []
+        for n, c in enumerate(choice):
+            places = []
+            for s, step in enumerate(self._problem.nets[n].candidates[c].steps):
+                able = self._problem.of_kind[step.kind]
+                places.append(next(p for p in able if solver.boolean_value(self._step[n, c, s, p])))
+            steps.append(tuple(places))
         items = tuple(
             next(p for p in places if solver.boolean_value(self._item[t, p])) for t, places in enumerate(self._places)
         )
-        return "optimal" if status == self._cp.OPTIMAL else "feasible", Assignment(choice, steps, items), bound
+        return Assignment(choice, tuple(steps), items)
 
-    def forbid(self, assignment: Assignment, found: Verdict | None, surely: bool) -> None:
-        """At least one of those who made a group late has to go elsewhere.
+    # -- what is ruled out ---------------------------------------------------------------------------------------------
+    def rule_out(self, assignment: Assignment, late: set[str]) -> None:
+        """Rule out what is proved to be late, or to have no proof: nothing that could be accepted."""
+        groups = set(sorted(late)[:1]) or self._all_groups()
+        self._forbid(assignment, self._reaching(assignment, groups), exactly=True)
 
-        Surely that is one of all who share a processor with the group, who share one with those, and so on: their
-        jitter is a part of its response. Most likely it is one of the first.
-        """
-        problem = self._problem
-        involved = set(problem.processors)
-        if found is not None and found.late and not problem.platform.contention:
-            used: dict[str, set[str]] = {t.name: set() for t in problem.teams}
-            for t, p in enumerate(assignment.items):
-                used[problem.items[t].group].add(p)
-            for n, places in enumerate(assignment.steps):
-                used[problem.nets[n].group].update(places)
-            involved = set(used[found.late[0]])
-            while surely and (met := {p for own in used.values() if own & involved for p in own} - involved):
-                involved |= met
+    def avoid(self, assignment: Assignment, late: set[str]) -> None:
+        """Rule out what is most likely late as well: a late group as it is, whatever else shares its processors."""
+        groups = set(sorted(late)[:1]) or self._all_groups()
+        self._forbid(assignment, groups, exactly=False)
+
+    def too_long(self, assignment: Assignment, late: set[str]) -> bool:
+        """Rule out that all tasks of a path take as long as now, if that alone is too long for the deadline."""
+        for team in self._problem.teams:
+            if team.name in late and team.due_ns is not None:
+                path, length = longest_path(self._problem, team, assignment)
+                if length > team.due_ns:
+                    self._model.add_bool_or([*self._quicker(path, assignment)])
+                    return True
+        return False
+
+    def _quicker(self, path: Sequence[str], assignment: Assignment) -> Iterator[Any]:
+        """That a task or a network of a path takes less time than now."""
+        for t, item in enumerate(self._problem.items):
+            if item.name in path:
+                now = item.wcet_ns[self._problem.kind[assignment.items[t]]]
+                for p in self._places[t]:
+                    if item.wcet_ns[self._problem.kind[p]] < now:
+                        yield self._item[t, p]
+        for n, net in enumerate(self._problem.nets):
+            if net.name in path:
+                latency = net.candidates[assignment.choice[n]].latency
+                for c, var in self._choose[n].items():
+                    if net.candidates[c].latency < latency:
+                        yield var
+
+    def _all_groups(self) -> set[str]:
+        return {t.name for t in self._problem.teams}
+
+    def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
+        """The groups that the bounds of these depend on: they share a processor, or share one with those that do."""
+        if self._problem.platform.contention:
+            return self._all_groups()
+        used = self._used(assignment)
+        while True:
+            places = {p for g in groups for p in used[g]}
+            more = {g for g, own in used.items() if own & places} - groups
+            if not more:
+                return groups
+            groups = groups | more
+
+    def _used(self, assignment: Assignment) -> dict[str, set[str]]:
+        """The processors of each group."""
+        used: dict[str, set[str]] = {t.name: set() for t in self._problem.teams}
+        for t, p in enumerate(assignment.items):
+            used[self._problem.items[t].group].add(p)
+        for n, places in enumerate(assignment.steps):
+            used[self._problem.nets[n].group].update(places)
+        for follower in self._problem.followers:  # which may be fired there
+            used[follower.group] |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
+        return used
+
+    def _forbid(self, assignment: Assignment, groups: set[str], exactly: bool) -> None:
+        """One of these groups has to change, or, if `exactly` this is ruled out, another group comes to them."""
         literals = []
         for t, p in enumerate(assignment.items):
-            if p in involved:
+            if self._problem.items[t].group in groups:
                 literals.append(self._item[t, p])
         for n, places in enumerate(assignment.steps):
-            if involved & set(places):
+            if self._problem.nets[n].group in groups:
                 literals.append(self._choose[n][assignment.choice[n]])
-                literals += [
-                    self._step[n, assignment.choice[n], s, p]
-                    for s, p in enumerate(places)
-                    if len(problem.of_kind[problem.kind[p]]) > 1
-                ]
-        self._model.add_bool_or([literal.negated() for literal in literals])
+                literals += self._steps_at(n, assignment.choice[n], places)
+        others = [literal.negated() for literal in literals]
+        if exactly:
+            used = self._used(assignment)
+            others += self._coming(groups, {p for g in groups for p in used[g]})
+        self._model.add_bool_or(others)
+
+    def _steps_at(self, n: int, c: int, places: tuple[str, ...]) -> Iterator[Any]:
+        """That the stages of a candidate are where they are, as far as they could be elsewhere."""
+        for s, p in enumerate(places):
+            if len(self._problem.of_kind[self._problem.kind[p]]) > 1:
+                yield self._step[n, c, s, p]
+
+    def _coming(self, groups: set[str], places: set[str]) -> Iterator[Any]:
+        """That something of another group is on one of these processors."""
+        for (t, p), var in self._item.items():
+            if p in places and self._problem.items[t].group not in groups:
+                yield var
+        for (n, _, _, p), var in self._step.items():
+            if p in places and self._problem.nets[n].group not in groups:
+                yield var
 
 
 def _units(share: Fraction) -> int:

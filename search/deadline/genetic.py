@@ -19,7 +19,8 @@ from ...machines.crew import ALONE, Crew
 from ..budget import Budget, Spending
 from ..events import Progress
 from .place import Placed, Placer
-from .problem import Assignment, JointProblem, Verdict, held, slowed, verdict
+from .problem import Assignment, JointProblem, slowed
+from .verdict import Verdict, held, verdict
 
 if TYPE_CHECKING:
     import numpy as np

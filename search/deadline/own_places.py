@@ -14,8 +14,9 @@ from fractions import Fraction
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .auto import Outcome
-from .problem import Item, JointProblem, Verdict, verdict
+from .problem import Item, JointProblem
 from .states import Placed, Run, StatesOutcome, outcome_of, pinned_in, reaches
+from .verdict import Verdict, verdict
 
 #: Of the budget, what moving one thing gets; the search has the rest, and a second at least.
 ONE = 0.5

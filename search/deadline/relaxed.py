@@ -54,8 +54,11 @@ def relax(problem: JointProblem) -> Relaxed | None:
         if engines[kind]:
             solver.Add(sum(v * n for v, n in engines[kind]) <= limit)
     solver.Minimize(worst)
-    if solver.Solve() != pywraplp.Solver.OPTIMAL:
+    status = solver.Solve()
+    if status == pywraplp.Solver.INFEASIBLE:
         return None
+    if status != pywraplp.Solver.OPTIMAL:  # the solver gave up: nothing is known
+        return Relaxed(0.0, tuple((0.0,) * len(net.candidates) for net in problem.nets))
     rises = tuple(tuple(max(0.0, v.reduced_cost()) for v in variables) for variables in chosen)
     return Relaxed(max(0.0, worst.solution_value() - SAFETY), rises)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
 
-from ...analysis.timing.system import Refused, TimedChannel
+from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .auto import Outcome
-from .problem import Assignment, Item, JointProblem, Net, Step, Team, Verdict, verdict
+from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
+from .verdict import Verdict, verdict
 
 #: Of the budget, what moving single tasks gets.
 MOVES = 0.25
@@ -115,9 +116,9 @@ def outcome_of(problem: JointProblem, placed: Placed, bound: Fraction | None, li
     told = verdict(problem, assignment)
     proved = told.feasible and reaches(told.maximum, bound)
     if like is None:
-        return Outcome("states", assignment, told, bound, proved, False, 1, 0.0, counted=1)
+        return Outcome("states", assignment, told, bound, proved, None, 1, 0.0, counted=1)
     return Outcome(
-        like.search, assignment, told, bound, proved, False, like.evaluations, like.seconds, counted=like.counted,
+        like.search, assignment, told, bound, proved, None, like.evaluations, like.seconds, counted=like.counted,
         limit=like.limit,
     )  # fmt: skip
 
@@ -134,48 +135,51 @@ def _without_stages(
 def pinned_in(problem: JointProblem, placed: Placed) -> JointProblem:
     """The problem with what is placed pinned; stages of networks are tasks that follow each other."""
     pins = {**problem.pins, **{i.name: placed.items[i.name] for i in problem.items if i.name in placed.items}}
-    items, ends = list(problem.items), dict[str, tuple[str, str]]()
-    links: dict[str, list[TimedChannel]] = {t.name: [] for t in problem.teams}
+    items, cut = list(problem.items), dict[str, CutNet]()
     for net in problem.nets:
         if net.name not in placed.nets:
             continue
         choice, places = placed.nets[net.name]
         steps = net.candidates[choice].steps
-        names = [f"{net.name}.stage{k}" for k in range(1, len(steps) + 1)] if len(steps) > 1 else [net.name]
-        for name, step, place in zip(names, steps, places, strict=True):
+        cut[net.name] = CutNet(net, steps)
+        for name, step, place in zip(cut[net.name].names, steps, places, strict=True):
             items.append(_stage(net, name, step))
             pins[name] = place
-        links[net.group] += [TimedChannel(a, b) for a, b in pairwise(names)]
-        ends[net.name] = names[0], names[-1]
-    teams = tuple(_between(team, ends, links[team.name]) for team in problem.teams)
+    teams = tuple(_with_stages(problem, team, cut) for team in problem.teams)
     followers = tuple(
-        replace(
-            f,
-            source=ends.get(f.source, (f.source,) * 2)[1],
-            destination=ends.get(f.destination, (f.destination,) * 2)[0],
-        )
-        for f in problem.followers
+        replace(f, source=_last(f.source, cut), destination=_first(f.destination, cut)) for f in problem.followers
     )
     nets = tuple(n for n in problem.nets if n.name not in placed.nets)
     return replace(problem, teams=teams, items=tuple(items), nets=nets, pins=pins, followers=followers)
 
 
 def _stage(net: Net, name: str, step: Step) -> Item:
+    """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
     curves = {} if step.curve is None else {step.kind: step.curve}
-    return Item(name, net.group, {step.kind: step.firing}, step.firings, step.estimated, curves)
-
-
-def _between(team: Team, ends: Mapping[str, tuple[str, str]], links: list[TimedChannel]) -> Team:
-    channels = tuple(
-        replace(
-            c,
-            source=ends.get(c.source, (c.source,) * 2)[1],
-            destination=ends.get(c.destination, (c.destination,) * 2)[0],
-        )
-        for c in team.channels
+    return Item(
+        name, net.group, {step.kind: step.firing}, step.firings, step.estimated, curves, batch=net.batch, engine=True
     )
-    paths = tuple(replace(p, sink=ends.get(p.sink, (p.sink,) * 2)[1]) for p in team.paths)
-    return replace(team, channels=(*channels, *links), paths=paths)
+
+
+def _with_stages(problem: JointProblem, team: Team, cut: Mapping[str, CutNet]) -> Team:
+    """A group whose networks in `cut` are tasks, one for each stage."""
+    order: list[str] = []
+    channels: list[JointChannel] = []
+    for name in names_of(problem, team):
+        order += cut[name].names if name in cut else (name,)
+        channels += cut[name].inner if name in cut else ()
+    for c in team.channels:
+        channels += between_stages(c, cut)
+    paths = tuple(replace(p, sink=_last(p.sink, cut)) for p in team.paths)
+    return replace(team, channels=tuple(channels), paths=paths, order=tuple(order))
+
+
+def _first(name: str, cut: Mapping[str, CutNet]) -> str:
+    return cut[name].names[0] if name in cut else name
+
+
+def _last(name: str, cut: Mapping[str, CutNet]) -> str:
+    return cut[name].names[-1] if name in cut else name
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.analysis.dataflow import workers
 from flowc.analysis.dataflow.analyze import Analysis
 from flowc.analysis.dataflow.buffers import least_capacities
 from flowc.analysis.dataflow.graph import bounded, graph_of
 from flowc.analysis.dataflow.liveness import Execution
-from flowc.analysis.dataflow.static_order import Schedule, Step
+from flowc.analysis.dataflow.static_order import AppOrder
 from flowc.cli import app
 from flowc.cli._tables import table
-from flowc.codegen import deploy as deploying
 from flowc.driver import networks
 from flowc.model.application import Application
 from typer.testing import CliRunner, Result
@@ -227,31 +227,30 @@ def test_what_windows_keep_is_said(write: Write, tmp_path: Path) -> None:
     assert "<!-- 160/400 -->" in (tmp_path / "g.svg").read_text()
 
 
-def tight(apps, repetition, placement, work_ns) -> Schedule:  # type: ignore[no-untyped-def]
-    """Like `schedule`, with the least capacities and an order that needs no more, each app in one stage."""
-    orders: dict[str, list[Step]] = {}
-    capacities = {}
-    for application in apps:
-        graph = graph_of(application, repetition[application.name])
-        found = least_capacities(graph)
-        assert found.proved
-        capacities.update({graph.channels[c]: n for c, n in found.capacities.items()})
-        runs: list[tuple[int, int]] = []
-        assert Execution(bounded(graph, found.capacities)).run(record=runs)
-        fired = dict.fromkeys(graph.names, 0)
-        for task, times in runs:
-            name = graph.names[task]
-            step = Step(application.name, name, times, fired[name], 0, 0, 1, 0, 1)
-            orders.setdefault(placement[name][0], []).append(step)
-            fired[name] += times
-    return Schedule({p: tuple(s) for p, s in orders.items()}, capacities)
+def tight(application, vector, placement, wcet_ns) -> AppOrder:  # type: ignore[no-untyped-def]
+    """Like `app_order`, with the least capacities and an order that needs no more, in one stage."""
+    graph = graph_of(application, vector)
+    found = least_capacities(graph)
+    assert found.proved
+    runs: list[tuple[int, int]] = []
+    assert Execution(bounded(graph, found.capacities)).run(record=runs)
+    fired = dict.fromkeys(graph.names, 0)
+    ordered = []
+    for task, times in runs:
+        name = graph.names[task]
+        ordered.append((name, times, fired[name]))
+        fired[name] += times
+    stages = dict.fromkeys(graph.names, 0)
+    places = {t.name: placement[t.name] for t in application.tasks}
+    capacities = {graph.channels[c]: n for c, n in found.capacities.items()}
+    return AppOrder(application, stages, tuple(ordered), places, capacities)
 
 
 @pytest.mark.parametrize("name", ["hello", "digits", "twins"])
-@pytest.mark.parametrize("scheduler", [None, tight], ids=["as generated", "least"])
+@pytest.mark.parametrize("order", [None, tight], ids=["as generated", "least"])
 def test_programs_run_with_exactly_the_computed_capacities(
     name: str,
-    scheduler: Callable[..., Schedule] | None,
+    order: Callable[..., AppOrder] | None,
     examples: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -260,8 +259,8 @@ def test_programs_run_with_exactly_the_computed_capacities(
     shutil.copytree(examples / name, tmp_path / name, ignore=shutil.ignore_patterns("build"))
     flow = tmp_path / name / f"{name}.flow"
     store_profile(flow)
-    if scheduler is not None:
-        monkeypatch.setattr(deploying, "schedule", scheduler)
+    if order is not None:
+        monkeypatch.setattr(workers, "app_order", order)
     flowc.build(flow, tmp_path / "out")
     checked = flowc.check(flow)
     declared = json.loads((tmp_path / "out" / "deployment.json").read_text())
@@ -275,7 +274,7 @@ def test_programs_run_with_exactly_the_computed_capacities(
         limited = bounded(graph, {i: capacities[n] for i, n in enumerate(graph.channels)})
         assert Execution(limited).run()
         least = least_capacities(graph).capacities
-        if scheduler is not None:
+        if order is not None:
             assert {graph.channels[c]: n for c, n in least.items()} == {n: capacities[n] for n in graph.channels}
     ended = run(tmp_path / "out", "--frames", "6", "--full-speed")
     assert ended.returncode == 0, ended.stderr

@@ -21,6 +21,7 @@ from flowc.driver.build import Built
 from flowc.model.catalogue import CODES
 from flowc.model.mapping import GroupBound, Mapping, PathBound
 from flowc.model.profile import Profile, ProfileEntry
+from flowc.report.measured import Latency, Ran, RanApp, RanTask
 from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -153,11 +154,13 @@ def test_explain_lists_all_codes() -> None:
 
 
 # -- after a run -------------------------------------------------------------------------------------------------------
-def report(**means_us: float) -> dict[str, object]:
-    tasks = {f"A.{n}": {"mean_us": us, "firings": 100} for n, us in means_us.items()}
-    path = {"source": "A.make", "task": "A.show", "latency_ms": {"max": 3.5}}
-    apps = {"A": {"seconds": 1.0, "latency_ms": {"max": 2.0}, "paths": [path]}}
-    return {"apps": apps, "tasks": tasks}
+def ran(**means_us: float) -> Ran:
+    def latency(ms: float) -> Latency:
+        return Latency(100, 0, None, None, None, round(ms * 1e6), (), ())
+
+    tasks = {f"A.{n}": RanTask(("core",), 100, 0, round(us * 1000), 0, 0.0) for n, us in means_us.items()}
+    app = RanApp(100, 0, 1.0, None, 0, latency(2.0), {("A.make", "A.show"): latency(3.5)})
+    return Ran(None, 0, "", {"A": app}, tasks, {}, {})
 
 
 def built(mapping: Mapping, **means_ns: int) -> Built:
@@ -167,7 +170,7 @@ def built(mapping: Mapping, **means_ns: int) -> Built:
 
 def test_tasks_that_take_much_longer_than_their_profile_are_named() -> None:
     known = built(Mapping("host", ()), make=1000, show=10_000, look=1_000_000)
-    seen = report(make=5, show=4000, look=1500)  # much of nothing, much of something, not much
+    seen = ran(make=5, show=4000, look=1500)  # much of nothing, much of something, not much
     assert slower(known, seen) == (Slower("A.show", 4_000_000, 10_000),)
     assert slower(known, seen, waiting=["A.show"]) == ()
     assert slower(replace(known, profile=None), seen) == ()
@@ -176,7 +179,7 @@ def test_tasks_that_take_much_longer_than_their_profile_are_named() -> None:
 def test_bounds_stand_beside_what_was_seen() -> None:
     path = PathBound("A.make", "A.show", 3_000_000, 4_000_000, True)
     group = GroupBound("A", 5_000_000, None, True, False, paths=(path,))
-    found = bounded(built(Mapping("host", (), groups=(group,))), report())
+    found = bounded(built(Mapping("host", (), groups=(group,))), ran())
     assert found == (
         Bounded("A", "", 5_000_000, None, 2_000_000), Bounded("A.show", "A.make", 3_000_000, 4_000_000, 3_500_000)
     )  # fmt: skip
@@ -203,9 +206,15 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     store_profile(flow)
     store_profile(flow, platform="two")
 
+    latency = {"deadline_misses": 0, "latency_ms": dict.fromkeys(("mean", "p50", "p99", "max"))}
+    app = {"frames": 100, "seconds": 1.0, "fps": 100.0, "overruns": 0, **latency}
+    task = {"processor": "core", "firings": 100, "max_us": 4000, "share": 0.4}
+    tasks = {"A.make": {**task, "mean_us": 4000}, "A.show": {**task, "mean_us": 1}}
+    report = {"apps": {"A": app}, "tasks": tasks, "processors": {}}
+
     def pretended(host: object, command: list[str], **options: object) -> int:
         place = Path(command[command.index("--report") + 1])
-        place.write_text(json.dumps(report(make=4000, show=1)))
+        place.write_text(json.dumps(report))
         return 0
 
     monkeypatch.setattr(running, "attend", pretended)

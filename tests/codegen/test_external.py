@@ -325,6 +325,36 @@ def test_what_surrounds_a_network_is_left_out(write: Write, examples: Path, tmp_
     np.testing.assert_allclose(scores, expected(frame)[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("states", ["", "scenario S { initial state a { run A   A.n = two } }\n"])
+def test_every_variant_of_a_network_has_functions(write: Write, tmp_path: Path, states: str) -> None:
+    for name, factor in (("one", 1), ("two", 2), ("four", 4)):
+        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
+        weights = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [factor, 0, 0, factor])
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Abs", ["h"], ["y"])]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            tmp_path / f"{name}.onnx",
+        )
+    flow = write(
+        "type V = float32[1, 2]\ntask In { out v: V }  task Out { in v: V }\n"
+        'network Plain from "one.onnx"\n'
+        'network Net { in x: V   out y: V   variant two from "two.onnx"   variant four from "four.onnx" }\n'
+        f"app A {{ i: In  p: Plain  n: Net  o: Out   i -> p -> n -> o }}\n{states}platform duo {{ cpu core[2] }}\n"
+        'mapping on duo { A.n.four -> core[0] until "h" | core[1] }\n'
+    )
+    made = build_external(flow, tmp_path / "out", platform="duo")
+    assert {n.name: len(n.stages) for n in made.external.networks} == {"A.p": 1, "A.n.two": 1, "A.n.four": 2}
+    header = (tmp_path / "out" / "app_external.h").read_text()
+    for network, name, factor in zip(load(str(tmp_path / "out")), ("p", "n_two", "n_four"), (1, 2, 4), strict=True):
+        assert f"int a_{name}_execute(const float *x, float *y);" in header
+        given, results = np.full((1, 2), 3, np.float32), np.zeros((1, 2), np.float32)
+        network.init()
+        network.execute([memoryview(given).cast("B"), memoryview(results).cast("B")])
+        network.wrapup()
+        assert results.tolist() == [[3 * factor] * 2]
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 FAILURES = r"""
 #include <stdio.h>

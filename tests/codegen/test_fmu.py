@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import zipfile
@@ -20,6 +21,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+import fmus
 from builds import HANGS, ROOT, Write
 from fmus import (
     COMPILER,
@@ -35,6 +37,7 @@ from fmus import (
     simulated,
     tokens_for,
 )
+from forks import forks
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
 
@@ -334,6 +337,18 @@ def test_python_tasks_and_networks_compute_what_the_program_computes(mixed: Buil
         assert two.said == ["task G.prepare cannot start: ValueError: no such name"]
         one.end()
         two.free()
+
+
+def test_a_simulator_that_has_looked_at_capsules_loads_a_unit_with_python(mixed: BuiltFmu, tmp_path: Path) -> None:
+    """Up to Python 3.11, cffi takes what such a look leaves for a lock that is held."""
+    (tmp_path / "told.json").write_text(json.dumps([tokens_for(mixed.file, 2), {}]))
+    (tmp_path / "look.py").write_text(
+        "import datetime, runpy, sys\nhasattr(datetime.datetime_CAPI, 'name')\ndel sys.argv[0]\n"
+        "sys.path.insert(0, sys.argv[1])\ndel sys.argv[1]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    command = [tmp_path / "look.py", fmus.__file__, Path(fmus.__file__).parent, mixed.file, tmp_path / "told.json"]
+    done = forks("fmus").run(command, cwd=tmp_path, timeout=HANGS)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) == 2, done.stderr
 
 
 def test_a_unit_with_python_has_the_same_bytes_again(mixed: BuiltFmu) -> None:

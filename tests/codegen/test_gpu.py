@@ -861,6 +861,31 @@ def test_a_mapping_that_is_found_can_be_built(copies: Path, tmp_path: Path) -> N
         assert json.loads(built.stdout)["tasks"]["Clean.edges"] == ["volta"]
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_a_reference_may_be_placed_where_there_is_no_gpu(write: Write, tmp_path: Path, found: bool) -> None:
+    """By a mapping that was found and stored, or by a pin."""
+    text = (
+        'task S { out x: float32[4]  python "t.py:source" }\n'
+        'task K { in x: float32[4]  out y: float32[4]  on gpu cuda "k.cu:twice"  grid 1  block 4\n'
+        '    reference python "t.py:twice" }\n'
+        'task P { in x: float32[4]  python "t.py:sink" }\n'
+        "app A { period 10 ms  s: S  k: K  p: P  s -> k -> p }\nplatform duo { cpu core[2] }\n"
+    )
+    flow = write(
+        text + ("" if found else "mapping on duo { A.k -> core[1] }"),
+        t_py="import numpy as np\ndef source():\n    return np.ones(4, 'f')\ndef twice(x):\n    return 2 * x\n"
+        "def sink(x):\n    assert x.sum() == 8\n",
+        k_cu='extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n',
+    )
+    store_profile(flow, platform="duo")
+    if found:
+        words = ["map", str(flow), "--platform", "duo", "--evaluations", "50"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    done = flowc.build(flow, tmp_path / "out", platform="duo")
+    assert [d.code for d in done.diagnostics] == ["F610"]
+    assert run(tmp_path / "out", "--frames", "3").returncode == 0
+
+
 def test_a_profile_is_stale_when_what_was_measured_has_changed(copies: Path, tmp_path: Path) -> None:
     folder = tmp_path / "denoise"
     shutil.copytree(copies / "denoise", folder)

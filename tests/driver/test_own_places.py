@@ -13,7 +13,6 @@ from typing import Any
 import flowc
 import pytest
 from flowc.analysis.timing.switching import played
-from flowc.analysis.timing.system import TimedChannel
 from flowc.cli._deadlines import states_document, states_table, why_elsewhere
 from flowc.driver.check import Valid
 from flowc.driver.deadline_problem import joint_problem
@@ -28,8 +27,9 @@ from flowc.search.budget import Budget
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import Outcome
 from flowc.search.deadline.own_places import own_places
-from flowc.search.deadline.problem import Assignment, Candidate, Item, JointProblem, Net, Step, Team, verdict
+from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
 from flowc.search.deadline.states import Placed, outcome_of
+from flowc.search.deadline.verdict import verdict
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -265,7 +265,7 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
         steps = {kind: (Step(kind, (draw(st.integers(1, 9)) * MS,), None),) for kind in ("cpu", "gpu")}
         cut = (Step("gpu", (MS,), "l"), Step("cpu", (draw(st.integers(1, 5)) * MS,), None))
         nets.append(Net(f"{name}.n", name, tuple(Candidate(k, s) for k, s in {**steps, "gpu-cpu": cut}.items())))
-        teams.append(Team(name, Fraction(20 * MS), None, 0, (TimedChannel(f"{name}.t", f"{name}.n"),)))
+        teams.append(Team(name, Fraction(20 * MS), None, 0, (JointChannel(f"{name}.t", f"{name}.n"),)))
         choice.append(draw(st.integers(0, 2)))
     free = JointProblem(BOARD, tuple(teams), tuple(items), tuple(nets), {})
     at = {i.name: draw(st.sampled_from(free.places(i))) for i in items}

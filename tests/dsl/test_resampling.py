@@ -17,7 +17,8 @@ from flowc.model.mapping import Placement
 from flowc.model.resampling import hosts, with_resampling, without_resampling
 from flowc.model.times import times_of
 from flowc.profiling.identity import task_hashes
-from flowc.search.deadline.problem import Assignment, timed
+from flowc.search.deadline.problem import Assignment
+from flowc.search.deadline.program import timed
 from flowc.search.throughput.problem import loads
 
 from builds import HANGS, Write, build, harness, run

@@ -151,6 +151,47 @@ class Watch:
     assert done.returncode == 2 and "this one has none" in done.stderr
 
 
+LOOKS = """
+task Source { out n: int64   python "t.py:Source" }
+task Keep { in n: int64   python "t.py:keep" }
+app A { s: Source   k: Keep   s -> k }
+app C { k: Keep   A.s -> latest -> k }
+scenario S {
+    event go
+    initial state t { run A, C }
+    state q { run A }
+    t -> q on go   q -> t on go
+}
+"""
+LOOKS_CODE = """
+class Source:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 1
+        return self.n
+def keep(n): pass
+"""
+
+
+def test_an_app_that_looks_at_another_runs_in_states(write: Write, tmp_path: Path) -> None:
+    """The last state that has the other app is not the one that is running."""
+    built = build(write(LOOKS, t_py=LOOKS_CODE), tmp_path / "b")
+    (tmp_path / "b" / "stays.json").write_text(
+        json.dumps({"stays": [{"state": s, "frames": f} for s, f in (("t", {"A": 9, "C": 7}), ("q", {"A": 4}))] * 2})
+    )
+    document = report(built, "--replay", built / "stays.json")
+    assert {name: app["frames"] for name, app in document["apps"].items()} == {"A": 26, "C": 14}
+    assert {a["frames"] for a in report(built, "--frames", 50)["apps"].values()} == {50}
+    tested = flowc.test(tmp_path / "app.flow", tmp_path / "tested", quiet=True)
+    assert tested.status == 0 and {t.outcome for t in tested.tests} == {"passed"}
+
+
+def test_channels_are_as_full_as_they_were_in_some_state(write: Write, tmp_path: Path) -> None:
+    built = build(write(LOOKS, t_py=LOOKS_CODE), tmp_path / "b")
+    channels = report(built, "--frames", 5)["channels"]  # never in the last state
+    assert all(0 < c["most"] <= c["capacity"] for c in channels.values())
+
+
 MIXED = """
 type V = float32[4]
 task Src(k: int) { out v: V   python "code.py:Src" }

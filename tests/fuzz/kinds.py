@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from . import boards, others, peers, stored, texts
 from . import networks as onnx_files
-from . import others, stored, texts
 
 
 @dataclass(frozen=True)
@@ -31,4 +31,6 @@ KINDS = {
     "sdf3": Kind(others.nothing, others.make_sdf3, others.run_sdf3, 3),
     "preesm": Kind(others.prepare_preesm, others.make_preesm, others.run_preesm, 2),
     "hopes": Kind(others.prepare_hopes, others.make_hopes, others.run_hopes, 2),
+    "board": Kind(boards.prepare, boards.make, boards.run, 2),
+    "peer": Kind(others.nothing, peers.make, peers.run, 2),
 }

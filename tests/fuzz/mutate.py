@@ -11,7 +11,7 @@ from typing import Any
 #: Numbers at which something may break.
 NUMBERS = (
     "0", "1", "2", "-1", "3", "7", "64", "255", "256", "1000", "65536", "99999", "1000000", "2147483648", "1e9", "1e30",
-    "1e400", "0.5", "1/3", "9" * 30, "9" * 5000, "00", "-0", "1.0000000000000001", "1e-400",
+    "1e400", "0.5", "1/3", "9" * 30, "9" * 5000, "00", "-0", "1.0000000000000001", "1e-400", "9223372036854775808",
 )  # fmt: skip
 #: Texts at which something may break.
 WORDS = (
@@ -214,9 +214,9 @@ def _scalar(rng: Random, field: Any) -> Any:
         field.CPPTYPE_ENUM: lambda: rng.choice(field.enum_type.values).number,
     }
     if field.cpp_type == field.CPPTYPE_STRING:
-        word = rng.choice((*WORDS, "x", "y", "r", "w", "Conv", "If", "location", "data.bin"))
-        return (
-            word.encode(errors="replace") if field.type == field.TYPE_BYTES else word.encode(errors="replace").decode()
-        )
+        word = rng.choice((*WORDS, "x", "y", "r", "w", "Conv", "If", "location", "data.bin")).encode(errors="replace")
+        if field.type == field.TYPE_BYTES:
+            return rng.choice((word, b"\xff", b"SAME_UPPER\xff"))
+        return word.decode()
     made = kinds.get(field.cpp_type)
     return None if made is None else made()

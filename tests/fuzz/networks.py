@@ -13,6 +13,8 @@ from . import mutate
 from .faces import face
 
 FLOAT = 1
+#: Sizes that are none.
+HUGE = (2**31, 2**63, 10**30, 65536, 2**31 - 1)
 
 
 def prepare(folder: Path) -> None:
@@ -52,7 +54,8 @@ def seeds(rng: Random) -> Any:
         kind = rng.choice(("Conv", "Conv", "Relu", "MaxPool", "Add", "Concat", "Sigmoid", "Identity", "Clip"))
         out = f"r{i}"
         if kind == "Conv":
-            nodes.append(helper.make_node("Conv", [last, "w"], [out], kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+            place = rng.choice(({"pads": [1, 1, 1, 1]}, {"auto_pad": "SAME_UPPER"}))
+            nodes.append(helper.make_node("Conv", [last, "w"], [out], kernel_shape=[3, 3], **place))
         elif kind == "MaxPool":
             nodes.append(helper.make_node("MaxPool", [last], [out], kernel_shape=[1, 1], strides=[1, 1]))
         elif kind == "Add":
@@ -88,13 +91,17 @@ def make(rng: Random, folder: Path) -> None:
         mutate.protobuf(rng, model)
     content = model.SerializeToString()
     (folder / "net.onnx").write_bytes(mutate.data(rng, content) if rng.random() < 0.1 else content)
-    batch = rng.choice(("", "", "  batch 2"))
+    batch = rng.choice(("", "", "  batch 2", "", "", f"  batch {rng.choice(HUGE)}"))
     precision = rng.choice(("", "", "  precision fp16", '  precision int8 calibrate "*.npy"'))
-    ports = rng.choice(("", "", "", "  in x  out y", "  in x: float32[1, 2, 8, 8]", '  in image from "x"'))
+    ports = rng.choice(("", "", "", "  in x  out y", "  in x: float32[1, 2, 8, 8]", '  in image from "x"',
+                        f"  in x: float32[{rng.choice(HUGE)}, 2, 8, {rng.choice((8, *HUGE))}]"))  # fmt: skip
+    pin = rng.choice(("", "", "memory 1 kB", "memory 20 kB", "memory 9 GB", 'bands 2 until "r0"', "bands 1"))
+    pins = f"mapping on host {{ A.n -> cpu[0] {pin} }}\n" if pin else ""
     (folder / "app.flow").write_text(
         f'network Net from "net.onnx" {{{ports}{batch}{precision} }}\n'
         "task S { out x: float32[1, 2, 8, 8] }\ntask E { in y }\n"
-        "app A { s: S  n: Net  s -> n }\n"
+        "task F { in y }\n"
+        f"app A {{ s: S  n: Net  f: F  s -> n{rng.choice(('', ' -> f'))} }}\n{pins}"
     )
 
 
@@ -106,4 +113,6 @@ def run(rng: Random, folder: Path) -> bool:
     done.append(face(cli.analyze, file, cuts=True, as_json=rng.random() < 0.5))
     if rng.random() < 0.5:
         done.append(face(cli.analyze, file, by_parts=True, seconds=0.3))
+    if rng.random() < 0.3:
+        done.append(face(cli.analyze, file, memory=True, seconds=0.3, as_json=rng.random() < 0.5))
     return any(done)

@@ -153,11 +153,17 @@ instances = ({
 })
 }
 """
+#: Values of settings with something inside that cannot be read.
+FAULTY_VALUES = ("{ b }", "( { b } )", "( 1, ( b ) )", "[ 1, @ ]", "{ a = { b } }", "{ a = @include }", "( , )")
 
 
 def make_jedi(rng: Random, folder: Path) -> None:
-    """A configuration."""
-    text = mutate.text(rng, JEDI, [JEDI, "@include 0x1FL [1, 2] (1, (2)) { a : 1; } # x\n/* y */ true", CFG])
+    """A configuration, whose settings may have values with something faulty inside."""
+    seed = JEDI
+    if rng.random() < 0.3:
+        name, value = rng.choice(("model_dir", "batch", "app_type")), rng.choice(FAULTY_VALUES)
+        seed = JEDI.replace('  batch = "1"', f'  batch = "1"\n  {name} = {value};')
+    text = mutate.text(rng, seed, [JEDI, "@include 0x1FL [1, 2] (1, (2)) { a : 1; } # x\n/* y */ true", CFG])
     (folder / "app.cfg").write_bytes(text.encode(errors="surrogatepass"))
     if rng.random() < 0.3:
         (folder / "net.cfg").write_text(mutate.text(rng, CFG, [CFG]))

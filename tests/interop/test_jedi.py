@@ -805,6 +805,15 @@ def test_faulty_instances(own: dict[str, str], expected: str, nets: Path) -> Non
         assert quoted is None or lines[line - 1][column - 1 :].startswith(quoted[1])
 
 
+@pytest.mark.parametrize(
+    "value", ["{ b }", "( { b } )", "( 1, ( b ) )", "[ 1, @ ]", "{ a = { b } }", "{ a = @include }"]
+)
+def test_what_is_broken_inside_of_a_setting_is_told(value: str, nets: Path) -> None:
+    """Of a setting that only JEDI has, and that would go along."""
+    data = config({"model_dir": "HERE"}).replace(b'"HERE"', value.encode())
+    assert {code for code, *_ in faults(data, nets)} == {"F705"}
+
+
 def test_separators_around_a_number_are_space(nets: Path) -> None:
     """Python's `int` takes fewer kinds of space than `strip`."""
     assert jedi.read("a.cfg", config({"device_num": "\x1e3"}), nets / "x.flow").text
@@ -924,6 +933,7 @@ def test_values_survive_the_way_out_and_in(found: Any) -> None:
         ("a", [("the file ends after `a`", 1, 1)]),
         ('@include "/etc/passwd"\na = ;', [("`@include` is not followed", 1, 1), ("`;` does not fit here", 2, 5)]),
         ("a = 1\na = 2", [("`a` is set twice", 2, 1)]),
+        ("a = { b };\nc = ( d )", [("`}` does not fit here", 1, 9), ("`d` does not fit here", 2, 7)]),
         ('a = [1, "x"]', [("the entries of an array have one type", 1, 9)]),
         ("a = 99999999999999999999", [("this number has more than 64 bits", 1, 5)]),
         (f"a = {'9' * 5000}", [("this number is too long", 1, 5)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from flowc.driver.measure import profile
 from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
+from flowc.machines import board as boards
 from flowc.machines.board import Board, Lost, address
 from flowc.model.diagnostic import Errors
 
@@ -140,6 +142,111 @@ def test_large_outputs_come_whole(shell: str) -> None:
         script = "import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('y' * 1_000_000)"
         done = board.execute([*board.python, "-c", script])
     assert (len(done.stdout), len(done.stderr)) == (3_000_000, 1_000_000)
+
+
+def test_what_the_shell_of_a_board_prints_is_shown_and_does_no_harm(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `echo` in .bashrc does."""
+    monkeypatch.setenv("FLOWC_SSH", SHELL.replace("for last", 'printf "hello\\n\\033[31m"; for last'))
+    said: list[str] = []
+    with Board(shell, python=sys.executable, report=said.append) as board:
+        assert board.execute(["echo", "one"]).stdout == "one\n"
+    (line,) = said
+    assert line.startswith("before Python begins, board says\nhello\n\\x1b[31m")
+
+
+def test_a_command_may_take_long_as_long_as_the_board_lives(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "SILENCE", 3.0)
+    with reach(shell) as board:
+        assert board.execute(["sleep", "4"]).status == 0
+        stopped = [*board.python, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)"]
+        with pytest.raises(Lost, match="nothing was heard of it for 3 s"):
+            board.execute(stopped)
+        monkeypatch.setattr(boards, "LEAVE", 0.1)  # it does not end in order
+
+
+def test_a_command_may_be_limited(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "SILENCE", 3.0)
+    with reach(shell) as board, pytest.raises(Lost, match=r"sleep 100 has not ended in 0\.01 s"):
+        board.execute(["sleep", "100"], seconds=0.01)
+
+
+def test_outputs_and_files_without_end_are_not_kept(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boards, "MOST_KEPT", 1 << 16)
+    monkeypatch.setattr(boards, "MOST_SAID", 1 << 20)
+    monkeypatch.setattr(boards, "MOST_FILE", 1 << 20)
+    with reach(shell) as board:
+        done = board.execute(["sh", "-c", "head -c 500000 /dev/zero; echo end"])
+        assert done.stdout.endswith("end\n") and len(done.stdout) < 1 << 18
+        assert codes(lambda: board.execute(["cat", "/dev/zero"])) == ["F657"]
+    with reach(shell) as board:
+        assert codes(lambda: board.read("/dev/zero")) == ["F657"]
+
+
+#: Stands in for ssh with a far end that answers other things.
+OTHERWISE = """
+import os, struct, sys, time
+from flowc.machines.agent import MAGIC
+os.read(0, 1 << 16)
+os.write(1, MAGIC)
+os.read(0, 1 << 16)
+head = {header!r}
+os.write(1, struct.pack(">IQ", {head} or len(head), {body}) + head)
+os.read(0, 1 << 16)
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "head", "body"),
+    [
+        (b"hello", 0, 0),
+        (b"[" * 100_000, 0, 0),
+        (b"{}", 0, 0),
+        (b"[]", 0, 0),
+        (b'{"base": 1, "python": [3, 10, 1]}', 0, 0),
+        (b'{"base": "/x", "python": [3, NaN, 1]}', 0, 0),
+        (b'{"base": "/x", "python": "3.10"}', 0, 0),
+        (b'{"base": "/x", "python": [3, 10, 1]}', 1 << 31, 0),
+        (b'{"base": "/x", "python": [3, 10, 1]}', 0, 1 << 40),
+        (b'{"fault": 7}', 0, 0),
+        (b"\xff\xfe", 0, 0),
+        (b"", 0, 0),
+    ],
+)
+def test_answers_that_are_none(
+    header: bytes, head: int, body: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ssh.py"
+    file.write_text(OTHERWISE.format(header=header, head=head, body=body))
+    monkeypatch.setenv("FLOWC_SSH", f"{sys.executable} {file}")
+    with pytest.raises(Errors) as caught:
+        Board("board").__enter__()
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F657" and "try `ssh board true`, which has to print nothing" in (fault.help or "")
+
+
+@pytest.mark.parametrize(
+    ("ssh", "code", "said"),
+    [
+        ("sleep 100", "F640", "nothing was heard of it for 2 s"),
+        ("echo closed for maintenance; exit 1", "F640", "closed for maintenance"),
+        ("echo who are you?; sleep 100", "F640", "who are you?"),
+        ("cat /dev/zero", "F657", "more than 1 MiB came before the first answer"),
+        ("while sleep 0.01; do printf x; done", "F640", "nothing was heard of it for 2 s"),
+        ("cat /dev/zero >&2", "F640", "nothing was heard of it for 2 s"),
+    ],
+)
+def test_far_ends_that_never_answer(ssh: str, code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "BEGIN", 2.0)
+    monkeypatch.setattr(boards, "LEAVE", 0.1)
+    monkeypatch.setenv("FLOWC_SSH", f"sh -c {shlex.quote(ssh)}")
+    with pytest.raises(Errors) as caught:
+        Board("board").__enter__()
+    (fault,) = caught.value.diagnostics
+    assert fault.code == code and said in fault.message
 
 
 # -- what can be wrong -------------------------------------------------------------------------------------------------

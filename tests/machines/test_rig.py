@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from flowc.driver import rig
+from flowc.driver.build import build
 from flowc.driver.run import run
 from flowc.driver.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
@@ -94,6 +95,15 @@ def test_parts_here_and_on_a_board_are_joined(
     assert all(part["memory"].keys() == document["memory"].keys() for part in document["parts"].values())
     most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
     assert all(most.values())
+
+
+def test_parts_listen_where_the_others_find_them(text: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text('[front]\nhere = true\n[back]\nhere = true\naddress = "::1"\nport = 1234\n')
+    built = build(text, tmp_path / "out", platform="rig")
+    with rig.placed(built, read_sites(file, ["front", "back"])) as placed:
+        told = {p.site.machine: json.loads(p.environment["FLOWC_MACHINES"]) for p in placed._parts}
+    assert {m: t["listen"] for m, t in told.items()} == {"front": "tcp://127.0.0.1:*", "back": "tcp://[::1]:1234"}
 
 
 def test_all_parts_together_equal_the_sequential_reference(write: Write, tmp_path: Path) -> None:

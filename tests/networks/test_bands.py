@@ -18,17 +18,20 @@ from flowc.analysis.placement import place
 from flowc.codegen.kinds import bands as kind
 from flowc.model.mapping import Bands
 from flowc.model.profile import BandCosts
-from flowc.networks.bands.blocked import NCHWC, read_blocked
-from flowc.networks.bands.choose import Extra, choice_of, extra_of, front
-from flowc.networks.bands.firings import CannotBand, Plan, View
+from flowc.networks.bands import firings
+from flowc.networks.bands.blocked import read_blocked
+from flowc.networks.bands.choose import Extra, choice_of, exact, extra_of, front
+from flowc.networks.bands.firings import CannotBand, Plan, View, plan_of
 from flowc.networks.bands.fitted import fitted
 from flowc.networks.bands.inner import inner_bytes
-from flowc.networks.bands.made import Made, planned_of
+from flowc.networks.bands.made import Made
 from flowc.networks.bands.models import models
 from flowc.networks.bands.needs import ending, needs
 from flowc.networks.bands.net import Net, read_net
 from flowc.networks.bands.units import Unit, cut_bytes, macs
 from flowc.networks.dataflow.reduced import derived
+from flowc.networks.onnx.memory import needs_of
+from flowc.networks.onnx.own_graph import NCHWC
 from flowc.networks.onnx.read_layers import read_layers
 from flowc.runtime.bands import _Player as Player
 from hypothesis import given, settings
@@ -146,7 +149,7 @@ def some_plan(net: Net, seed: int) -> tuple[Plan, tuple[Bands, ...]] | None:
         if draw.random() < 0.3 and end < good:
             bands.append(Bands(draw.randint(1, 4), None if good == len(net.groups) else net.groups[good - 1].makes[0]))
         try:
-            return planned_of(net, bands, 0.0), tuple(bands)
+            return plan_of(net, bands), tuple(bands)
         except CannotBand as error:
             assert error.code in ("F522", "F523", "F526")
     return None
@@ -226,7 +229,7 @@ def played(
 ) -> list[np.ndarray]:
     """By the runtime, from the document that a build has."""
     net = plan.net
-    made = Made(plan, tuple(b"" for _ in sessions), tuple(which), 0, ())
+    made = Made(plan, tuple(b"" for _ in sessions), tuple(which), ())
     document = kind._form(made, ["" for _ in sessions], net.chain.inputs, net.chain.outputs)
     memory = np.full(plan.arena + 64, 255, np.uint8)[-memory_shift(plan) :]
     player = Player(document, sessions, memory)
@@ -271,7 +274,7 @@ def test_bands_make_what_the_network_makes(seed: int) -> None:
         if blocked is None:
             return
         try:
-            plan = planned_of(blocked, bands, 0.0)
+            plan = plan_of(blocked, bands)
         except CannotBand:
             return
         contents, which = models(blocked, tuple(c.firing for c in plan.calls))
@@ -332,7 +335,7 @@ def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
                 bands += (
                     [Bands(1, names[-1], tuple(names[:-1]))] if by_parts else [Bands(net.height(n), n) for n in names]
                 )
-            plan = planned_of(net, [*bands[:-1], replace(bands[-1], until=None)], 0.0)
+            plan = plan_of(net, [*bands[:-1], replace(bands[-1], until=None)])
             kept = [i for key, i in plan.items.items() if key[0] in ("whole", "line")]
             assert place(kept).total <= theirs + 64 * len(kept) and len(plan.calls) <= steps, bits
 
@@ -340,8 +343,8 @@ def test_the_thesis_is_never_better_at_equal_cost(seed: int) -> None:
 def test_overlap_is_kept_between_units_and_computed_again_inside(tmp_path: Path) -> None:
     """By hand: bands of 8 rows of 64; a unit of two convolutions of 3 x 3 computes two rows again at each border."""
     net = read_net(stack(tmp_path / "net.onnx"))
-    kept = planned_of(net, [Bands(8, "c3", ("c0", "c1", "c2"))], 0.0)
-    again = planned_of(net, [Bands(8, "c3", ("c1",))], 0.0)
+    kept = plan_of(net, [Bands(8, "c3", ("c0", "c1", "c2"))])
+    again = plan_of(net, [Bands(8, "c3", ("c1",))])
     assert kept.work == 0 and len({f.firing.unit.out for f in kept.calls}) == 5
     own = sum(s.macs for s in net.steps)
     each = net.steps[1].macs / 64
@@ -385,15 +388,16 @@ def test_what_units_need_is_worked_out_from_shorter_ones(seed: int) -> None:
 
 def test_the_front_offers_less_memory_for_more_time(tmp_path: Path) -> None:
     """From the least memory to the whole network, which is always there; every choice is a plan that can be written."""
-    net = read_net(stack(tmp_path / "net.onnx", 6, 128))
-    found = front(net, seconds=0.2)
-    assert front(net, seconds=0.2) == found
+    net = read_net(stack(tmp_path / "net.onnx", 6, 1024, tail=False))
+    whole = needs_of(net.chain, net.model, net.folder)
+    found = front(net, whole, seconds=0.2)
+    assert front(net, whole, seconds=0.2) == found
     assert found[-1].bands == () and found[-1].time == 1.0
     assert found[0].buffers < found[-1].buffers / 1.3
     assert list(found) == sorted(found, key=lambda c: c.bytes)
     assert [c.time for c in found] == sorted((c.time for c in found), reverse=True)
     for choice in found[:-1]:
-        assert choice_of(planned_of(net, choice.bands, 0.0), choice.bands) == choice
+        assert exact(net, choice_of(plan_of(net, choice.bands), choice.bands)) == choice
 
 
 def test_costs_are_found_in_what_plans_take() -> None:
@@ -410,7 +414,7 @@ def test_costs_are_found_in_what_plans_take() -> None:
 def test_choices_go_by_measured_prices(tmp_path: Path) -> None:
     """And say that they do; of the other form of a network they say nothing."""
     net = read_net(stack(tmp_path / "net.onnx"))
-    plan, bands = planned_of(net, [Bands(8, "c3", ("c1",))], 0.0), (Bands(8, "c3", ("c1",)),)
+    plan, bands = plan_of(net, [Bands(8, "c3", ("c1",))]), (Bands(8, "c3", ("c1",)),)
     usual, dear = (choice_of(plan, bands, 1e7, costs) for costs in (None, BandCosts(False, 1e5, 1, 1, 2, 1e7, 5, 0.1)))
     assert usual.estimated and not dear.estimated and dear.time > usual.time
     assert dear.time == pytest.approx(
@@ -432,15 +436,19 @@ def test_prices_stay_as_usual_where_runs_do_not_tell(tmp_path: Path) -> None:
     [
         ([Bands(8, "c9")], "F522", "has no tensor `c9`"),
         ([Bands(65, "c3")], "F526", "has 64 rows"),
+        ([Bands(1, "c3")], "F526", "bands of 1 are 64, and 20 at most"),
         ([Bands(8)], "F525", "layer `y` (GlobalAveragePool) cannot go by rows"),
         ([Bands(8, "c3", ("c2", "c1"))], "F523", "too early"),
         ([Bands(8, "c1", ("c2",))], "F523", "not made before the bands end"),
         ([Bands(8, None), Bands(8, None)], "F523", "nothing is left"),
     ],
 )
-def test_bands_that_cannot_be(tmp_path: Path, bands: list[Bands], code: str, words: str) -> None:
+def test_bands_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bands: list[Bands], code: str, words: str
+) -> None:
     """With what to do instead."""
+    monkeypatch.setattr(firings, "MOST_BANDS", 20)
     net = read_net(stack(tmp_path / "net.onnx"))
     with pytest.raises(CannotBand) as caught:
-        planned_of(net, bands, 0.0)
+        plan_of(net, bands)
     assert caught.value.code == code and words in str(caught.value) and caught.value.help

@@ -86,7 +86,45 @@ CHANGES: list[tuple[str, Change, str, str]] = [
     ("negative", lambda m: m.graph.initializer[0].dims.append(-1), "F402", "negative"),
     ("segment", lambda m: m.graph.initializer[0].segment.SetInParent(), "F402", "part of a larger one"),
     ("version", lambda m: setattr(m.opset_import[0], "version", 2**62), "F402", "version 4611686018427387904"),
+    ("no text", lambda m: attribute(m, auto_pad=b"\xffVALID"), "F402", "`auto_pad` of Conv `c` is no text"),
+    ("no texts", lambda m: m.graph.initializer.append(text(b"\xff")), "F402", "a text in constant `t` is no text"),
+    ("pads", lambda m: attribute(m, pads=[2**62] * 4), "F402", "`pads` of Conv `c` is [4611686018427387904"),
+    ("group", lambda m: attribute(m, group=2**40), "F402", "`group` of Conv `c` is 1099511627776"),
+    ("kernel", lambda m: attribute(m, kernel_shape=[2**31, 3]), "F402", "is [2147483648, 3]"),
+    ("long input", lambda m: sized(m, 2**62, 2, 8, 8), "F402", "4611686018427387904 x 2 x 8 x 8 elements"),
+    ("large input", lambda m: sized(m, 2**31 - 1, 2, 2**20, 8), "F402", "no memory holds them"),
+    ("dense", lambda m: m.graph.sparse_initializer.append(sparse(2**20, 2**20)), "F402", "1048576 x 1048576 elements"),
+    ("constant", lambda m: constant(m, 2**50), "F402", "has 1125899906842624 elements"),
 ]
+
+
+def attribute(m: Any, **values: object) -> None:
+    """Of the convolution."""
+    for name, value in values.items():
+        kept = [a for a in m.graph.node[0].attribute if a.name != name]
+        del m.graph.node[0].attribute[:]
+        m.graph.node[0].attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def text(content: bytes) -> Any:
+    """A constant with one text in it."""
+    return TensorProto(name="t", data_type=TensorProto.STRING, dims=[1], string_data=[content])
+
+
+def sized(m: Any, *shape: int) -> None:
+    m.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, shape))
+    m.graph.output[0].type.tensor_type.ClearField("shape")
+
+
+def sparse(*shape: int) -> Any:
+    values = numpy_helper.from_array(np.ones(1, np.float32), "s")
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(np.zeros(1, np.int64), "at"), shape)
+
+
+def constant(m: Any, count: int) -> None:
+    """Weights that lie in a file, or so they say."""
+    external("net.onnx")(m)
+    m.graph.initializer[0].dims[:] = [count]
 
 
 @pytest.mark.parametrize(("change", "code", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
@@ -122,6 +160,16 @@ def test_sizes_below_0_are_unknown(tmp_path: Path) -> None:
 def test_a_network_that_no_file_system_could_hold(tmp_path: Path) -> None:
     (tmp_path / "app.flow").write_text(f'network N from "{"f" * 300}/net.onnx"\n')
     assert [d.code for d in flowc.check(tmp_path / "app.flow").diagnostics] == ["F401"]
+
+
+def test_a_layer_that_makes_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    """Nobody knows an operator of another domain, and how many results it has."""
+    odd = model()
+    odd.opset_import.append(helper.make_opsetid("of.mine", 1))
+    odd.graph.node.insert(0, helper.make_node("Probe", ["x"], [], domain="of.mine"))
+    odd.graph.node.insert(1, helper.make_node("Other", ["x"], ["", "z"], domain="of.mine"))
+    onnx.save(odd, str(tmp_path / "net.onnx"))
+    assert networks.network_bands(tmp_path / "net.onnx").choices[-1].bands == ()
 
 
 def refuses(content: bytes, code: str, said: str, folder: Path) -> None:

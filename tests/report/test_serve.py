@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from flowc.report.serve import WAITING, PageServer, Refusal
+from flowc.report.serve import OWN, STRANGERS, WAITING, PageServer, Refusal
+
+from builds import HANGS
 
 PAGE = b"<!doctype html><title>page</title>"
 
@@ -147,3 +152,53 @@ def test_who_sleeps_misses_events_and_holds_up_nobody(server: PageServer) -> Non
     left = [listener.get_nowait() for _ in range(listener.qsize())]
     assert len(left) <= WAITING and left[-1] == "event: live\ndata: 999\n\n"
     server.forget(listener)
+
+
+def connected(server: PageServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
+
+
+def has_ended(connection: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(1) == b""
+    return True
+
+
+def test_a_flood_of_strangers_takes_few_threads_and_the_page_still_answers(server: PageServer) -> None:
+    before = threading.active_count()
+    tab = Tab(server)
+    with contextlib.ExitStack() as stack:
+        flood = []
+        for k in range(200):
+            flood.append(stack.enter_context(connected(server)))
+            flood[-1].sendall(b"GET / HTTP/1.1\r\nX: ")
+            if k % 100 == 50:
+                assert ask(server, f"/{token(server)}/") == (200, PAGE)
+        assert all(has_ended(stranger) for stranger in flood[:-STRANGERS])
+        end = time.monotonic() + HANGS
+        while threading.active_count() - before > STRANGERS + 3:  # the tab, and those that answer
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert ask(server, f"/{token(server)}/") == (200, PAGE)
+        server.tell("live", 1)
+        assert tab.hear() == ("live", 1)
+
+
+def test_tabs_that_are_too_many_make_room_the_oldest_first(server: PageServer) -> None:
+    tabs = [Tab(server) for _ in range(OWN + 1)]
+    assert tabs[0].hear() is None
+    server.tell("live", 1)
+    assert tabs[-1].hear() == ("live", 1)
+
+
+def test_what_comes_before_a_wish_and_wishes_of_strangers_are_limited(server: PageServer) -> None:
+    with connected(server) as one:
+        with contextlib.suppress(OSError):
+            one.sendall(b"GET / HTTP/1.1\r\n")
+            for _ in range(50):
+                one.sendall(b"X: " + b"x" * 60_000 + b"\r\n")
+        assert has_ended(one)
+    with connected(server) as other:
+        head = f"POST /wrong/use HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: 1000000\r\n\r\n"
+        other.sendall(head.encode())  # the wish itself never comes
+        assert other.recv(12) == b"HTTP/1.1 403"

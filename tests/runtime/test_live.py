@@ -194,6 +194,17 @@ def test_dropping_between_apps_keeps_order_and_counts(write: Write, tmp_path: Pa
     assert harness(out).returncode == 0
 
 
+def test_an_app_that_gets_too_little_for_a_frame_is_not_tested(write: Write, tmp_path: Path) -> None:
+    many = "def many(n):\n    pass\n"
+    text = TASKS + (
+        'task Many { in n: N rate 64   python "m.py:many" }\n'
+        "app Fast { c: Camera(count = 200, ends = true)  k: Keep   c -> k }\n"
+        "app Log { m: Many   Fast.c -> drop oldest 3 -> m }"
+    )
+    done = harness(build(write(text, t_py=CODE, m_py=many), tmp_path / "out"))
+    assert done.returncode == 0 and "OK (skipped=1)" in done.stderr
+
+
 def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None:
     text = TASKS + "app A { c: Camera(count = 300, ends = true) drop oldest 2   s: Slow  k: Keep   c -> s -> k }"
     out = build(write(text, t_py=CODE), tmp_path / "out")

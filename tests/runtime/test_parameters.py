@@ -85,6 +85,15 @@ def test_tasks_start_with_other_values(built: Path, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_states_start_with_other_values(tmp_path: Path) -> None:
+    states = "scenario S { initial state one { run A }  state two { run A period 1 s }  one -> two after 1 min }"
+    for name, content in {"app.flow": TEXT + states, "a.py": PYTHON, "s.c": C, "data.txt": "first\n"}.items():
+        (tmp_path / name).write_text(content)
+    done = started(build(tmp_path / "app.flow", tmp_path / "out"), "A.source[1].start=-7", "A.show[0].tag=own")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"made -7 0.5 2 x True first", "own 12.0"} < set(done.stdout.splitlines())
+
+
 def test_the_command_line_wins_over_the_variable(built: Path) -> None:
     done = started(built, "A.show[0].tag=word", variable="A.show[0].tag=a; A.show[1].tag=b;")
     assert (done.returncode, done.stderr) == (0, "")
@@ -116,6 +125,20 @@ def test_all_mistakes_are_told_before_anything_starts(built: Path, tmp_path: Pat
         "flowc: parameters that can be set: A.source[0].start (int, 5), A.source[0].step (float, 0.5)"
     )
     assert "A.source[0].list (file, data.txt)" in last and "width" not in last
+
+
+def test_an_opened_program_starts_with_other_values(
+    built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that it is given: the variable is for programs of their own."""
+    monkeypatch.setenv("FLOWC_SET", "A.source[1].start=8")
+    with flowc.open(built, frames=1, settings=["A.source[0].start=-7"]):
+        pass
+    made = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("made")]
+    assert sorted(made) == ["-7", "5"]
+    with pytest.raises(ValueError, match="an int is needed") as caught:
+        flowc.open(built, settings=["A.sourc.start=1", "A.source[0].start=x"])
+    assert "settings: A.sourc.start=1: app A has no task sourc; did you mean" in str(caught.value)
 
 
 def test_without_parameters_there_is_nothing_to_list(write: Write, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
-from flowc.analysis.timing.system import TimedChannel, TimedPath, utilization
+from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.cli import app
 from flowc.driver import store
 from flowc.driver.build import place, plan
@@ -36,21 +36,11 @@ from flowc.search.deadline.candidates import Kernels, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
 from flowc.search.deadline.place import Placer, plain
-from flowc.search.deadline.problem import (
-    Assignment,
-    Candidate,
-    Item,
-    JointProblem,
-    Net,
-    Step,
-    Team,
-    broken_limits,
-    timed,
-    utilizations,
-    verdict,
-)
+from flowc.search.deadline.problem import Assignment, Candidate, Item, JointChannel, JointProblem, Net, Step, Team
+from flowc.search.deadline.program import timed
 from flowc.search.deadline.relaxed import relax
 from flowc.search.deadline.states import Placed, pinned_in
+from flowc.search.deadline.verdict import broken_limits, utilizations, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -70,15 +60,15 @@ def board(cores: int = 2, dlas: int = 2, engines: int | None = None) -> Platform
     return Platform("board", pools, (), "", None)
 
 
-def _around(channel: TimedChannel, net: str, firings: int) -> TimedChannel:
+def _around(channel: JointChannel, net: str, firings: int) -> JointChannel:
     """The channel with rates for a network that fires so often in an iteration, and its neighbors once."""
     if channel.destination == net:
         return replace(channel, produced=(firings,))
     return replace(channel, consumed=(firings,)) if channel.source == net else channel
 
 
-def chain(names: list[str]) -> tuple[TimedChannel, ...]:
-    return tuple(TimedChannel(a, b) for a, b in pairwise(names))
+def chain(names: list[str]) -> tuple[JointChannel, ...]:
+    return tuple(JointChannel(a, b) for a, b in pairwise(names))
 
 
 @st.composite
@@ -320,8 +310,8 @@ def test_too_many_engines_are_impossible() -> None:
     items = tuple(Item(f"G{g}.t", f"G{g}", {"cpu": MS}) for g in range(3))
     teams = tuple(Team(f"G{g}", Fraction(50 * MS), None, 0, chain([f"G{g}.t", f"G{g}.net"])) for g in range(3))
     problem = JointProblem(board(2, 2, 2), teams, items, nets, {})
-    assert solve(problem, seed=0, budget=Budget(60)).infeasible
-    assert search(problem, name="auto", seed=0, budget=Budget(60)).impossible
+    assert solve(problem, seed=0, budget=Budget(60)).impossible == "limits"
+    assert search(problem, name="auto", seed=0, budget=Budget(60)).impossible == "limits"
 
 
 # -- the verb ----------------------------------------------------------------------------------------------------------
@@ -454,7 +444,7 @@ def test_without_a_bound_it_is_said_what_would_help() -> None:
     problem = JointProblem(board(1), teams, tuple(Item(f"{t.name}.x", t.name, {"gpu": 6 * MS}) for t in teams), (), {})
     found = Assignment((), (), ("volta", "volta"))
     told = verdict(problem, found)
-    outcome = Outcome("auto", found, told, None, False, False, 0, 0.0)
+    outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
     said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
     assert "`A` has no bound: too much can come before it on some processor" in said
     assert "with 2 times the periods, `A` 12.00 ms and `B` 12.00 ms would be needed: " + (
@@ -614,11 +604,11 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
 def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
     """Paths keep their order; those that no firing ended show nothing."""
     paths = tuple(TimedPath("A.a", name, (0,), due) for name, due in (("A.b", 30 * MS), ("A.c", None)))
-    team = Team("A", Fraction(40 * MS), None, 0, (TimedChannel("A.a", "A.b"), TimedChannel("A.a", "A.c")), paths)
+    team = Team("A", Fraction(40 * MS), None, 0, (JointChannel("A.a", "A.b"), JointChannel("A.a", "A.c")), paths)
     items = tuple(Item(f"A.{t}", "A", {"cpu": MS}) for t in "abc")
     problem = JointProblem(board(1), (team,), items, (), {})
     found = Assignment((), (), ("arm[0]",) * 3)
-    outcome = Outcome("auto", found, verdict(problem, found), None, False, False, 0, 0.0)
+    outcome = Outcome("auto", found, verdict(problem, found), None, False, None, 0, 0.0)
     seen = Seen({}, {}, {}, {}, {}, longest_ns={"A": 5}, frames={"A": 3}, paths={"A": [(4, 3, 1), (None, 0, 0)]})
     (group,) = mapping_of(problem, outcome, outcome.verdict, 0, seen).groups
     assert group.deadline_ns is None and group.schedulable
@@ -653,3 +643,20 @@ def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> N
     seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
     ((longest, firings, missed),) = seen.paths["A"]
     assert longest is not None and longest > 0 and firings > 0 and missed == 0
+
+
+def test_the_ends_of_latest_have_a_time_without_a_place(write: Write) -> None:
+    text = """
+        task S { out x: int32 wcet 3 ms }
+        task K { in x: int32 wcet 5 ms }
+        app A { period 10 ms  s: S }
+        app C { period 20 ms  k: K  A.s -> latest wcet 20 us -> k }
+        platform two { cpu core[2] scheduler fixed_priority }
+    """
+    status, out, err = call("map", write(text), "--platform", "two", "--search", "exact", "--json")
+    assert status == 0, err
+    assert {"A.to_C", "C.from_A_s"} <= set(json.loads(out)["tasks"])
+    found = json.loads(out)["utilization"]
+    assert sum(found.values()) == pytest.approx(0.3 + 0.25 + 0.02 / 10 + 0.02 / 20)
+    status, _, err = call("map", write(text.replace("wcet 20 us", "")), "--platform", "two")
+    assert status == 1 and "give its arrow one: `-> latest wcet 20 us ->`" in err

@@ -16,8 +16,9 @@ import pytest
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import Outcome
-from flowc.search.deadline.problem import Assignment, Item, JointProblem, Team, verdict
+from flowc.search.deadline.problem import Assignment, Item, JointProblem, Team
 from flowc.search.deadline.states import search_states
+from flowc.search.deadline.verdict import verdict
 
 #: Table 4.5: the apps of each state.
 FSM = {
@@ -79,7 +80,7 @@ def least(problem: JointProblem, part: Budget) -> Outcome:
     free = [[problem.pins[i.name]] if i.name in problem.pins else list(problem.processors) for i in problem.items]
     every = (Assignment((), (), places) for places in itertools.product(*free))
     told, found = min(((verdict(problem, a), a) for a in every), key=lambda pair: pair[0].maximum)
-    return Outcome("all", found, told, told.maximum if not problem.pins else None, True, False, 1, 0.0)
+    return Outcome("all", found, told, told.maximum if not problem.pins else None, True, None, 1, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(3))

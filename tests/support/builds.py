@@ -97,7 +97,7 @@ def pretend_runs(monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], fl
     def pretended(directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object) -> Seen:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
-        return Seen({t["name"]: [1000] * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})
+        return Seen({t["name"]: (1000,) * 40 for a in apps for t in a["tasks"]}, period, period, {}, {})
 
     monkeypatch.setattr(measure, "run_build", pretended)
     monkeypatch.setattr(measuring, "run_build", pretended)

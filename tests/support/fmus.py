@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -267,3 +269,11 @@ def _function(number: int, inputs: list[Any], outputs: list[Any]) -> str:
     body += ["s->n++;", "return 0;"]
     head = f"int f{number}(void *state, {', '.join(arguments)}, const f{number}_params *p)"
     return f"{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
+
+
+if (
+    __name__ == "__main__"
+):  # a process of its own: UNIT FILE, with inputs of each step and parameters; prints the outputs
+    told, settings = json.loads(Path(sys.argv[2]).read_text())
+    outputs = simulated(Path(sys.argv[1]), told, **settings)
+    print(json.dumps([{name: np.asarray(v).tolist() for name, v in step.items()} for step in outputs]))

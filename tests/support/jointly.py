@@ -6,9 +6,8 @@ import random
 from fractions import Fraction
 from itertools import pairwise
 
-from flowc.analysis.timing.system import TimedChannel
 from flowc.model.platform import Platform, Pool
-from flowc.search.deadline.problem import Candidate, Item, JointProblem, Net, Step, Team
+from flowc.search.deadline.problem import Candidate, Item, JointChannel, JointProblem, Net, Step, Team
 
 MS = 1_000_000
 
@@ -39,6 +38,6 @@ def crowded(seed: int = 0, groups: int = 3, tasks: int = 3, load: float = 0.6) -
             )
         )
         row.insert(tasks // 2, f"{name}.net")
-        channels = tuple(TimedChannel(a, b) for a, b in pairwise(row))
+        channels = tuple(JointChannel(a, b) for a, b in pairwise(row))
         teams.append(Team(name, Fraction(period), None, g, channels))
     return JointProblem(Platform("board", pools, (), "", None), tuple(teams), tuple(items), tuple(nets), {})

@@ -31,8 +31,9 @@ _NEVER = {"input", "os.read", "os.wait", "os.waitpid", "signal.pause", "signal.s
 #: Reading from the end of a pipe that another process holds.
 _READING = {"read", "readline", "readlines", "read1"}
 _PIPES = ("stdout", "stderr")
-#: A socket's, which has its limit from `settimeout`: in the same file.
+#: A socket's, which has its limit from how it was made, or from `settimeout`: in the same file.
 _OF_SOCKETS = {"recv", "recv_into", "recvfrom", "recvmsg", "recv_multipart", "recv_json", "recv_string", "recv_bytes"}
+_LIMITED = re.compile(r"settimeout|RCVTIMEO|create_connection\([^\n]*timeout=")
 
 
 def endless(file: Path) -> Iterator[str]:
@@ -72,7 +73,7 @@ def _may_wait(call: ast.Call, text: str) -> bool:
     if name in _READING:
         return on.rpartition(".")[2] in _PIPES
     if name in _OF_SOCKETS:
-        return "settimeout" not in text and "RCVTIMEO" not in text
+        return not _LIMITED.search(text)
     return name in _BARE and bool(on) and not call.args and not given
 
 

@@ -1,0 +1,152 @@
+"""Workers of a program: the threads of each processor, what each of them fires in which order, and channel capacities.
+
+In: apps, a platform, the processors of every task, and worst-case times of firings. Out: workers and capacities. Code
+generation writes them into a deployment, and searches for deadlines bound the response times that they lead to, so that
+what a search judges is the program that a build writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...model.application import Application, Channel
+from ...model.deployment import DeployedWorker, Entry
+from ...model.platform import Platform
+from .static_order import AppOrder, NoRound, Schedule, Step, app_order, interleaved
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """`workers` in the order of the platform's processors; `capacities` are tokens that the orders need by channel."""
+
+    workers: tuple[DeployedWorker, ...]
+    capacities: Mapping[str, int]
+
+
+def workers_of(
+    apps: Sequence[Application],
+    platform: Platform,
+    placement: Mapping[str, tuple[str, ...]],
+    repetition: Mapping[str, Mapping[str, int]],
+    wcet_ns: Mapping[str, int | float | Fraction],
+) -> Workers:
+    """One worker per processor under static order; one per app and processor under the other schedulers.
+
+    `placement` names the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is the worst-case time
+    of one firing, which apps with a period ask for. Apps that cannot share a round, because only some have a period or
+    their periods have no short common multiple, get workers of their own on static-order processors as well; so does
+    one that waits for its data, where others would wait with it.
+    """
+    orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
+    alone = {name: interleaved([order]) for name, order in orders.items()}
+    joint = _joint(apps, orders)
+    lanes = sorted({lane for places in placement.values() for lane in places if "#" in lane}, key=_stream)
+    workers = []
+    for position, processor in enumerate(platform.processors):
+        own_lanes = (processor, *(x for x in lanes if x.partition("#")[0] == processor))
+        for lane in own_lanes:
+            for order, priority in _orders_on(lane, position, processor, platform, apps, alone, joint):
+                for steps in _sources_apart(apps, order):
+                    scheduler = platform.pool_of(processor).scheduler
+                    workers.append(DeployedWorker(processor, scheduler, _entries(steps), priority))
+    capacities = {name: size for order in orders.values() for name, size in order.capacities.items()}
+    return Workers(tuple(workers), capacities)
+
+
+def capacity(app: Application, channel: Channel, needed: int, asked_for: int = 0) -> int:
+    """Tokens that a channel holds: what the orders need, or what the text asks for.
+
+    A live source has room for one firing more, as between processors: it is to be there when its data comes. Where a
+    channel crosses between machines, a transfer may start while the word that there is room is still on its way: since
+    no transfer is shorter than that way, room for one more is enough to be no later than without the way.
+    """
+    source = app.task(channel.source)
+    more = max(source.port(channel.source_port).rates)
+    if source.transfer is not None:
+        needed += more
+    if source.live:
+        needed += more
+    return max(needed, asked_for)
+
+
+def tokens_asked_for(app: Application, channel: Channel, iterations: int, repetition: Mapping[str, int]) -> int:
+    """The capacity in tokens that `buffers` of so many iterations mean."""
+    rates = app.task(channel.source).port(channel.source_port).rates
+    return iterations * sum(rates) * repetition[channel.source] // len(rates)
+
+
+def waits_outside(app: Application) -> bool:
+    """Does the app wait for data from outside, for as long as that takes?"""
+    return any(t.live or t.border is not None for t in app.tasks)
+
+
+def _joint(apps: Iterable[Application], orders: Mapping[str, AppOrder]) -> Schedule | None:
+    """The common round of all apps that do not wait for data from outside; None where there is none."""
+    together = [a for a in apps if not waits_outside(a)]
+    if len({a.period_ns is None for a in together}) != 1:
+        return None
+    with contextlib.suppress(NoRound):
+        return interleaved([orders[a.name] for a in together])
+    return None
+
+
+def _orders_on(
+    lane: str,
+    position: int,
+    processor: str,
+    platform: Platform,
+    apps: Sequence[Application],
+    alone: Mapping[str, Schedule],
+    joint: Schedule | None,
+) -> list[tuple[tuple[Step, ...], tuple[int, int] | None]]:
+    """The orders of a lane of a processor, each with (position of the processor, priority) where priorities count."""
+    scheduler = platform.pool_of(processor).scheduler
+    found: list[tuple[tuple[Step, ...], tuple[int, int] | None]] = []
+    rest = apps
+    if scheduler == "static_order" and joint is not None:
+        found.append((joint.orders.get(lane, ()), None))
+        rest = [a for a in apps if waits_outside(a)]
+    ranks = sorted({a.priority for a in apps})
+    for app in rest:
+        priority = (position, 1 + ranks.index(app.priority)) if scheduler == "fixed_priority" else None
+        found.append((alone[app.name].orders.get(lane, ()), priority))
+    return found
+
+
+def _stream(lane: str) -> int:
+    return int(lane.partition("#")[2])
+
+
+def _sources_apart(apps: Sequence[Application], steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
+    """What waits does so in workers of its own: each live source, and the sources of a pipelined periodic app.
+
+    In one worker, what belongs to older iterations would wait with them, and every stage would cost a period. For the
+    same reason every stage of an app that waits for data from outside has a worker: it is not known when the next frame
+    will come. Several workers follow a finer projection of the same sequence, so that they cannot deadlock either.
+    """
+    if not steps:
+        return []
+    paced = {a.name for a in apps if a.period_ns is not None}
+    sources = {t.name: t for a in apps for t in a.tasks if not t.inputs}
+    live = dict.fromkeys(s.task for s in steps if s.task in sources and sources[s.task].live)
+    waiting = tuple(s for s in steps if s.task in sources and s.task not in live and s.app in paced)
+    lagging = {s.app for s in steps if s.stage}
+    if not any(s.app in lagging for s in waiting):
+        waiting = ()
+    rest = tuple(s for s in steps if s.task not in live and s not in waiting)
+    moved = {a.name for a in apps if waits_outside(a)}
+    stages: dict[int, list[Step]] = {}
+    for step in rest:
+        stages.setdefault(step.stage if step.app in moved else 0, []).append(step)
+    parts = [tuple(s for s in steps if s.task == name) for name in live]
+    parts += [waiting, *(tuple(stage) for stage in stages.values())]
+    return [part for part in parts if part]
+
+
+def _entries(steps: tuple[Step, ...]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(s.task, s.times, s.first, s.stage, (s.replica, s.replicas), (s.index, s.per_round)) for s in steps
+    )

@@ -1,0 +1,231 @@
+"""The graph that this machine's ONNX Runtime makes of a model: fused kernels, tensors in blocks of channels.
+
+In: a model with its weights. Out: that graph, and what flows in it, since ONNX Runtime does not write shapes. It holds
+for one size of blocks, and for one version of ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from .cuts import shape_value, size
+from .interface import TELLING, Border, light
+
+#: ONNX Runtime's own operators, whose tensors lie in blocks of channels.
+NCHWC = "com.microsoft.nchwc"
+#: What every version of the format describes.
+STANDARD = ("", "ai.onnx")
+#: More weights do not fit into one message of protobuf.
+MOST_WEIGHTS = 1 << 30
+#: A file of nothing but zeros.
+ZEROS = "zeros"
+
+
+class TooLarge(ValueError):
+    """A model has more constants than can be handed over."""
+
+
+def bytes_of(weight: Any) -> int:
+    """Of an initializer."""
+    from onnx import helper
+
+    return int(prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize)
+
+
+def weights_of(model: Any) -> int:
+    """Bytes of the weights of a model."""
+    return sum(map(bytes_of, model.graph.initializer))
+
+
+def _require_small(model: Any, known: Mapping[str, Border]) -> None:
+    """ONNX Runtime computes what follows from constants alone, and keeps it: that has to have a size, and a small one.
+
+    `known` are the tensors of the model. Raises TooLarge.
+    """
+    fixed = {"", *(w.name for w in model.graph.initializer), *(w.values.name for w in model.graph.sparse_initializer)}
+    total = 0
+    for node in model.graph.node:
+        if fixed.issuperset(node.input) or shape_value(node, known) is not None:
+            fixed.update(node.output)
+            made = [known.get(t) for t in node.output if t]
+            total += sum(MOST_WEIGHTS + 1 if b is None or not b.fixed else size(b) for b in made)
+    if total > MOST_WEIGHTS:
+        raise TooLarge
+
+
+def optimized(model: Any, known: Mapping[str, Border]) -> Any:
+    """What ONNX Runtime makes of a model, with nodes that are called after what they make.
+
+    ONNX Runtime keeps these names (`source_of`); the model is changed. `known` are its tensors. Raises TooLarge, and
+    whatever ONNX Runtime raises.
+    """
+    import onnx
+
+    if weights_of(model) > MOST_WEIGHTS:
+        raise TooLarge
+    _require_small(model, known)
+    _call_after_results(model)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "optimized.onnx"
+        _write(model.SerializeToString(), _options(file))
+        return onnx.load(str(file))
+
+
+def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
+    """The same without large weights, at which nobody looks: zeros that take no memory stand for them.
+
+    Weights outside of the model lie in a folder. The model stays as it is. Raises as `optimized`.
+    """
+    import onnx
+
+    _require_small(model, known)
+    given = light(model)
+    _call_after_results(given)
+    large = [w for w in given.graph.initializer if prod(w.dims) > TELLING]
+    for weight in large:
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", ZEROS), ("offset", "0"), ("length", str(bytes_of(weight)))):
+            weight.external_data.add(key=key, value=value)
+    for weight in given.graph.initializer:
+        if weight.external_data and prod(weight.dims) <= TELLING:
+            onnx.external_data_helper.load_external_data_for_tensor(weight, str(folder))
+            weight.ClearField("data_location")
+            weight.ClearField("external_data")
+    with tempfile.TemporaryDirectory() as scratch:
+        file, made = Path(scratch) / "given.onnx", Path(scratch) / "optimized.onnx"
+        with (Path(scratch) / ZEROS).open("wb") as zeros:
+            zeros.truncate(max(map(bytes_of, large), default=0))
+        file.write_bytes(given.SerializeToString())
+        options = _options(made)
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        _write(str(file), options)
+        return onnx.load(str(made), load_external_data=False)
+
+
+def _call_after_results(model: Any) -> None:
+    for node in model.graph.node:
+        node.name = next((t for t in node.output if t), "")
+
+
+def _options(file: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(file)
+    return options
+
+
+def _write(model: bytes | str, options: Any) -> None:
+    """Let ONNX Runtime write its graph where the options say."""
+    import onnxruntime
+
+    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def source_of(node: Any, known: Container[str]) -> str:
+    """The tensor of the model after which a node of the optimized graph is called; empty if it is new."""
+    name: str = node.name
+    while name:
+        if name in known:
+            return name
+        name = name.rpartition("_")[0]
+    return next((t for t in node.output if t in known), "")
+
+
+def flows_of(model: Any, known: Mapping[str, Border]) -> dict[str, Border]:
+    """What nodes of an optimized graph read and make, but its weights; `known` is what flows in the model.
+
+    In blocks there are as many channels as fill them. Raises KeyError for what is not understood, and what onnx raises.
+    """
+    graph = model.graph
+    weights = {w.name: w for w in graph.initializer}
+    opset = next((o.version for o in model.opset_import if o.domain in STANDARD), 1)
+    found = {v.name: known[v.name] for v in graph.input if v.name in known}
+    for node in graph.node:
+        fresh = [t for t in node.output if t and t not in known]
+        found |= {t: known[t] for t in node.output if t in known}
+        if fresh and node.domain in STANDARD:
+            made = _inferred(node, found, weights, opset)
+            found |= {t: made[t] for t in fresh}
+        elif fresh:
+            read = [found[t] for t in node.input if t in found]
+            found |= {t: _own(t, node, read, weights, known) for t in fresh}
+    return found
+
+
+def _inferred(node: Any, there: Mapping[str, Border], weights: Mapping[str, Any], opset: int) -> dict[str, Border]:
+    """What a standard node makes, by the rules of the standard."""
+    import numpy as np
+    from onnx import defs, helper, shape_inference
+
+    kinds = {t: weights[t].data_type for t in node.input if t in weights}
+    shapes: dict[str, Sequence[int]] = {t: weights[t].dims for t in node.input if t in weights}
+    for t in (t for t in node.input if t in there):
+        kinds[t], shapes[t] = helper.np_dtype_to_tensor_dtype(np.dtype(there[t].dtype)), there[t].shape
+    types = {t: helper.make_tensor_type_proto(kinds[t], shapes[t]) for t in kinds}
+    schema = defs.get_schema(node.op_type, opset, "")
+    data = {t: weights[t] for t in node.input if t in weights and not weights[t].external_data}
+    made = shape_inference.infer_node_outputs(schema, node, types, data)
+    found = {}
+    for t, kind in made.items():
+        dims = [d.dim_value for d in kind.tensor_type.shape.dim if d.HasField("dim_value")]
+        if len(dims) == len(kind.tensor_type.shape.dim):
+            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type).name
+            found[t] = Border(t, dtype, tuple(dims))
+    return found
+
+
+def _own(
+    tensor: str, node: Any, read: Sequence[Border], weights: Mapping[str, Any], known: Mapping[str, Border]
+) -> Border:
+    """What a node makes that only ONNX Runtime knows."""
+    dtype = read[0].dtype
+    if node.domain != NCHWC:
+        like = known[source_of(node, known)].shape
+        last = any(a.name == "channels_last" and a.i for a in node.attribute)
+        return Border(tensor, dtype, (like[0], *like[2:], like[1]) if last else like)
+    batch, channels, *rest = read[0].shape
+    if node.op_type == "ReorderInput":
+        return Border(tensor, dtype, (batch, -(-channels // block_here()) * block_here(), *rest))
+    like = known[source_of(node, known)].shape
+    if node.op_type == "Conv":
+        channels = weights[node.input[1]].dims[0]
+    return Border(tensor, dtype, (like[0], channels, *like[2:]))
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+def probe() -> bytes:
+    """A model whose answer to 0, 1, 2, ... shows how many channels a block has: where the 1 stands."""
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 32, 1, 2]) for t in ("x", "y")]
+    node = helper.make_node("ReorderInput", ["x"], ["y"], domain=NCHWC)
+    graph = helper.make_graph([node], "probe", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(NCHWC, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+@lru_cache(maxsize=1)
+def block_here() -> int:
+    """The channels of a block of this machine's ONNX Runtime; 0: it has none."""
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(probe(), options, providers=["CPUExecutionProvider"])
+        made = session.run(None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)})[0]
+    except Exception:  # what ONNX Runtime raises has no common type
+        return 0
+    return int(np.argmax(made.ravel() == 1))

@@ -1,0 +1,163 @@
+"""The report of a program on another machine, as the program writes it: every field of it is looked at.
+
+In: the bytes of `report.json` of a program without states. Out: data of known types, or a ValueError that says what is
+wrong and where. `measured.py` reads reports that users name, and leaves alone what it does not need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from ..model.json_reader import Between, parse_object, read
+
+#: How often something was seen, or how many bytes it takes.
+_Count = Annotated[int, Between(0, 1 << 62)]
+#: A time in ms, us or s, and a share.
+_Time = Annotated[float, Between(0, 1 << 62)]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of a latency."""
+
+    mean: _Time | None
+    p50: _Time | None
+    p99: _Time | None
+    max: _Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Edges, and one count less."""
+
+    ns: tuple[_Count, ...]
+    counts: tuple[_Count, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """From a source to a task."""
+
+    source: str
+    task: str
+    firings: _Count
+    deadline_misses: _Count
+    latency_ms: Figures
+    histogram: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Its frames."""
+
+    frames: _Count
+    skipped: _Count
+    seconds: _Time
+    fps: _Time | None
+    deadline_misses: _Count
+    overruns: _Count
+    latency_ms: Figures
+    histogram: Histogram
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Its firings."""
+
+    processor: str
+    firings: _Count
+    mean_us: _Time | None
+    std_us: _Time | None
+    max_us: _Time
+    share: _Time
+    failed: _Count
+    skipped: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """How busy it was."""
+
+    utilization: _Time
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How full it was."""
+
+    capacity: _Count
+    most: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What became of tokens that may be dropped."""
+
+    written: _Count
+    dropped: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """In bytes."""
+
+    planned: dict[str, _Count] | None
+    process: _Count | None
+    resident: _Count | None
+    proportional: _Count | None
+    before_networks: _Count | None
+    arenas: dict[str, _Count] | None
+    bands: dict[str, str]
+    shared: dict[str, _Count | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why it has ended."""
+
+    app: str | None
+    task: str | None
+    firing: _Count | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Of another part."""
+
+    offset_ns: int
+    round_trip_ns: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part knows of the others."""
+
+    name: str
+    passed: tuple[str, ...]
+    clocks: dict[str, Clock]
+    refused: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """All of it."""
+
+    status: Annotated[int, Between(-255, 255)]
+    failure: Failed | None
+    build: str | None
+    apps: dict[str, App]
+    processors: dict[str, Processor]
+    tasks: dict[str, Task]
+    channels: dict[str, Channel]
+    memory: Memory
+    dropped: dict[str, Dropped]
+    part: Part | None = None
+
+
+def written(content: bytes) -> tuple[Written, dict[str, Any]]:
+    """The report, and the document that it was read from. Raises ValueError."""
+    document = parse_object(content)
+    return read(Written, document), document

@@ -1,0 +1,317 @@
+"""The program that an assignment becomes, as far as its timing goes.
+
+In: a joint problem and an assignment. Out: the timed system of the program that a build writes for it: stages of
+networks instead of networks, the workers of every processor with their orders, and the capacities of channels. Orders
+and capacities come from `analysis.dataflow.workers`, which code generation calls as well, so that a search bounds what
+will run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
+from itertools import pairwise
+
+from ...analysis.dataflow.workers import Workers, capacity, workers_of
+from ...analysis.timing.program import SCHEDULER, timed_workers
+from ...analysis.timing.system import (
+    Group,
+    Slowdown,
+    TimedChannel,
+    TimedPath,
+    TimedProcessor,
+    TimedSystem,
+    TimedTask,
+)
+from ...model.application import Application, Channel, Network, Port, Task
+from ...model.span import Span
+from ...model.types import TensorType
+from ...model.workload import WorkloadCurve
+from .problem import Assignment, Item, JointChannel, JointProblem, Net, Step, Team
+
+#: Where what a search supposes stands in a text: nowhere.
+NOWHERE = Span("", 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A task of the program: the processor, the kernels of a firing and their times in ns, firings per iteration."""
+
+    processor: str
+    kernels: tuple[int, ...]
+    firings: int
+    curve: WorkloadCurve | None = None
+    live: bool = False
+    open_end: bool = False
+    batch: int = 1
+
+    @property
+    def cost(self) -> int:
+        """Worst-case time of one firing."""
+        return sum(self.kernels)
+
+
+def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
+    """The timed system of an assignment's program.
+
+    A program releases its apps from one clock, beginning together: offsets are known. Raises Refused.
+    """
+    program = _Program(problem, assignment)
+    apps = tuple(program.app(team) for team in problem.teams)
+    threads = workers_of(
+        apps,
+        problem.platform,
+        {name: (task.processor,) for name, task in program.tasks.items()},
+        {app.name: {t.name: program.tasks[t.name].firings for t in app.tasks} for app in apps},
+        {name: task.cost for name, task in program.tasks.items()},
+    )
+    groups = tuple(program.group(team, app, threads) for team, app in zip(problem.teams, apps, strict=True))
+    pools = problem.platform.pools
+    processors = tuple(
+        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind) for pool in pools for p in pool.processors
+    )
+    slowdowns = tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention)
+    app_of = {task.name: app.name for app in apps for task in app.tasks}
+    return TimedSystem(groups, processors, slowdowns, timed_workers(threads.workers, app_of))
+
+
+def firing_times(
+    problem: JointProblem, assignment: Assignment
+) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve]]:
+    """The kernels of a firing of every task of the program with their worst cases in ns, and workload curves."""
+    tasks = _Program(problem, assignment).tasks
+    curves = {name: task.curve for name, task in tasks.items() if task.curve is not None}
+    return {name: task.kernels for name, task in tasks.items()}, curves
+
+
+def program_paths(problem: JointProblem, assignment: Assignment) -> dict[str, tuple[TimedPath, ...]]:
+    """The paths of each group, with stages where they end with a network that is cut.
+
+    A program lists fewer of them where the data of a source reach only some stages of a network.
+    """
+    program = _Program(problem, assignment)
+    return {team.name: program.paths(team) for team in problem.teams}
+
+
+def longest_path(problem: JointProblem, team: Team, assignment: Assignment) -> tuple[tuple[str, ...], int]:
+    """The tasks and networks one after another that no iteration of a group is quicker than, and their time in ns.
+
+    An iteration ends with tasks that no other one reads: a path leads to one of these. One firing of each task counts.
+    Only channels without delay are followed, between tasks with one rate each: the last
+    firing of the reader needs what the last one of the writer makes.
+    """
+    times = dict.fromkeys(names_of(problem, team), 0)
+    for item, place in zip(problem.items, assignment.items, strict=True):
+        if item.group == team.name:
+            times[item.name] = item.wcet_ns[problem.kind[place]]
+    for net, choice in zip(problem.nets, assignment.choice, strict=True):
+        if net.group == team.name:
+            times[net.name] = net.candidates[choice].latency
+    before: dict[str, list[str]] = {name: [] for name in times}
+    for c in team.channels:
+        if not c.delay and len(set(c.produced)) == len(set(c.consumed)) == 1:
+            before[c.destination].append(c.source)
+    longest: dict[str, tuple[int, tuple[str, ...]]] = {}
+    for name in TopologicalSorter(before).static_order():
+        length, path = max((longest[other] for other in before[name]), default=(0, ()))
+        longest[name] = length + times[name], (*path, name)
+    read = {c.source for c in team.channels if c.source != c.destination}
+    length, path = max((longest[name] for name in longest if name not in read), default=(0, ()))
+    return path, length
+
+
+def stage_names(net: Net, steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """The tasks that the stages of a candidate become."""
+    if len(steps) == 1:
+        return (net.name,)
+    return tuple(f"{net.name}.stage{k}" for k in range(1, len(steps) + 1))
+
+
+def names_of(problem: JointProblem, team: Team) -> Sequence[str]:
+    """Tasks, networks and followers of a group, in the order of the text."""
+    if team.order:
+        return team.order
+    names = [item.name for item in problem.items if item.group == team.name]
+    names += [net.name for net in problem.nets if net.group == team.name]
+    return names + [f.name for f in problem.followers if f.group == team.name]
+
+
+class _Program:
+    """The tasks and channels that an assignment means, by group."""
+
+    def __init__(self, problem: JointProblem, assignment: Assignment) -> None:
+        self._problem = problem
+        self._teams = {team.name: team for team in problem.teams}
+        self._cut: dict[str, CutNet] = {}
+        self.tasks: dict[str, Fired] = {}
+        for item, place in zip(problem.items, assignment.items, strict=True):
+            self.tasks[item.name] = _fired_item(item, place, problem.kind[place])
+        for net, choice, places in zip(problem.nets, assignment.choice, assignment.steps, strict=True):
+            steps = net.candidates[choice].steps
+            cut = CutNet(net, steps)
+            self._cut[net.name] = cut
+            for name, step, place in zip(cut.names, steps, places, strict=True):
+                self.tasks[name] = _fired_step(net, step, place)
+        for follower in problem.followers:
+            near = [self._end(follower.destination).processor, self._end(follower.source, last=True).processor]
+            if not follower.repeat:
+                near.reverse()
+            self.tasks[follower.name] = Fired(_cpu_beside(problem, near), (0,), follower.firings)
+
+    def _end(self, name: str, last: bool = False) -> Fired:
+        """The task of that name, or the first or the last stage of the network of that name."""
+        cut = self._cut.get(name)
+        if cut is None:
+            return self.tasks[name]
+        return self.tasks[cut.names[-1 if last else 0]]
+
+    def app(self, team: Team) -> Application:
+        """The app of a group as the program has it: tasks with ports, channels, no code."""
+        channels = self.channels(team)
+        ports: dict[str, list[Port]] = {name: [] for name in self._names(team)}
+        made = []
+        for number, c in enumerate(channels):
+            kind = TensorType("uint8", (c.token_bytes,))
+            out, into = f"o{number}", f"i{number}"
+            ports[c.source].append(Port(out, "out", kind, c.produced, True, NOWHERE))
+            ports[c.destination].append(Port(into, "in", kind, c.consumed, True, NOWHERE))
+            name = f"{team.name}: {c.source} -> {c.destination} ({number})"
+            made.append(Channel(name, c.source, out, c.destination, into, c.delay, (), NOWHERE))
+        tasks = tuple(_task(name, own, self.tasks[name]) for name, own in ports.items())
+        return Application(team.name, tasks, tuple(made), team.period_ns, team.deadline_ns, team.priority, "", NOWHERE)
+
+    def group(self, team: Team, app: Application, threads: Workers) -> Group:
+        """A group with the capacities of its channels."""
+        tasks = []
+        for task in app.tasks:
+            fired = self.tasks[task.name]
+            tasks.append(TimedTask(task.name, fired.processor, fired.kernels, (), fired.firings, fired.curve))
+        channels = []
+        for c, channel in zip(self.channels(team), app.channels, strict=True):
+            room = capacity(app, channel, threads.capacities[channel.name], c.asked_for)
+            channels.append(TimedChannel(c.source, c.destination, c.produced, c.consumed, c.delay, room))
+        return Group(
+            team.name,
+            team.period_ns,
+            tuple(tasks),
+            tuple(channels),
+            team.deadline_ns,
+            team.priority,
+            offset=0,
+            paths=self.paths(team),
+        )
+
+    def channels(self, team: Team) -> list[JointChannel]:
+        """The channels of a group between tasks and stages: those inside of networks first."""
+        found: list[JointChannel] = []
+        for name in names_of(self._problem, team):
+            if name in self._cut:
+                found += self._cut[name].inner
+        for channel in team.channels:
+            found += between_stages(channel, self._cut)
+        return found
+
+    def _names(self, team: Team) -> list[str]:
+        """The tasks of a group, stages in the place of their network."""
+        names: list[str] = []
+        for name in names_of(self._problem, team):
+            names += self._cut[name].names if name in self._cut else (name,)
+        return names
+
+    def paths(self, team: Team) -> tuple[TimedPath, ...]:
+        """The paths of a group, which end with the last stage of a network."""
+        return tuple(replace(p, sink=self._cut[p.sink].names[-1]) if p.sink in self._cut else p for p in team.paths)
+
+
+class CutNet:
+    """A network as the stages of one candidate: their names, and the channels between them."""
+
+    def __init__(self, net: Net, steps: tuple[Step, ...]) -> None:
+        self.names = stage_names(net, steps)
+        self._ends = [step.end for step in steps]
+        known = bool(net.tensors) and None not in self._ends[:-1]
+        self.inner: list[JointChannel] = []
+        if len(steps) == 1:
+            return
+        if not known:
+            self.inner = [JointChannel(a, b) for a, b in pairwise(self.names)]
+            return
+        for tensor in net.tensors:
+            source = self.maker(tensor.maker)
+            for target in self.readers(tensor.readers):
+                if target != source:
+                    self.inner.append(JointChannel(source, target, token_bytes=tensor.bytes))
+
+    def maker(self, layer: int | None) -> str:
+        """The stage that makes what a layer makes; the last one where the layer is not known."""
+        return self.names[-1] if layer is None else self.names[self._stage(layer)]
+
+    def readers(self, layers: tuple[int, ...]) -> list[str]:
+        """The stages with these layers, from front to back; the first one where no layers are known."""
+        if not layers:
+            return [self.names[0]]
+        return [self.names[k] for k in sorted({self._stage(layer) for layer in layers})]
+
+    def _stage(self, layer: int) -> int:
+        for number, end in enumerate(self._ends[:-1]):
+            if end is None or layer < end:
+                return number
+        return len(self._ends) - 1
+
+
+def between_stages(channel: JointChannel, cut: Mapping[str, CutNet]) -> list[JointChannel]:
+    """A channel with stages at its ends where networks were cut: one for each stage that reads it."""
+    if channel.source in cut:
+        channel = replace(channel, source=cut[channel.source].maker(channel.maker), maker=None)
+    if channel.destination not in cut:
+        return [channel]
+    targets = cut[channel.destination].readers(channel.readers)
+    return [replace(channel, destination=target, readers=()) for target in targets]
+
+
+def _fired_item(item: Item, place: str, kind: str) -> Fired:
+    return Fired(
+        place,
+        (item.wcet_ns[kind],),
+        item.firings,
+        item.curves.get(kind),
+        item.live,
+        item.open_end,
+        item.batch,
+    )
+
+
+def _fired_step(net: Net, step: Step, place: str) -> Fired:
+    return Fired(place, step.kernels, step.firings, step.curve, batch=net.batch)
+
+
+def _task(name: str, ports: Sequence[Port], fired: Fired) -> Task:
+    """A task without code, as far as orders depend on it."""
+    return Task(
+        name,
+        definition=name,
+        inputs=tuple(p for p in ports if p.direction == "in"),
+        outputs=tuple(p for p in ports if p.direction == "out"),
+        parameters=(),
+        implementations=(),
+        state=(),
+        stateless=False,
+        wcet_ns=(),
+        network=_network(fired.batch) if fired.batch > 1 else None,
+        doc="",
+        span=NOWHERE,
+        live=fired.live,
+        border="in" if fired.open_end else None,
+    )
+
+
+def _network(batch: int) -> Network:
+    """A network of which only the batch matters."""
+    return Network("", "", "", (), (), batch, "fp32", None, (), "", 0)
+
+
+def _cpu_beside(problem: JointProblem, near: Sequence[str]) -> str:
+    """The CPU where something is fired that has no place of its own, as `model.resampling` has it."""
+    cpus = problem.cpus_of_machine.get(problem.machine_of[near[0]]) or problem.of_kind.get("cpu", ())
+    return next((p for p in near if p in cpus), cpus[0] if cpus else near[0])

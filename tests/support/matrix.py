@@ -1,0 +1,646 @@
+"""Kinds of arrows, ports and features of apps, and kinds of programs: small texts, and what comes of each pair.
+
+`FEATURES`, `KINDS` and `TOGETHER` are what tests/end_to_end/test_matrix.py tries pair by pair, and what docs/matrix.md
+shows. A feature stands between a source, which counts from 1, and a sink, which keeps what it gets. What that has to be
+is worked out here in plain Python, apart from all that flowc knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+Numbers = list[int]
+
+#: What comes of a pair that does not exist, or is tried in another row; and of one that works, but for a pause.
+NOTHING, PAUSES = "-", "pauses"
+#: How far a source counts; and at most, where its end is due to what others have got.
+LAST, FAR = 12, 2000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of program, and how it is tried."""
+
+    name: str
+    title: str
+    tried: str
+
+
+KINDS = (
+    Kind("one", "one app", "a program with one app, and its harness"),
+    Kind("several", "several apps", "a second app on the same processors"),
+    Kind(
+        "pause",
+        "states, with a pause",
+        "three states, one of them without the app; of two apps that are joined, one state lacks each; the harness, too",
+    ),
+    Kind(
+        "next",
+        "states, `next`",
+        "two states that differ in the variant of a network in a second app; the harness, where the app has one, too",
+    ),
+    Kind("once", "states, `at once`", "the same, and an inference under way is broken off"),
+    Kind("parts", "parts on machines", "two parts in processes of their own, between which each number travels"),
+    Kind("open", "`flowc.open`", "source and sink are open ends, used from Python"),
+    Kind("fmu", "FMU", "source and sink are variables of a unit, which FMPy drives"),
+    Kind("external", "networks in C", "the functions of the library, without its shim"),
+    Kind("dora", "dora", "source and sink are an input and an output, of a stand-in for dora"),
+    Kind("ros2", "ROS 2", "source and sink are topics, of a stand-in for rclpy"),
+)
+#: Where a program with several apps, or with states, may run.
+PLACES = ("parts", "open", "fmu", "external", "dora", "ros2")
+#: Programs with states; programs whose source and sink are open ends.
+STATES = ("pause", "next", "once")
+OPEN = ("open", "fmu", "dora", "ros2")
+
+
+# -- features ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """`inside` leads from `{x}` to `{y}`; the sink gets what `wanted` makes of the numbers of the source.
+
+    `head` is what else stands in the app, `pins` has processors as `{0}` and `{1}`. `source` is the task that counts,
+    with what stands behind it in `dropping`; `reader` is a second app, which then has the sink. A sink may have got all
+    of `wanted` but the last `ahead` numbers, or some of them if it `loses` any. `network` says what the network makes of
+    a number, `other` what the sink gets by its other variant, which one of two states takes. `comes` says what comes of
+    kinds of programs in which it does not run: a code, PAUSES, or NOTHING.
+    """
+
+    name: str
+    title: str
+    inside: str
+    wanted: Callable[[Numbers], Numbers]
+    head: str = ""
+    pins: str = ""
+    scheduler: str = ""
+    source: str = "Count"
+    dropping: str = ""
+    reader: str = ""
+    per_frame: int = 1
+    ahead: int = 0
+    loses: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    network: Callable[[int], int] | None = None
+    other: Callable[[Numbers], Numbers] | None = None
+    comes: Mapping[str, str] = field(default_factory=dict)
+
+    def outcome(self, kind: str) -> str:
+        """What comes of it in a kind of program; empty where it runs."""
+        return self.comes.get(kind, "F611" if kind == "external" and self.network is None else "")
+
+    @property
+    def sink(self) -> str:
+        """The app that has the sink."""
+        return "R" if self.reader else "A"
+
+    def is_right(self, given: Numbers, got: Numbers) -> bool:
+        """Is that what a sink may have got so far of what the source has given?"""
+        wanted = self.wanted(given)
+        if self.loses:
+            return got == sorted(got) and set(got) <= set(wanted)
+        other = wanted if self.other is None else self.other(given)
+        return all(n in two for n, *two in zip(got, wanted, other, strict=False)) and len(got) <= len(wanted)
+
+    def is_whole(self, given: Numbers, got: Numbers) -> bool:
+        """Is that all of it?"""
+        wanted = self.wanted(given)
+        if self.reader:
+            return len(got) >= 5
+        return got[-1:] == wanted[-1:] if self.loses else len(got) >= len(wanted) - self.ahead
+
+
+def _one_more(numbers: Iterable[int]) -> Numbers:
+    return [n + 1 for n in numbers]
+
+
+def _times(factor: int) -> Callable[[Numbers], Numbers]:
+    return lambda numbers: [factor * n for n in numbers]
+
+
+def _sums(numbers: Iterable[int]) -> Numbers:
+    return [*accumulate(numbers)]
+
+
+def _window(numbers: Numbers) -> Numbers:
+    return [sum(numbers[max(0, k - 2) : k + 1]) for k in range(len(numbers))]
+
+
+def _pairs(numbers: Numbers) -> Numbers:
+    return [a + b for a, b in zip(numbers[::2], numbers[1::2], strict=False)]
+
+
+def _anew(numbers: Numbers) -> Numbers:
+    """It counts its firings, fails at the third one, and begins anew."""
+    return [100 * (k % 3 + 1) + n for k, n in enumerate(numbers) if k % 3 < 2]
+
+
+#: Networks, and the task that makes an image of a number, whose rows they add up.
+NET = "n: Net   {x} -> n -> {y}"
+EITHER = "n: Either   {x} -> n -> {y}"
+ROWS = "m: Image   n: Rows   p: Pick   {x} -> m -> n -> p -> {y}"
+#: The app that reads another one.
+READER = "{ends}   i: Inc   A.s -> HOW -> i -> {y}"
+
+#: Where other kinds of programs are of no interest: for variants of one network, and for two machines.
+ELSEWHERE = dict.fromkeys([k.name for k in KINDS if k.name not in ("one", *STATES)], NOTHING)
+BETWEEN = {**dict.fromkeys([k.name for k in KINDS], NOTHING), "parts": "F532"}
+
+FEATURES = (
+    Feature(name="chain", title="a chain of tasks", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more),
+    Feature(
+        name="two", title="two sources", inside="d: Count(last = 2000)   a: Add   {x} -> a.a   d -> a.more   a -> {y}",
+        wanted=_times(2),
+    ),
+    Feature(name="class", title="a task with state, in Python", inside="s: Sum   {x} -> s -> {y}", wanted=_sums),
+    Feature(name="c", title="a task with state, in C", inside="s: SumC   {x} -> s -> {y}", wanted=_sums),
+    Feature(name="window", title="`window`", inside="w: Window   {x} -> w -> {y}", wanted=_window),
+    Feature(
+        name="delay", title="`delay`", inside="i: Inc   {x} -> delay 2 = [7, 8] -> i -> {y}",
+        wanted=lambda n: _one_more([7, 8, *n]), ahead=2,
+    ),
+    Feature(
+        name="cycle", title="a cycle", inside="a: Add   {x} -> a.a   a -> delay 1 = 5 -> a.more   a -> {y}",
+        wanted=lambda n: [5 + s for s in _sums(n)],
+    ),
+    Feature(
+        name="repeat", title="`repeat`, `last`", inside="s: Sum   {x} -> repeat 3 -> s -> last 3 -> {y}",
+        wanted=lambda n: [3 * s for s in _sums(n)],
+    ),
+    Feature(name="rates", title="rates", inside="p: Pair   {x} -> p -> {y}", wanted=_pairs, per_frame=2),
+    Feature(
+        name="phases", title="rate lists", inside="o: Odd   {x} -> o -> {y}", wanted=lambda n: n[::2], per_frame=2
+    ),
+    Feature(
+        name="graph", title="graphs, arrays", inside="g: Twice   {x} -> g -> {y}", wanted=lambda n: [k + 2 for k in n]
+    ),
+    Feature(
+        name="parameter", title="parameters, `--set`", inside="s: Scale(factor = 2)   {x} -> s -> {y}",
+        wanted=_times(3), pins="A.s -> {1}", settings={"s.factor": "3"},
+    ),
+    Feature(
+        name="file", title="`file` parameters", inside='t: Table(path = "table.txt")   {x} -> t -> {y}',
+        wanted=lambda n: [k + 50 for k in n],
+    ),
+    Feature(
+        name="skip", title="`on error skip`", inside="t: Third   {x} -> t -> {y}",
+        wanted=lambda n: [k for k in n if k % 3], comes={"fmu": "F608"},
+    ),
+    Feature(
+        name="restart", title="`on error restart`", inside="a: Anew   {x} -> a -> {y}", wanted=_anew,
+        comes={"fmu": "F608"},
+    ),
+    Feature(name="event", title="events of tasks", inside="w: Watch   {x} -> w -> {y}", wanted=_one_more),
+    Feature(
+        name="live", title="`live` sources", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more, source="Live",
+        comes={"fmu": "F618"},
+    ),
+    Feature(
+        name="newest", title="`live` sources that drop", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        source="Live", dropping="drop oldest 2", loses=True, comes={"fmu": "F618"},
+    ),
+    Feature(
+        name="ends", title="open ends", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        comes={"one": "F617", "several": "F617", "parts": "F617", **dict.fromkeys(STATES, "F811")},
+    ),
+    Feature(
+        name="latest", title="`latest` between apps", inside="s: Sum   {x} -> s -> {y}",
+        wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
+        loses=True, comes={"one": "F219", "fmu": "F618"},
+    ),
+    Feature(
+        name="drop", title="`drop oldest` between apps", inside="s: Sum   {x} -> s -> {y}",
+        wanted=lambda n: _one_more(_sums(n)), reader=READER.replace("HOW", "drop oldest 3"), loses=True,
+        comes={"one": "F219", "fmu": "F618", **dict.fromkeys(STATES, "F811")},
+    ),
+    Feature(
+        name="across", title="`latest` between machines", inside="s: Sum   {x} -> s -> {y}",
+        wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
+        pins="A.s -> b.core[0]   R.i -> a.core   R.from_A_s -> a.core", loses=True, comes=BETWEEN,
+    ),
+    Feature(
+        name="turns", title="several processors in turn", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        pins="A.i -> {0}, {1}",
+    ),
+    Feature(
+        name="pipeline", title="stages of a pipeline", inside="i: Inc   s: Sum   j: Inc   {x} -> i -> s -> j -> {y}",
+        wanted=lambda n: _one_more(_sums(_one_more(n))), pins="A.i -> {0}   A.s -> {1}   A.j -> {0}",
+    ),
+    Feature(
+        name="process", title="a process of its own", inside="s: Sum   {x} -> s -> {y}", wanted=_sums,
+        pins="A.s -> {1} process",
+    ),
+    Feature(
+        name="buffers", title="`buffers`", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        pins="A.i -> {1} buffers 3",
+    ),
+    Feature(
+        name="period", title="`period`, `deadline`", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        head="period 1 ms   deadline 900 ms",
+    ),
+    Feature(
+        name="path", title="deadlines of paths", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        head="period 1 ms   deadline 900 ms from {x} to i",
+    ),
+    Feature(
+        name="priority", title="`fixed_priority`", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        head="period 1 ms   priority 3", scheduler="scheduler fixed_priority",
+    ),
+    Feature(name="network", title="networks", inside=NET, wanted=_times(3), network=lambda n: 3 * n),
+    Feature(
+        name="around", title="`pre`, `post`", inside="n: Around   {x} -> n -> {y}",
+        wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="stages", title="stages of a network", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1}',
+        network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="batch", title="`batch`", inside="f: Four   n: Group   j: Join   {x} -> f -> n -> j -> {y}",
+        wanted=lambda n: [12 * k + 18 for k in n], network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="streams", title="`streams`, `threads`", inside=NET, wanted=_times(3),
+        pins="A.n -> {1} streams 2 threads 2", network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="adapt", title="a cut that moves", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1} adapt',
+        network=lambda n: 3 * n, comes=dict.fromkeys(STATES, "F811"),
+    ),
+    Feature(
+        name="variants", title="variants of networks", inside=EITHER, wanted=_times(3), other=_times(2),
+        network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="vstages", title="variants in stages", inside=EITHER, wanted=_times(3), other=_times(2),
+        pins='A.n.three -> {0} until "h" | {1}   A.n.two -> {0} until "h" | {1}',
+        comes={**ELSEWHERE, "once": "F811"},
+    ),
+    Feature(
+        name="vturns", title="variants on several processors in turn", inside=EITHER, wanted=_times(3),
+        other=_times(2), pins="A.n.three -> {0}, {1}   A.n.two -> {0}, {1}", comes=ELSEWHERE,
+    ),
+    Feature(
+        name="vapart", title="variants on different processors", inside=EITHER, wanted=_times(3), other=_times(2),
+        pins="A.n.three -> {0}   A.n.two -> {1}", comes={**ELSEWHERE, "next": PAUSES, "once": "F811"},
+    ),
+    Feature(
+        name="varound", title="variants with `pre`, `post`", inside="n: AroundEither   {x} -> n -> {y}",
+        wanted=lambda n: [3 * k + 4 for k in n], other=lambda n: [2 * k + 3 for k in n],
+        comes={**ELSEWHERE, "once": "F811"},
+    ),
+    Feature(
+        name="vbatch", title="variants with `batch`",
+        inside="f: Four   n: GroupEither   j: Join   {x} -> f -> n -> j -> {y}",
+        wanted=lambda n: [12 * k + 18 for k in n], other=lambda n: [8 * k + 12 for k in n],
+        comes={**ELSEWHERE, "next": PAUSES, "once": "F811"},
+    ),
+    Feature(
+        name="vbands", title="variants in bands of rows", inside=ROWS.replace("Rows", "RowsEither"), wanted=_times(9),
+        other=_times(4), pins='A.n.three -> {0} bands 2 until "y"   A.n.two -> {0} bands 2 until "y"',
+        comes={**ELSEWHERE, "once": "F811"},
+    ),
+    Feature(
+        name="bands", title="bands of rows", inside=ROWS, wanted=_times(9), pins='A.n -> {0} bands 2 until "y"',
+        network=lambda n: 9 * n,
+    ),
+    Feature(
+        name="memory", title="`memory`", inside=ROWS, wanted=_times(9), pins="A.n -> {0} memory 1 MB",
+        network=lambda n: 9 * n,
+    ),
+    Feature(
+        name="ragged", title="sizes that data decide on", inside="n: Places   {x} -> n -> {y}",
+        wanted=lambda n: [4 for _ in n], pins="A.n -> {1}", network=lambda n: 4,
+        comes={"fmu": "F618", "external": "F403"},
+    ),
+    Feature(
+        name="torn", title="such sizes, between machines", inside="n: Places   {x} -> n -> {y}",
+        wanted=lambda n: [4 for _ in n], pins="A.n -> a.core   A.n.post -> b.core[0]",
+        comes=BETWEEN,
+    ),
+    Feature(name="cuda", title="CUDA with a `reference`", inside="i: Kernel   {x} -> i -> {y}", wanted=_one_more),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two kinds of programs in one: several apps, or states, and where it runs. `comes`: see `Feature`."""
+
+    name: str
+    title: str
+    comes: Mapping[str, str]
+
+
+TOGETHER = (
+    Both("several", "several apps", {}),
+    Both("pause", "states, with a pause", {"parts": "F533"}),
+    Both("next", "states, `next`", {"parts": "F533"}),
+    Both("once", "states, `at once`", {"parts": "F533"}),
+)
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+TASKS = """
+type V = float32[1, 4]
+task Count(last: int, until: string = "") { out v: V   python "t.py:Count" }
+task Live(last: int, until: string = "") { live   out v: V   python "t.py:Live" }
+task Keep(name: string) { in v: V   event go   python "t.py:Keep" }
+task Inc { in a: V   out b: V   python "t.py:inc" }
+task Sum { in a: V   out b: V   python "t.py:Sum" }
+task SumC { in a: V   out b: V   state sum: float32[4]   c "t.c:sum" }
+task Window { in a: V window 3   out b: V   python "t.py:total" }
+task Add { in a: V   in more: V   out b: V   python "t.py:add" }
+task Pair { in a: V rate 2   out b: V   python "t.py:total" }
+task Odd { in a: V rate [1, 1]   out b: V rate [1, 0]   python "t.py:Odd" }
+task Scale(factor: float) { in a: V   out b: V   python "t.py:scale" }
+task Table(path: file) { in a: V   out b: V   python "t.py:Table" }
+task Third { in a: V   out b: V   on error skip   python "t.py:third" }
+task Anew { in a: V   out b: V   on error restart   python "t.py:Anew" }
+task Watch { in a: V   out b: V   event big   python "t.py:Watch" }
+task Four { in a: V   out b: V rate 4   python "t.py:four" }
+task Join { in a: V rate 4   out b: V   python "t.py:total" }
+task Image { in a: V   out b: float32[1, 1, 8, 4]   python "t.py:image" }
+task Pick { in a: float32[1, 1, 8, 4]   out b: V   python "t.py:pick" }
+task Kernel { in a: V   out b: V   on gpu cuda "t.cu:inc" grid [1] block [4]   reference python "t.py:inc" }
+graph Twice { in a: V   out b: V   i[2]: Inc   a -> i[0] -> i[1] -> b }
+network Net from "three.onnx" { in x: V from "x"   out y: V from "y" }
+network Around from "three.onnx" { in x: V from "x" pre "t.py:inc"   out y: V from "y" post "t.py:inc" }
+network Group from "open.onnx" { in x: V from "x"   out y: V from "y"   batch 4 }
+network Either { in x: V   out y: V   variant three from "three.onnx"   variant two from "two.onnx" }
+network AroundEither {
+    in x: V   out y: V
+    variant three from "three.onnx" { in x: V from "x" pre "t.py:inc"   out y: V from "y" post "t.py:inc" }
+    variant two from "two.onnx" { in x: V from "x" pre "t.py:inc"   out y: V from "y" post "t.py:inc" }
+}
+network GroupEither { in x: V   out y: V   variant three from "open.onnx"   variant two from "open_two.onnx"   batch 4 }
+network RowsEither {
+    in x: float32[1, 1, 8, 4]   out y: float32[1, 1, 8, 4]
+    variant three from "rows.onnx"   variant two from "rows_two.onnx"
+}
+network Rows from "rows.onnx" { in x: float32[1, 1, 8, 4] from "x"   out y: float32[1, 1, 8, 4] from "y" }
+network Places from "places.onnx" { in x: V from "x"   out y: V from "places" post "t.py:counted" }
+"""
+DUO = "platform duo {{ cpu core[2] {scheduler} }}\nmapping on duo {{ {pins} }}\n"
+RIG = """
+platform rig {{ machine a {{ cpu core }}   machine b {{ cpu core[2] {scheduler} }}   link a b 1 GB/s 20 us }}
+mapping on rig {{ A.{first} -> a.core   A.{last} -> b.core[0]   {pins} }}
+"""
+#: App B is in the states without the app, or with another app that is joined with it.
+PAUSED = """
+app B {{ c: Count(last = 2000)   i: Inc   k: Keep(name = "B")   c -> i -> k }}
+scenario S {{
+    initial state one {{ run {both} }}
+    state two {{ run A, B }}
+    state three {{ run {reader} }}
+    one -> two on A.k.go   two -> three on B.k.go   three -> one on B.k.go
+}}
+"""
+#: The states differ in the variant of app B's network.
+UNPAUSED = """
+app B {{ c: Count(last = 2000, until = "both")   n: Either   k: Keep(name = "B")   c -> n -> k }}
+scenario S {{
+    initial state one {{ run {both}, B   B.n = three   {three} }}
+    state two {{ run {both}, B   B.n = two   {two} }}
+    one -> two on A.k.go {how}   two -> one on B.k.go {how}
+}}
+"""
+SEVERAL = """
+app B {{ c: Count(last = 12)   i: Inc   k: Keep(name = "B")   c -> i -> k }}
+"""
+
+
+def text(feature: Feature, kind: str, beside: str = "") -> str:
+    """The text of a pair; `beside`: in a program of that kind as well, with a source and a sink of its own."""
+    beside = beside or kind
+    ends = feature.name == "ends" or (kind in OPEN and beside not in STATES)
+    apps = _with_ends(feature) if ends else _with_tasks(feature, beside)
+    if kind == "fmu" and not ends:
+        apps += _graph("G", feature)
+    more = {"several": SEVERAL, "pause": PAUSED, "next": UNPAUSED, "once": UNPAUSED}.get(beside, "")
+    apps += more.format(
+        both="A, R" if feature.reader else "A",
+        reader="R, B" if feature.reader else "B",
+        how="at once" if beside == "once" else "",
+        three="A.n = three" if feature.other is not None else "",
+        two="A.n = two" if feature.other is not None else "",
+    )
+    if ends:  # no task of the app raises anything
+        apps = apps.replace("A.k.go", "go").replace("scenario S {", "scenario S {   event go")
+    platform, names = (RIG, ("b.core[0]", "b.core[1]")) if kind == "parts" else (DUO, ("core[0]", "core[1]"))
+    first, last = ("x", "y") if ends else ("c", "k")
+    pins = feature.pins.format(*names)
+    platform = platform.format(scheduler=feature.scheduler, pins=pins, first=first, last=last)
+    return _declared(apps) + apps + platform
+
+
+_KEEP = 'k: Keep(name = "R")'
+
+
+def _with_tasks(feature: Feature, kind: str) -> str:
+    """The apps, with a source and a sink of their own."""
+    waits = {"pause": ["changed"], "next": ["both"], "once": ["both"]}.get(kind, [])
+    waits += ["read"] if feature.reader else []
+    counts = f'last = {FAR if waits else LAST}, until = "{" ".join(waits)}"'
+    source = f"c: {feature.source}({counts}) {feature.dropping}"
+    app = f'{feature.head}   {source}   k: Keep(name = "A")   {feature.inside}'.format(x="c", y="k")
+    if kind == "one" and feature.reader:  # the one app reads itself
+        reader = feature.reader.removeprefix("period 1 ms")
+        return f"app A {{ {app}   {reader.format(ends=_KEEP.replace('k', 'l', 1), y='l')} }}\n"
+    return f"app A {{ {app} }}\n" + _reader(feature, _KEEP, "k")
+
+
+def _with_ends(feature: Feature) -> str:
+    """The apps, with open ends."""
+    ends, x = "in x: V   out y: V", "x"
+    if feature.source != "Count":
+        ends, x = f"out y: V   c: {feature.source}(last = {LAST}) {feature.dropping}", "c"
+    app = f"{feature.head}   {ends}   {feature.inside}".format(x=x, y="y")
+    return f"app A {{ {app} }}\n" + _reader(feature, "out y: V", "y")
+
+
+def _reader(feature: Feature, ends: str, y: str) -> str:
+    return f"app R {{ {feature.reader.format(ends=ends, y=y)} }}\n" if feature.reader else ""
+
+
+def _declared(apps: str) -> str:
+    """The declarations that these apps use."""
+    used = {"V", *re.findall(r": (\w+)", apps)}
+    used |= {"Inc"} if "Twice" in used else set()
+    declarations = re.split(r"\n(?=\w)", TASKS.strip())
+    return "\n".join(d for d in declarations if re.split(r"[ (]", d)[1] in used) + "\n"
+
+
+def alike(feature: Feature) -> bool:
+    """Can it stand in one unit with others: one number goes in and one comes out in a step, at no pace of its own?"""
+    return not (feature.outcome("fmu") or feature.head or feature.reader or feature.per_frame > 1)
+
+
+def unit() -> str:
+    """An app with one `in`, and an `out` for each feature that is like the others."""
+    inside = [f for f in FEATURES if alike(f)]
+    graphs = "".join(_graph(f"F{f.name}", f) for f in inside)
+    outs = "   ".join(f"out y{f.name}: V   f{f.name}: F{f.name}   x -> f{f.name} -> y{f.name}" for f in inside)
+    apps = f"{graphs}app A {{ in x: V   {outs} }}\n"
+    return _declared(apps) + apps
+
+
+def _graph(name: str, feature: Feature) -> str:
+    return f"graph {name} {{ in x: V   out y: V   {feature.inside.format(x='x', y='y')} }}\n"
+
+
+# -- code of tasks -----------------------------------------------------------------------------------------------------
+PYTHON = '''
+import time
+import numpy as np
+
+SEEN = {}
+
+
+class Count:
+    """Ends at a number, or when other apps have got what it waits for, for which it goes slowly in the end."""
+
+    def __init__(self, last, until):
+        self.n, self.last, self.until = 0, last, until.split()
+
+    def __call__(self):
+        if self.n == self.last or (self.until and self.n > 3 and all(ENOUGH[word]() for word in self.until)):
+            raise StopIteration
+        if self.n > 50:
+            time.sleep(self.n / 10000)
+        self.n += 1
+        return np.full((1, 4), self.n, np.float32)
+
+
+class Live(Count):
+    def __call__(self):
+        time.sleep(0.0005)
+        return Count.__call__(self)
+
+
+def both():
+    factors = [v / (k + 1) for k, v in enumerate(SEEN.get("B", ()))]
+    return min(factors.count(2), factors.count(3)) >= 3
+
+
+ENOUGH = {
+    "read": lambda: len(SEEN.get("R", ())) >= 5,
+    "changed": lambda: len(SEEN.get("B", ())) >= 8,
+    "both": both,
+}
+
+
+class Keep:
+    """Prints at the end what it has got; raises its event now and then."""
+
+    def __init__(self, go, name):
+        self.go, self.name = go, name
+        self.seen = SEEN.setdefault(name, [])
+
+    def __call__(self, v):
+        self.seen.append(int(v.flat[0]))
+        if len(self.seen) % 4 == 0:
+            self.go()
+
+    def close(self):
+        print("kept %s %s" % (self.name, self.seen), flush=True)
+
+
+class Sum:
+    def __init__(self):
+        self.sum = 0
+
+    def __call__(self, a):
+        self.sum = self.sum + a
+        return self.sum
+
+
+class Odd:
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, a):
+        self.n += 1
+        return a[: self.n % 2]
+
+
+class Table:
+    def __init__(self, path):
+        with open(path) as file:
+            self.more = np.float32(file.read())
+
+    def __call__(self, a):
+        return a + self.more
+
+
+class Anew:
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, a):
+        self.n += 1
+        if self.n == 3:
+            raise ValueError("third")
+        return a + 100 * self.n
+
+
+class Watch:
+    def __init__(self, big):
+        self.big = big
+
+    def __call__(self, a):
+        if a.max() > 3:
+            self.big()
+        return a + 1
+
+
+def inc(a):
+    return a + 1
+
+
+def add(a, more):
+    return a + more
+
+
+def total(a):
+    return a.sum(0)
+
+
+def scale(a, factor):
+    return a * np.float32(factor)
+
+
+def third(a):
+    if a[0, 0] % 3 == 0:
+        raise ValueError("three")
+    return a
+
+
+def four(a):
+    return a + np.arange(4, dtype=np.float32)[:, None, None]
+
+
+def image(a):
+    return np.full((1, 1, 8, 4), a[0, 0], np.float32)
+
+
+def pick(a):
+    return a[0, :, 3]
+
+
+def counted(places):
+    return np.full((1, 4), len(places), np.float32)
+'''
+C = """
+int sum(void *state, const float *a, float *b, const void *p)
+{
+    sum_state *s = state;
+    for (int i = 0; i < 4; i++)
+        b[i] = s->sum[i] += a[i];
+    return 0;
+}
+"""
+CUDA = """
+extern "C" __global__ void inc(const float *a, float *b) { b[threadIdx.x] = a[threadIdx.x] + 1; }
+"""
