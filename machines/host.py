@@ -138,7 +138,7 @@ class Here:
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
     ) -> Done:
-        done = subprocess.run(
+        done = subprocess.run(  # no limit: what it does may take as long as it takes, and Ctrl-C ends it
             words,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
