@@ -19,7 +19,7 @@ from .worker import Check, Prepare, Question, Reply, Request, serve
 
 #: Seconds without a change after which a text is checked.
 PAUSE = 0.01
-#: Seconds after which an edit ends a check of what the text was before. A new process has to read all files again.
+#: Seconds after which an edit ends the work on what the text was before. A new process has to read all files again.
 LONG = 0.5
 #: Characters of all open texts above which questions about a place do not wait for checks.
 LARGE = 100_000
@@ -92,7 +92,7 @@ class Workers:
 
 
 class _Worker:
-    """That of one text. Its process is replaced where a check of what is out of date would take too long."""
+    """That of one text. Its process is replaced where it has worked too long on what is out of date."""
 
     def __init__(
         self,
@@ -110,8 +110,6 @@ class _Worker:
         self._files = False
         self._up_to_date = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        #: When the check began that goes on.
-        self._began: float | None = None
 
     def outdate(self, *, edited: bool = False, files: bool = False) -> None:
         """Something has changed: this text, another open one, or files that are not open."""
@@ -119,7 +117,7 @@ class _Worker:
         self._edits += edited
         self._files |= files
         self._up_to_date.clear()
-        if edited and self._began is not None and time.monotonic() - self._began > LONG:
+        if edited and (self._process.late or self._process.ended):
             self._replace()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._check())
@@ -150,7 +148,6 @@ class _Worker:
         while self._checked != self._changes:
             await asyncio.sleep(PAUSE)  # more letters may follow
             process, changes = self._process, self._changes
-            self._began = time.monotonic()
             try:
                 await self._check_once(process)
             except _Ended:
@@ -158,8 +155,6 @@ class _Worker:
                     continue
                 self._failed(f"the process that checked {self._path} has ended: the next change starts another one")
                 self._replace()
-            finally:
-                self._began = None
             self._checked = changes
         self._up_to_date.set()
 
@@ -188,6 +183,19 @@ class _Process:
         there.close()
         self._thread = ThreadPoolExecutor(1)
         self._told: dict[str, str] = {}
+        #: When the request was sent that it works on.
+        self._began: float | None = None
+
+    @property
+    def late(self) -> bool:
+        """Has it worked on a request for longer than an edit waits?"""
+        began = self._began
+        return began is not None and time.monotonic() - began > LONG
+
+    @property
+    def ended(self) -> bool:
+        """Has it ended by itself, or was it killed?"""
+        return not self._process.is_alive()
 
     def changed(self, texts: Mapping[str, str]) -> dict[str, str | None]:
         """The texts that the process does not know, and None for those that are no longer open."""
@@ -201,11 +209,14 @@ class _Process:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, request)
 
     def _exchange(self, request: Request) -> Reply:
+        self._began = time.monotonic()
         try:
             self._here.send(request)
             reply: Reply = self._here.recv()  # no limit: in a thread of its own, until the process ends
         except (EOFError, OSError):
             raise _Ended from None
+        finally:
+            self._began = None
         return reply
 
     def end(self) -> None:

@@ -154,18 +154,36 @@ def test_a_process_that_dies_is_replaced(path: str) -> None:
         before = pids()
         server.workers.change(path, SMALL)
         assert await server.workers.ask(path, "symbols")
-        (pid,) = pids() - before
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        kill(*pids() - before)
+        with pytest.raises(NotNow):
+            await server.workers.ask(path, "hover", START)
         server.workers.change(path, FAULTY)
+        await server.until(lambda: server.codes[path] == ["F101"])
+        assert not server.failed
+
+    serving(talk)
+
+
+def test_a_process_that_dies_of_a_text_is_told(path: str) -> None:
+    async def talk(server: Server) -> None:
+        before = pids()
+        server.workers.change(path, large(400_000))
+        await asyncio.sleep(0.3)  # it is at it
+        kill(*pids() - before)
         await server.until(lambda: bool(server.failed))
         assert "has ended: the next change" in server.failed[0]
         with pytest.raises(CannotAnswer, match="could not check"):
             await server.workers.ask(path, "hover", START)
-        server.workers.change(path, FAULTY + " ")
-        await server.until(lambda: server.codes[path] == ["F101"])
+        server.workers.change(path, FAULTY)
+        await server.until(lambda: server.codes.get(path) == ["F101"])
 
     serving(talk)
+
+
+def kill(*processes: int | None) -> None:
+    (pid,) = processes
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_of_very_many_faults_the_first_errors_are_shown(path: str) -> None:
