@@ -147,7 +147,7 @@ class Flattener:
             if any(isinstance(step, Resampled) for step in edge.steps):
                 return "what comes through `repeat` or `last` stays in its app: read the task in front of it"
             key = edge.source
-        return key if key[0] in self._named else instead  # nobody feeds that output of a graph
+        return key if key[0] in self._named else instead  # nothing feeds that output of a graph
 
     @cached_property
     def _leading(self) -> dict[Key, Edge]:

@@ -220,7 +220,7 @@ class _Process:
         return reply
 
     def end(self) -> None:
-        """At once, whatever it is doing. Whoever waits for a reply gets _Ended."""
+        """At once, whatever it is doing. What waits for a reply gets _Ended."""
         self._process.kill()
         self._thread.shutdown(wait=False)
 

@@ -190,7 +190,7 @@ class Outside:
         assert self._listener is not None
         while not self._over.is_set():
             try:
-                heard = self._listener.recv(LONGEST)  # no limit: nobody waits for this thread
+                heard = self._listener.recv(LONGEST)  # no limit: nothing waits for this thread
                 word = heard.decode("utf-8", "replace").strip()
             except OSError:
                 return  # closed

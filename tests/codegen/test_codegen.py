@@ -343,7 +343,7 @@ def test_deployment_is_data(write: Write, tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_never_ends_is_given_up(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it wait for what somebody types."""
+    """Nor does it wait for what is typed."""
     flow = write('task A { out x: int32   c "a.c:a" }\napp P { a: A }\n', a_c="void a(int32_t *x) { *x = 1; }\n")
     compiler = tmp_path / "slow"
     compiler.write_text("#!/bin/sh\nread line && exit 0\nexec sleep 1000\n")

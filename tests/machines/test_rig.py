@@ -169,7 +169,7 @@ def test_who_ends_before_it_listens_ends_all_at_once(
     monkeypatch.setattr(peer, "TELL", 0.01)
     never, gate = tmp_path / "never", tmp_path / "gate"
     os.mkfifo(gate)
-    held = os.open(gate, os.O_RDWR)  # with both ends here, nobody waits for the other end
+    held = os.open(gate, os.O_RDWR)  # with both ends here, no open waits for the other end
     never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n')
     never.chmod(0o755)
     file = tmp_path / "rig.toml"
