@@ -12,16 +12,15 @@ import errno
 import json
 import os
 import shutil
-import signal
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from ..machines.children import run
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_object
+from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
 from .sources import Plan
@@ -181,14 +180,14 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             *compile_command(source)[2:],
         ]
         try:
-            done = run(command, cwd=stage, by=signal.SIGTERM)
+            said = failure_of(command, stage)
         except FileNotFoundError as error:
             help_text = "install one (`apt install gcc`), or name it in the variable CC"
             message = f"there is no C compiler `{command[0]}`"
             raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
-        if done.returncode:
+        if said is not None:
             file = code.file if source != FIRINGS else source
-            said = done.stderr.strip().replace(source, file)
+            said = said.strip().replace(source, file)
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:

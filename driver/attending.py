@@ -25,6 +25,8 @@ from .check import Report
 if TYPE_CHECKING:
     import subprocess
 
+#: Seconds in which what an ended program has said arrives; what it has left behind may hold its output for ever.
+GRACE = 5.0
 #: Gets what a program says: on `out` or `err`, in pieces.
 Hear = Callable[[str, bytes], None]
 
@@ -159,12 +161,12 @@ def _waited(
         if hear is not None and stream is not None:
             threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
             threads[-1].start()
-    status = child.wait()
+    status = child.wait()  # no limit: a program runs as long as it runs, and signals are handed on to it
     if child.stdin is not None:
         with suppress(OSError):
             child.stdin.close()
     for thread in threads:
-        thread.join()
+        thread.join(GRACE)
     return status
 
 

@@ -160,7 +160,7 @@ class Board:
             process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             _kill(process)
-            process.wait()
+            process.wait()  # no limit: it was killed
         process.stdout.close()
         process.stderr.close()
 

@@ -25,8 +25,12 @@ def run(
     cwd: str | Path | None,
     environment: Mapping[str, str] | None = None,
     by: signal.Signals = signal.SIGKILL,
+    limit: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, without input; `by` ends it when this process is gone. Raises OSError."""
+    """Run a command to its end, without input; `by` ends it when this process is gone.
+
+    Raises OSError, and subprocess.TimeoutExpired after `limit` seconds.
+    """
     return subprocess.run(
         words,
         cwd=cwd,
@@ -35,6 +39,7 @@ def run(
         text=True,
         errors="replace",  # code prints what it likes
         check=False,
+        timeout=limit,
         env={**os.environ, **(environment or {})},
         preexec_fn=ends_with_me(by),
     )

@@ -36,6 +36,8 @@ O = TypeVar("O")  # noqa: E741
 ANSWER = 10.0
 #: Seconds without any answer of a worker, after which somebody looks whether there are any left.
 PATIENCE = 10.0
+#: Seconds in which a worker ends that was told to.
+ENDS = 5.0
 #: Things that calls share and that are kept packed, and unpacked at a worker.
 KEPT = 2
 #: So often a pool is started anew after a worker of it died.
@@ -107,7 +109,7 @@ class Crew:
         while waiting:
             done = wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
             for future in done:
-                found[waiting.pop(future)] = future.result()
+                found[waiting.pop(future)] = future.result()  # no limit: it is done
             if not done and not self._alive():
                 self._give_up("no worker is left")
                 return
@@ -155,7 +157,9 @@ def processes(count: int) -> Iterator[Crew]:
         crew.close()
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
-            child.join()
+            child.join(ENDS)
+            child.kill()
+            child.join()  # no limit: it was killed
 
 
 def _begin(end_with_parent: Callable[[], None]) -> None:

@@ -138,7 +138,7 @@ class Here:
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
     ) -> Done:
-        done = run(words, cwd=cwd, environment=environment)
+        done = run(words, cwd=cwd, environment=environment)  # no limit: what it does may take as long as it takes
         return Done(done.returncode, done.stdout, done.stderr)
 
     def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:

@@ -199,7 +199,7 @@ class Control(threading.Thread):
                 while not (self._over or self._program.stopping):
                     if self.now is not None and worker in self.now.workers and self._number > seen:
                         break
-                    self._changed.wait()
+                    self._changed.wait()  # no limit: until a change of state, or the end, which wakes all
                 else:
                     return
                 seen, worker.parked = self._number, False
@@ -331,7 +331,7 @@ class Control(threading.Thread):
                 elif due is not None:
                     wait(self._changed, max(LOOK, (due - now) / 1e9))
                 else:
-                    self._changed.wait()
+                    self._changed.wait()  # no limit: until an event, or the end of the program
         return None
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:

@@ -67,7 +67,7 @@ class Running:
             self._thread.join(DRAIN)  # a task that does not come back from its start is not waited for
             raise
         if not program.go.is_set():
-            self._thread.join()
+            self._thread.join()  # no limit: it ends, or has ended
             self._raise_failure()
         for each in self._ends.values():
             each.begin()
@@ -128,7 +128,7 @@ class Running:
             return
         self._let_go()
         if threading.current_thread() not in (self._thread, *self._program.workers):
-            self._thread.join()
+            self._thread.join()  # no limit: until what is under way has ended, as it says
 
     def _require_here(self) -> None:
         """Raise Failed in a process that was forked while the program ran: its threads are in the other one."""

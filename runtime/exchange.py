@@ -141,7 +141,7 @@ class Ends:
         """All results until the end."""
         while True:
             try:
-                result = self.get()
+                result = self.get()  # no limit: until the next result, or the end
             except Closed:
                 return
             yield result

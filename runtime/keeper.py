@@ -115,7 +115,7 @@ class _Keeper:
         # Not sigtimedwait: interrupted after its time (by a stop that lasted), it returns what was never received.
         signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
         while True:
-            news = signal.sigwaitinfo(heard)
+            news = signal.sigwaitinfo(heard)  # no limit: the timer is heard, too
             if news.si_signo not in (signal.SIGCHLD, signal.SIGALRM):
                 self._hand_on(news.si_signo, news.si_code <= 0)
             pid, status = os.waitpid(self._child, os.WNOHANG)

@@ -54,7 +54,7 @@ class Pipes:
                     return kind, content
             if seconds is not None and not has_news(self._source, seconds):
                 raise TimeoutError
-            more = os.read(self._source, 4096)
+            more = os.read(self._source, 4096)  # no limit: where none is wanted, the end of the child
             if not more:
                 raise EOFError
             got += more

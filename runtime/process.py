@@ -87,7 +87,7 @@ class Process(Code):
             raise
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        child = self._idle.get()
+        child = self._idle.get()  # no limit: that of the firing that it is at, which the watchdog ends
         try:
             return child.fire(inputs, firing)
         finally:

@@ -25,7 +25,7 @@ def wait(condition: threading.Condition, seconds: float) -> None:
     try:
         time.sleep(min(seconds, LOOK))
     finally:
-        condition.acquire()
+        condition.acquire()  # no limit: others hold it for a moment only
 
 
 def wait_for(event: threading.Event, seconds: float) -> None:

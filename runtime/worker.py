@@ -109,7 +109,7 @@ class Worker(threading.Thread, Waiter):
                 self.program.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
         rounds = rounds_of(self)
         self.prepared.set()
-        self.program.go.wait()
+        self.program.go.wait()  # no limit: set when all are ready, and when something fails
         if self.program.stopping:
             raise Stopped
         return rounds

@@ -9,16 +9,15 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import signal
 import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...machines.children import run
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
+from ..compiler import failure_of
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
@@ -96,8 +95,7 @@ def _compiler() -> list[str]:
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
     """What a command in the folder of sources says if it fails."""
     try:
-        done = run(command, cwd=stage / "sources", by=signal.SIGTERM)
+        return failure_of(command, stage / "sources")
     except FileNotFoundError:
         help_text = "install one (`apt install gcc`), or name it in the variable CC"
         return Diagnostic("F307", f"there is no C compiler `{command[0]}`", None, help=help_text)
-    return None if done.returncode == 0 else done.stderr + done.stdout

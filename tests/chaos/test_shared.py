@@ -176,7 +176,7 @@ def test_a_start_that_hangs_is_told_without_a_keeper(tmp_path: Path) -> None:
             limit.start()
             try:
                 assert running.stderr is not None
-                said = [running.stderr.readline().strip() for _ in range(2)]
+                said = [running.stderr.readline().strip() for _ in range(2)]  # no limit: that of the timer
             finally:
                 limit.cancel()
                 running.kill()

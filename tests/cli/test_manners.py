@@ -261,6 +261,6 @@ def test_a_user_without_a_home_sees_no_words_of_libraries(write: Write, tmp_path
 @pytest.mark.parametrize(("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_streams_that_are_closed_or_full(redirected: str, status: int) -> None:
     command = f"{sys.executable} -m flowc check {ROOT / 'examples' / 'hello'} {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, "Traceback" in done.stderr) == (status, False)
     assert ("No space left" in done.stderr) == (status == 1)

@@ -417,7 +417,9 @@ int main(int n, char **given)
 
 def test_a_simulator_without_python_starts_it(mixed: BuiltFmu, tmp_path: Path) -> None:
     (tmp_path / "host.c").write_text(HOST)
-    subprocess.run([COMPILER, "host.c", "-o", "host", "-ldl"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [COMPILER, "host.c", "-o", "host", "-ldl"], cwd=tmp_path, check=True, capture_output=True, timeout=HANGS
+    )
     folder = tmp_path / "extracted"
     with zipfile.ZipFile(mixed.file) as archive:
         archive.extractall(folder)

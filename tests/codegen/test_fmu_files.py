@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from builds import ROOT, Write
 from fmus import COMPILER, SMOOTH, SMOOTH_C, Instance, compiled_quickly, low, made, opened, same, simulated, tokens_for
+from limits import HANGS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
 
@@ -167,7 +168,7 @@ def test_its_sources_can_be_compiled_again(smooth: BuiltFmu, write: Write, versi
         library = next(there.folder.glob("binaries/*/Low.so"))
         library.unlink()
         command = [COMPILER, "-shared", "-fPIC", "-I.", *listed, "-o", str(library), "-lm"]
-        subprocess.run(command, cwd=there.folder / "sources", check=True, capture_output=True)
+        subprocess.run(command, cwd=there.folder / "sources", check=True, capture_output=True, timeout=HANGS)
         one = Instance(there)
         one.start()
         same([one.step(**given) for given in inputs], first)
@@ -285,4 +286,4 @@ def test_the_page_means_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert said["result"]["y"][2] == pytest.approx(0.75 * 0.25 * np.sin(1))
     with zipfile.ZipFile("build/Filter.fmu") as archive:
         archive.extractall(tmp_path / "unit")
-    subprocess.run(blocks["sh"], shell=True, cwd=tmp_path / "unit", check=True)
+    subprocess.run(blocks["sh"], shell=True, cwd=tmp_path / "unit", check=True, timeout=HANGS)

@@ -27,6 +27,7 @@ from builds import ROOT, Write, build
 from builds import run as run_program
 from hopes_graphs import firings, random_system
 from hopes_runs import SCHEMA, run
+from limits import HANGS
 
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -374,7 +375,11 @@ def test_tasks_in_python_are_called_through_a_library(write: Write) -> None:
     made = exported(flow)
     assert made.script is not None
     subprocess.run(
-        [sys.executable, str(made.script)], check=True, capture_output=True, env={**os.environ, "CFLAGS": "-O0"}
+        [sys.executable, str(made.script)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "CFLAGS": "-O0"},
+        timeout=HANGS,
     )
     room = made.script.parent
     library = (f"-L{room}", "-lapp_tasks", f"-Wl,-rpath,{room}")

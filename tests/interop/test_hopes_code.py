@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from builds import build, harness, run
 from hopes_cic import translated
 from hopes_xml import composite, level, task
+from limits import HANGS
 
 MIXER = Path(__file__).resolve().parents[1] / "data/hopes/Mixer"
 PLAIN = "TASK_CODE_BEGIN\nTASK_INIT { }\nTASK_GO { }\nTASK_WRAPUP { }\nTASK_CODE_END\n"
@@ -70,7 +71,7 @@ def failure(folder: Path) -> str:
     """What `Source` says when it fires alone."""
     source = folder / "app_c" / "Source.c"
     source.with_suffix(".flow.h").write_text(headers_of(folder / "app.flow")[source.with_suffix(".flow.h")])
-    subprocess.run(["cc", *compile_command("Source.c")[2:]], cwd=source.parent, check=True)
+    subprocess.run(["cc", *compile_command("Source.c")[2:]], cwd=source.parent, check=True, timeout=HANGS)
     code = C("Source.so", "Source_go")
     with pytest.raises(TaskError) as raised:
         code.open(str(source.parent), [], [Port("out", "uint8", (4,), (1,), False)])

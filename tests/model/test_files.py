@@ -24,6 +24,7 @@ from flowc.model.profile import Profile
 from typer.testing import CliRunner, Result
 
 from builds import ROOT, Write, store_profile
+from limits import ended, next_line
 
 UGLY = "task   T { out x }\n"
 SMALL = 'task T { out n: int64 python "t.py:T" } task U { in n: int64 python "t.py:show" } app A { t: T u: U t -> u }\n'
@@ -114,8 +115,7 @@ def test_readers_see_whole_files_only(tmp_path: Path) -> None:
     while reads < 100 or any(t.is_alive() for t in writers):
         assert path.read_bytes() in contents
         reads += 1
-    for thread in writers:
-        thread.join()
+    ended(*writers)
     assert not failures and os.listdir(tmp_path) == ["shared"]
 
 
@@ -133,8 +133,7 @@ def test_a_folder_of_a_killed_process_is_removed_later(tmp_path: Path) -> None:
     words = [sys.executable, "-c", HOLDS, str(tmp_path)]
     with subprocess.Popen(words, cwd=ROOT.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         try:
-            assert holder.stdout is not None
-            left = Path(holder.stdout.readline().strip())
+            left = Path(next_line(holder).strip())
             (left / "inner").mkdir()
             (left / "inner" / "file").write_text("x")
             for folder in (left, tmp_path / "flowc.of_a_user", tmp_path / "flowc.link", tmp_path / "other"):

@@ -13,7 +13,7 @@ from flowc.codegen.in_c import END
 from flowc.runtime import code
 from typer.testing import CliRunner
 
-from builds import Write, build, harness, run
+from builds import HANGS, Write, build, harness, run
 
 TEXT = """
 task Make(until: int) { out x: int64 rate 2   state n: int64   %s }
@@ -139,6 +139,7 @@ def test_headers_are_for_cpp_as_well(write: Write, tmp_path: Path) -> None:
         ["gcc", "-c", "-include", "s.flow.h", "s.c", "-o", "s.o"],
         ["g++", "-Wall", "-Werror", "main.cpp", "s.o", "-o", "main"],
     ):
-        subprocess.run(command, cwd=tmp_path, check=True)
-    assert subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout == "2"
+        subprocess.run(command, cwd=tmp_path, timeout=HANGS, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=HANGS, check=True)
+    assert done.stdout == "2"
     assert f"#define FLOWC_END {hex(END)}\n" in (tmp_path / "s.flow.h").read_text() and END == code.END

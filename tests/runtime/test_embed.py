@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -23,7 +22,8 @@ import pytest
 from flowc.runtime.embed import Running
 
 import models
-from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+from builds import HANGS, Write, build, harness, run
+from limits import ended, next_line
 
 TASKS = """
 import os, time
@@ -155,7 +155,7 @@ def test_threads_ask_at_once(service: Path) -> None:
 
     with flowc.open(service) as running, ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(asks, running, thread) for thread in range(4)]:
-            done.result()
+            done.result(HANGS)
 
 
 def test_what_is_put_comes_out_in_order(service: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_is_put_comes_out_in_order(service: Path) -> None:
         thread = threading.Thread(target=put)
         thread.start()
         results = list(running)
-        thread.join()
+        ended(thread)
     assert len(results) == 200
     for seed, result in enumerate(results):
         np.testing.assert_array_equal(result, plain(image(seed)))
@@ -315,7 +315,7 @@ def test_after_the_end(service: Path) -> None:
         assert len(list(running)) == 1
         assert list(running) == []
         with pytest.raises(running.Closed):
-            running.get()
+            running.get(timeout=HANGS)
 
 
 def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
@@ -329,10 +329,10 @@ def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
             while True:
                 running.put(np.zeros(3, np.float32), timeout=HANGS)
         let_go()
-        stopping.join()
+        ended(stopping)
         begun = [f.exception(HANGS) is None for f in futures]
         assert begun == sorted(begun, reverse=True) and begun[0] and not begun[-1]
-        assert [f.result().tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
+        assert [f.result(HANGS).tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
         assert all(isinstance(f.exception(), running.Closed) for f in futures[sum(begun) :])
 
 
@@ -383,7 +383,7 @@ def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
         flowc.open(build(flow, tmp_path / "closed"), frames=5) as running,
         pytest.raises(TypeError, match="no app has"),
     ):
-        running.get()
+        running.get(timeout=HANGS)
     assert running.report()["apps"]["Numbers"]["frames"] == 5
 
 
@@ -608,8 +608,7 @@ def test_a_forked_process_keeps_no_process_of_a_task_alive(write: Write, tmp_pat
     build(flow, tmp_path / "service", platform="two")
     words = [sys.executable, "-c", HELD.format(folder=str(tmp_path))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        task, child = map(int, parent.stdout.readline().split())
+        task, child = map(int, next_line(parent).split())
         try:
             deadline = time.monotonic() + HANGS
             while Path(f"/proc/{task}/stat").exists() and state_of(task) != "Z":
@@ -653,20 +652,6 @@ def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path)
     command = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[5. 5. 5.]\n", "")
-
-
-def test_the_examples_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    (flow,) = (text for language, text in blocks if language == "flow")
-    (tmp_path / "service.flow").write_text(flow)
-    (tasks,) = (text for _, text in blocks if text.startswith("# service.py"))
-    (tmp_path / "service.py").write_text(tasks)
-    store_profile(tmp_path / "service.flow")
-    scripts = [text for _, text in blocks if 'flowc.open("service.flow")' in text]
-    for script in scripts:
-        exec(script, {})
-    assert len(scripts) == 2 and capsys.readouterr().out == "1.0\n100 0.0\n"
 
 
 # -- by itself ---------------------------------------------------------------------------------------------------------

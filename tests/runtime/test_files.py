@@ -64,7 +64,7 @@ def test_the_old_files_are_whole_while_a_program_runs_and_when_it_is_killed(prog
             assert [f.read_text() for f in files] == [OLD, OLD]
         finally:
             running.kill()
-        running.stdout.read()  # the end of all that holds the pipe
+        running.communicate(timeout=HANGS)  # the end of all that holds the pipe
     assert [f.read_text() for f in files] == [OLD, OLD] and len(os.listdir(tmp_path)) == 2
 
 

@@ -22,6 +22,7 @@ from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
 
 from builds import HANGS, ROOT, Write, build, harness, run
+from limits import ended
 
 TASKS = """
 import ctypes, os, sys, threading, time
@@ -434,7 +435,7 @@ def test_the_child_imports_the_task_and_not_the_program(home: Path) -> None:
     main = main_py(home, 'Python("t.py", "Count", limit=3)', 'Process(Python("f.py", "f"))', 'Python("t.py", "Keep")')
     main.write_text("import os\nos.environ['MAIN'] = str(os.getpid())\n" + main.read_text())
     command = [sys.executable, str(main), "--quiet"]
-    done = subprocess.run(command, cwd=home / "elsewhere", capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=home / "elsewhere", capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "main is __main__", f"imported by False ['--quiet'] {home / 'elsewhere'}", "seen [1, 2, 3]"
@@ -461,7 +462,7 @@ def test_the_child_has_the_priority_of_its_worker(home: Path) -> None:
 
     one = threading.Thread(target=worker)
     one.start()
-    one.join()
+    ended(one)
     code.close()
     if isinstance(got[0], PermissionError):
         pytest.skip("no real-time priorities here")
@@ -653,7 +654,7 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
         born = tasks_of(program)
         assert len(born) == 2 and set(os.listdir("/dev/shm")) <= before
         program.kill()
-        program.wait()
+        program.wait(HANGS)
         assert gone(born)
 
 
@@ -709,8 +710,8 @@ def test_nobody_reads_what_the_program_prints(home: Path) -> None:
             wait_for(program, "b 0")
             assert program.stdout is not None and program.stderr is not None
             program.stdout.close()
-            stderr = program.stderr.read()
             assert program.wait(HANGS) == 1
+            stderr = program.stderr.read()  # no limit: it has ended
         assert re.search(r"task A\.b failed at firing \d+: BrokenPipeError: \[Errno 32\] Broken pipe", stderr), stderr
         (home / "runtime").unlink()
 
@@ -766,7 +767,8 @@ def test_memory_that_is_too_small_is_told_at_the_start(home: Path, way: str) -> 
     words = [sys.executable, str(main), "--frames", "3"]
     if way == "folder":
         words = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", sys.executable, "-c", WITHOUT_MEMFD, *words[1:]]
-        if subprocess.run(["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", "true"], check=False).returncode:
+        mounted = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", "true"]
+        if subprocess.run(mounted, timeout=HANGS, check=False).returncode:
             pytest.skip("nothing can be mounted here")
     limit = _small_files if way == "limit" else None
     done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=limit)

@@ -63,7 +63,9 @@ def test_a_clock_that_is_set_back(write: Write, tmp_path: Path, steady: bool) ->
         module.write_text(text.replace("STEADY = sys.version_info >= (3, 10)", "STEADY = False"))
     (tmp_path / "set.c").write_text(SET_BACK)
     library = str(tmp_path / "set.so")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "set.c"), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "set.c"), "-ldl"], timeout=HANGS, check=True
+    )
     command = [sys.executable, str(out / "main.py"), "--quiet", "--frames", "60", "--report", str(tmp_path / "r.json")]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=HANGS, check=False, env={**os.environ, "LD_PRELOAD": library}
