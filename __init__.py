@@ -8,6 +8,7 @@ a text is raised as `Errors`, whose `diagnostics` say where and why; `check` and
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from .driver.run import run, test
     from .model.diagnostic import Errors
     from .model.system import System
+
+# As `runtime` has it, for all other uses of ONNX Runtime: it looks when it is loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 __all__ = [

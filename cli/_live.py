@@ -35,9 +35,11 @@ class LiveTables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        from ..driver.attending import GRACE
+
         with suppress(OSError):
             os.close(self.descriptor)
-        self._thread.join()
+        self._thread.join(GRACE)
         self._live.stop()
 
     def hear(self, name: str, piece: bytes) -> None:

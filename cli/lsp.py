@@ -21,10 +21,16 @@ def lsp(
     from ..model.extras import require
 
     require("pygls", "editor", "`flowc lsp`")
+    from ..editor.workers import prepare
+
+    prepare()
     from ..editor.server import make
 
     server = make()
-    server.start_io()
+    try:
+        server.start_io()
+    finally:
+        server.workers.end()
     if not sys.stdout.closed:  # the editor has gone without a word
         return 0
     sys.stdout = io.StringIO()  # `exit` has closed it, and nothing is left to be said

@@ -60,8 +60,6 @@ def show(
             draw(shown.valid.system, target, shown.places, _critical(shown.limits()), notes)
     except TooLarge as error:
         raise Errors([Diagnostic("F605", str(error), None, help="draw a smaller app")]) from error
-    except OSError as error:
-        raise Errors([Diagnostic("F605", f"cannot write `{target}`: {error.strerror}", None)]) from error
     if as_json:
         print_json({"picture": str(target), "tasks": {t: list(p) for t, p in shown.places.items()}})
     else:

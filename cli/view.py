@@ -56,7 +56,7 @@ def view(
                 if status in STOPPED:
                     return status
                 say("flowc: the program has ended; Ctrl-C ends the page")
-                viewer.wait()
+                viewer.wait()  # no limit: until Ctrl-C, as it says
     finally:
         viewer.close()
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STRICT_C = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration")
 
 
+#: FLOWC_END, as `runtime/code.py` has it: "END". Not -1, which many a function returns that has failed.
+END = 0x454E44
 #: What fires C tasks one after another, beside their own sources.
 FIRINGS = "runtime/firings.c"
 
@@ -61,7 +63,7 @@ def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None)
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or printing()).get_template("c/task.h.j2")
     found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
-    return template.render(file=file, guard=guard, cpp=is_cpp(file), tasks=found)
+    return template.render(file=file, guard=guard, end=hex(END), tasks=found)
 
 
 def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:

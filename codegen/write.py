@@ -12,16 +12,15 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic
-from ..model.files import has_link, make_folders, read_bytes
+from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_object
+from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
 from .sources import Plan
@@ -61,29 +60,24 @@ def write(
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(directory, _listed(directory)):
         return False
-    stage = None
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         # Inside an existing directory: it may be a mount point, or its parent not ours to write.
-        place = directory if directory.exists() else directory.parent
-        stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
-        _fill(stage, plan)
-        objects = []
-        for folder, tasks in c_tasks.items():
-            objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
-        files = sorted([*plan, *objects])
-        document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
-        (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
-        _move_in(stage, directory, files)
+        with scratch(directory if directory.exists() else directory.parent, STAGE) as stage:
+            _fill(stage, plan)
+            objects = []
+            for folder, tasks in c_tasks.items():
+                objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
+            files = sorted([*plan, *objects])
+            document = {"version": 1, "identity": identity, "files": files, "stamps": _stamps(stage, files)}
+            (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+            _move_in(stage, directory, files)
         return True
     except OSError as error:
         reason = error.strerror or str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         help_text = ("free some space, or " if full else "") + "choose another place with `-o`"
         raise CannotWrite(Diagnostic("F605", f"cannot write `{directory}`: {reason}", None, help=help_text)) from error
-    finally:
-        if stage is not None:
-            shutil.rmtree(stage, ignore_errors=True)
 
 
 def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
@@ -186,14 +180,14 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
             *compile_command(source)[2:],
         ]
         try:
-            done = subprocess.run(command, cwd=stage, capture_output=True, text=True, errors="replace", check=False)
+            said = failure_of(command, stage)
         except FileNotFoundError as error:
             help_text = "install one (`apt install gcc`), or name it in the variable CC"
             message = f"there is no C compiler `{command[0]}`"
             raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
-        if done.returncode:
+        if said is not None:
             file = code.file if source != FIRINGS else source
-            said = done.stderr.strip().replace(source, file)
+            said = said.strip().replace(source, file)
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from ..machines.board import Board, Lost, lost_way
+from ..machines.children import ends_with_me
 from ..machines.host import HERE, Host
 from ..model.diagnostic import Diagnostic, Errors
 from ..profiling.engines import build_engines
@@ -24,6 +25,8 @@ from .check import Report
 if TYPE_CHECKING:
     import subprocess
 
+#: Seconds in which what an ended program has said arrives; what it has left behind may hold its output for ever.
+GRACE = 5.0
 #: Gets what a program says: on `out` or `err`, in pieces.
 Hear = Callable[[str, bytes], None]
 
@@ -137,6 +140,7 @@ def _waited(
     fed: Callable[[Callable[[bytes], None]], None] | None,
 ) -> int:
     """Here, with the standard input of this process, and its output unless somebody wants to hear it."""
+    import signal
     import subprocess
 
     child = subprocess.Popen(
@@ -146,7 +150,7 @@ def _waited(
         stderr=None if hear is None else subprocess.PIPE,
         cwd=cwd,
         env={**os.environ, **(environment or {})},
-        preexec_fn=_ends_with_me(),
+        preexec_fn=ends_with_me(signal.SIGTERM),
         pass_fds=handed,
     )
     started(child.send_signal)
@@ -157,12 +161,12 @@ def _waited(
         if hear is not None and stream is not None:
             threads.append(threading.Thread(target=_hand_on, args=(stream, name, hear), daemon=True))
             threads[-1].start()
-    status = child.wait()
+    status = child.wait()  # no limit: a program runs as long as it runs, and signals are handed on to it
     if child.stdin is not None:
         with suppress(OSError):
             child.stdin.close()
     for thread in threads:
-        thread.join()
+        thread.join(GRACE)
     return status
 
 
@@ -188,19 +192,3 @@ def _loudly(silent: bool) -> Hear:
         streams[name].flush()
 
     return hear
-
-
-def _ends_with_me() -> Callable[[], None]:
-    """What a child does before it becomes another program: it asks to be terminated when this process is killed."""
-    import ctypes
-    import signal
-
-    me, prctl = os.getpid(), ctypes.CDLL(None).prctl
-    PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != me:  # too late
-            os._exit(1)
-
-    return ask

@@ -7,7 +7,6 @@ the machine that flowc runs on: plans in ONNX Runtime's own layout are made by i
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from ..codegen.kinds.bands import document_here
 from ..machines.host import HERE, Host
 from ..model.application import Network
 from ..model.diagnostic import Diagnostic
+from ..model.files import scratch
 from ..model.profile import BandCosts, Profile
 from ..networks.bands.choose import Choice, extra_of, front
 from ..networks.bands.firings import CannotBand
@@ -71,10 +71,10 @@ def measured_costs(
         return None
     try:
         net, blocked = net_of(network), blocked_of(network)
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             path = Path(network.path)
             if network.model:
-                path = Path(folder) / path.name
+                path = folder / path.name
                 path.write_bytes(network.model)
             return costs_of(path, net, blocked, whole_ns, host, report)
     except (CannotBand, NetworkError):
@@ -109,8 +109,7 @@ def _spread(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> BandCosts | None:
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         made = [as_made(form, c.bands, asked=False) for c in choices]
         ends = {
             side: [(t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)]

@@ -8,7 +8,6 @@ the DLA are what searches need.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +22,7 @@ from ..machines.host import last_words
 from ..model.application import Network, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic, Errors
+from ..model.files import scratch
 from ..model.json_reader import Between, parse, parse_object, read
 from ..model.mapping import Mapping
 from ..model.profile import LayerTime, Profile, ProfileEntry
@@ -146,8 +146,8 @@ def _measured(valid: Valid, able: dict[str, Task], kind: str, frames: int, repor
     )
     mapping = Mapping(platform.name, tuple(placed), (), "none")
     deployed = deploy(without_periods(valid.system), platform, mapping, valid.repetition, {}, local_modules)
-    with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder) / "measured"
+    with scratch() as folder:
+        directory = folder / "measured"
         write_program(deployed, directory)
         tree = valid.host.put(directory, f"{valid.system.path}.{kind}")
         layers: dict[str, Layers] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform as machine
 import zipfile
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 
 from .. import __version__
@@ -123,14 +124,21 @@ def _refuse_foreign(target: Path, force: bool) -> None:
     """Raise Errors where a file lies that is no unit of flowc (unless forced)."""
     if force or not target.exists():
         return
-    try:
-        with zipfile.ZipFile(target) as archive, archive.open("modelDescription.xml") as stream:
-            ours = b'generationTool="flowc ' in stream.read(1 << 16)
-    except (OSError, KeyError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
-        ours = False
-    if not ours:
+    if not _is_ours(target):
         help_text = "choose another place with `-o`, or replace it with `--force`"
         raise Errors([Diagnostic("F604", f"`{target}` is no unit that flowc has made", None, help=help_text)])
+
+
+def _is_ours(target: Path) -> bool:
+    try:
+        with zipfile.ZipFile(BytesIO(read_bytes(target, _MOST))) as archive:
+            description = archive.getinfo("modelDescription.xml")
+            if description.compress_type != zipfile.ZIP_DEFLATED:  # of other ways any number of bytes is read at once
+                return False
+            with archive.open(description) as stream:
+                return b'generationTool="flowc ' in stream.read(1 << 16)
+    except Exception:  # zipfile lets pass what its decompressors and structures raise in damaged archives
+        return False
 
 
 def _holds(target: Path, content: bytes) -> bool:

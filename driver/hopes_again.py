@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from ..interop.hopes.numbers import renumbered
 from ..interop.names import listed
 from ..interop.registry import Source
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.files import read_bytes, reason, replace_file
+from ..model.files import read_bytes, reason, replace_file, scratch
 from ..model.platform import Platform
 from ..model.span import Span
 from ..model.system import System
@@ -62,15 +61,15 @@ def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Agai
     none.
     """
     was = files_of(kept, beside)
-    with tempfile.TemporaryDirectory() as work:
-        plan, there = was, _project(valid, kept, beside, was, Path(work) / "was")
+    with scratch() as work:
+        plan, there = was, _project(valid, kept, beside, was, work / "was")
         others = there.others(valid, beside)
         if others:
             apps = there.then.loaded.system.apps, valid.loaded.system.apps
             edits = renumbered(there.found, kept, *apps)
             plan = {**was, **{str(path.relative_to(there.folder)): content for path, content in edits.items()}}
             with contextlib.suppress(Errors):  # then what differs is what differed before
-                there = _project(valid, kept, beside, plan, Path(work) / "now")
+                there = _project(valid, kept, beside, plan, work / "now")
                 others = there.others(valid, beside) and others
         changes: dict[Path, str] = {}
         if not others:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ..interop.registry import IMPORTERS, Importer, Request
-from ..model.diagnostic import Diagnostic, Errors
+from ..model.diagnostic import Diagnostic, Errors, few_guesses
 from ..model.files import replace_file
 from ..profiling.identity import task_hashes
 from . import store
@@ -77,7 +77,8 @@ def import_(
         state=state,
         device=device,
     )
-    imported = importer.read(request)
+    with few_guesses():
+        imported = importer.read(request)
     folder = target.parent
     for name in imported.files:
         refuse(folder / name, force)

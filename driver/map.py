@@ -111,6 +111,9 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
         for part in valid.parts:
             require_buildable(part)
     search_named(request.search, kind).require()
+    keep = request.keep or request.what_if.supposed is None
+    if keep:
+        store.require_place(whole)
     known = known_times(valid, request, bands=limit is not None)
     runnable = _runnable(valid, request)
     if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
@@ -124,7 +127,6 @@ def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE,
         answer = map_text(valid, known, request, limit)
     said = (*valid.diagnostics, *warnings, *known.diagnostics, *answer.diagnostics)
     answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
-    keep = request.keep or request.what_if.supposed is None
     if not keep or not answer.fits:
         return answer
     stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))

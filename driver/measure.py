@@ -6,7 +6,6 @@ long (`with_layers`). Times on GPUs and DLAs are those of `devices`.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..dsl.modules import local_modules
 from ..machines.host import HERE, Host, own_platform
 from ..model.application import Task
 from ..model.diagnostic import Diagnostic, Errors, listed
+from ..model.files import scratch
 from ..model.profile import LayerTime, Profile, ProfileEntry
 from ..model.system import System
 from ..networks.onnx.cuts import read_chain
@@ -178,8 +178,8 @@ def run_elsewhere(
     valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool, report: Report | None = None
 ) -> Seen:
     """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder) / "measured"
+    with scratch() as folder:
+        directory = folder / "measured"
         write_program(deployed, directory)
         try:
             return run_build(

@@ -6,7 +6,6 @@ for, and nothing is measured; what is not known is left out, with the command th
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from ..codegen.deploy import missing as without_code
 from ..codegen.emit import digest, emit
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.files import read_bytes, reason
+from ..model.files import read_bytes, reason, scratch
 from ..report.document import Document
 from ..report.measured import Ran, Traced, read_run, read_trace
 from .build import deployment
@@ -92,8 +91,8 @@ def run_for(
 
     The other options are those of `run`.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        written, traced = Path(folder) / "run.json", Path(folder) / "trace.json"
+    with scratch() as folder:
+        written, traced = folder / "run.json", folder / "trace.json"
         status = run_program(
             path,
             platform=platform,

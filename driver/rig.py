@@ -124,7 +124,7 @@ class Rig:
                 thread.start()
             self._see_to_the_end()
             for thread in threads:
-                thread.join()
+                thread.join()  # no limit: its part has ended
         lost = [p for p in self._parts if p.lost]
         if lost:
             message = f"the way to `{lost[0].site.machine}` ({lost[0].site.board}) was lost\n{lost[0].lost}"

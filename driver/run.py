@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ..model.files import reason, scratch
 from ..model.json_reader import parse, read
 from ..profiling.measure import signal_name
 from ..report.measured import read_run
+from ..runtime.files import Output
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
 from .build import Built, OnMeasure, build
@@ -251,12 +252,29 @@ def _run_parts(
 ) -> Ran:
     from .rig import placed, run_parts
 
+    output = None if report_to is None else _output(report_to)
     with placed(built, sites, report) as rig:
         status, found = run_parts(rig, words, settings, silent=document)
     text = json.dumps(found, indent=1)
-    if report_to is not None:
-        Path(report_to).write_text(text)
+    if output is not None:
+        try:
+            with output.written() as stream:
+                stream.write(text)
+        except OSError as error:
+            raise _unwritable(output.name, error) from error
     return Ran(built, status, text if document else None, parts=found)
+
+
+def _output(path: str | Path) -> Output:
+    """A file that is written after the run. Raises Errors."""
+    try:
+        return Output(str(path))
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str | Path, error: OSError) -> Errors:
+    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None)])
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
@@ -347,12 +365,12 @@ def test(
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
     with ExitStack() as stack:
         if sites:
-            recorded = stack.enter_context(TemporaryDirectory())
-            status = _record_parts(built, sites, frames, Path(recorded), report, quiet)
+            recorded = stack.enter_context(scratch())
+            status = _record_parts(built, sites, frames, recorded, report, quiet)
             if status:
                 outcome = Outcome("parts", None, "error", 0.0, _end_in_words(status))
                 return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
-            environment["FLOWC_RECORDED"] = recorded
+            environment["FLOWC_RECORDED"] = str(recorded)
         stack.enter_context(reached(host))
         folder = stack.enter_context(host.folder())
         tree = there(built, host, report)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.diagnostic import Diagnostic, Errors, listed
-from ..model.files import read_bytes, reason, replace_file
+from ..model.files import read_bytes, reason, replace_file, require_writable
 from ..model.mapping import Mapping
 from ..model.platform import Platform
 from ..model.profile import Profile
@@ -54,8 +54,22 @@ def save_mapping(valid: Valid, mapping: Mapping) -> Path:
     try:
         replace_file(path, mapping.to_json(identity(valid.system, valid.platform)))
     except OSError as error:
-        raise Errors([Diagnostic("F605", f"cannot write `{path}`: {error.strerror}", None)]) from error
+        raise _unwritable(path, error) from error
     return path
+
+
+def require_place(valid: Valid) -> None:
+    """A mapping can be stored beside the text: what is found in hours shall not be lost. Raises Errors."""
+    path = mapping_path(valid.system, valid.platform)
+    try:
+        require_writable(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> Errors:
+    help_text = "`map` keeps what it finds beside the text: copy the text to a folder where you may write"
+    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None, help=help_text)])
 
 
 def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:

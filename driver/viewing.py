@@ -18,6 +18,7 @@ from ..model.diagnostic import Diagnostic, Errors
 from ..report.page import live_page
 from ..report.serve import PageServer, Refusal
 from ..search.events import Event, thinned
+from .attending import GRACE
 from .build import OnMeasure
 from .check import Report
 from .choosing import choose
@@ -105,7 +106,7 @@ class Viewer:
             finally:
                 with suppress(OSError):
                     os.close(writing)
-                listener.join()
+                listener.join(GRACE)
             if run.status not in STOPPED:
                 self._collect(run)
         return run.status
@@ -120,7 +121,7 @@ class Viewer:
 
     def wait(self) -> None:
         """Until somebody has chosen another mapping; for ever where nobody may."""
-        self._chosen.wait()
+        self._chosen.wait()  # no limit: until Ctrl-C
         self._chosen.clear()
 
     def _use(self, pins: str) -> None:

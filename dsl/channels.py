@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import chain, count
 
 from ..model.application import Channel, Port, Task
 from ..model.span import Span
@@ -81,7 +82,7 @@ class Channels:
         word = str(what).replace(" ", "")  # names stand side by side in schedules
         plain = f"{app}.{writer}->{word}->{reader}"
         exact = f"{app}.{writer}.{source[1]}->{word}->{reader}.{destination[1]}"
-        wanted = (plain, exact, *(f"{exact} ({n})" for n in range(2, 3 + len(self._names))))
+        wanted = chain((plain, exact), (f"{exact} ({n})" for n in count(2)))
         name = next(n for n in wanted if n not in self._names)
         self._names.add(name)
         ports = (

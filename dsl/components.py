@@ -37,12 +37,12 @@ class Components:
     ) -> dict[str, Parameter] | None:
         """Arguments and defaults to values, by parameter name in declaration order; None after a fault."""
         given: dict[str, s.Arg] = {}
+        known = {p.name.text: p for p in params}
         good = True
         for arg in args:
             if arg.name.text in given:
                 self._context.fault("F108", f"`{arg.name.text}` is given twice", arg.name.span)
-            elif arg.name.text not in {p.name.text for p in params}:
-                known = [p.name.text for p in params]
+            elif arg.name.text not in known:
                 help_text = did_you_mean(arg.name.text, known) or (f"it has {one_of(known)}" if known else "")
                 self._context.fault(
                     "F108", f"`{of.text}` has no parameter `{arg.name.text}`", arg.name.span, help=help_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
 from ..model.span import Span
@@ -62,15 +63,13 @@ class Context:
             )
 
     @contextmanager
-    def within(self, note: Note | None) -> Iterator[None]:
+    def within(self, note: Note) -> Iterator[None]:
         """Errors found inside carry `note`, e.g. the instance whose arguments led there."""
-        if note is not None:
-            self._notes.append(note)
+        self._notes.append(note)
         try:
             yield
         finally:
-            if note is not None:
-                self._notes.pop()
+            self._notes.pop()
 
     def lookup(self, word: Word, kinds: tuple[type[Declaration], ...], wanted: str) -> Declaration | None:
         """The declaration of that name if it is one of `kinds`; otherwise a fault and None."""
@@ -83,7 +82,7 @@ class Context:
             )
             self.fault("F103", f"`{word.text}` is not {wanted}", word.span, f"{wanted} is needed here", [place])
         elif word.text not in self.poisoned:
-            known = [n for n, d in self.names.items() if isinstance(d, kinds)]
+            known = (n for n, d in self.names.items() if isinstance(d, kinds))
             builtin = DTYPES if TypeDecl in kinds else ()
             self.fault(
                 "F101",
@@ -91,6 +90,6 @@ class Context:
                 word.span,
                 f"{wanted} is needed here",
                 (),
-                did_you_mean(word.text, [*known, *builtin]),
+                did_you_mean(word.text, chain(known, builtin)),
             )
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from ..model.span import Span
 
@@ -20,18 +21,21 @@ class Number:
 
     value: Fraction | None
     span: Span
+    depth: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
     text: str
     span: Span
+    depth: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     value: str
     span: Span
+    depth: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Sign:
     operator: str
     operand: Expr
     span: Span
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Binary:
     left: Expr
     right: Expr
     span: Span
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Call:
     function: Word
     argument: Expr
     span: Span
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Extent:
     what: Word
     index: Expr
     span: Span
+    depth: int
 
 
 Expr = Number | Name | Text | Sign | Binary | Call | Extent

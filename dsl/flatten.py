@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import count
 
 from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
@@ -57,6 +59,9 @@ class Flattener:
         self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
         self._paths: list[s.PathDeadline] = []
+        #: Names of tasks, and the next number behind each of the same stem, once there are links.
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
         self.name = ""
 
     # -- apps ------------------------------------------------------------------------------------------------------
@@ -138,11 +143,21 @@ class Flattener:
         if len(ports) != 1:
             return instead
         key = ports[0].key
-        while edge := next((e for e in self._edges if e.destination == key), None):  # out of graphs
+        while edge := self._leading.get(key):  # out of graphs
             if any(isinstance(step, Resampled) for step in edge.steps):
                 return "what comes through `repeat` or `last` stays in its app: read the task in front of it"
             key = edge.source
-        return key if any(t.name == key[0] for t in self._tasks) else instead  # nobody feeds that output of a graph
+        return key if key[0] in self._named else instead  # nothing feeds that output of a graph
+
+    @cached_property
+    def _leading(self) -> dict[Key, Edge]:
+        """The edge that leads to each place, once all are there."""
+        return {e.destination: e for e in reversed(self._edges)}
+
+    @cached_property
+    def _named(self) -> dict[str, Task]:
+        """The tasks by name, once all are there."""
+        return {t.name: t for t in self._tasks}
 
     def reads(self, key: Key) -> None:
         """Another app reads that output."""
@@ -157,6 +172,7 @@ class Flattener:
 
     def _deadlines(self, channels: tuple[Channel, ...]) -> Iterator[PathDeadline]:
         """Deadlines of paths, between tasks that are there and that a way joins."""
+        behind: dict[str, set[str]] = {}
         for item in self._paths:
             if item.to.text != "to":
                 help_text = "write `deadline 40 ms from SOURCE to TASK`"
@@ -171,7 +187,10 @@ class Flattener:
                 help_text = "a deadline counts from the release of a source"
                 message = f"`{source.name.partition('.')[2]}` is no source"
                 self._context.fault("F219", message, _span_of(item.source), help=help_text)
-            elif sink.name not in reached(source.name, channels):
+                continue
+            if source.name not in behind:
+                behind[source.name] = reached(source.name, channels)
+            if sink.name not in behind[source.name]:
                 message = f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
                 self._context.fault("F219", message, item.span, help="name a task that gets its data")
             else:
@@ -180,18 +199,26 @@ class Flattener:
     def _end(self, path: tuple[s.Element, ...], last: bool) -> Task | None:
         """The task that an end of a path means; of a network with `pre` and `post`, the outermost."""
         name = f"{self.name}.{_written(path)}"
-        found = {t.name: t for t in self._tasks}
         for full in (f"{name}.post" if last else f"{name}.pre", name):
-            if full in found:
-                return found[full]
-        if not any(unit.broken for units in self._units.values() for unit in units):
-            short = [t.partition(".")[2] for t in found]
-            help_text = did_you_mean(_written(path), short) or f"there is {one_of(short)}"
+            if full in self._named:
+                return self._named[full]
+        if not self._any_broken:
+            help_text = did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
             if path[0].name.text in self._context.names:
                 help_text = "a path stays inside its app"
             message = f"there is no task `{_written(path)}` in `{self.name}`"
             self._context.fault("F219", message, _span_of(path), help=help_text)
         return None
+
+    @cached_property
+    def _short(self) -> list[str]:
+        """What tasks are called in their app."""
+        return [name.partition(".")[2] for name in self._named]
+
+    @cached_property
+    def _any_broken(self) -> bool:
+        """Does the app lack tasks, because of other faults?"""
+        return any(unit.broken for units in self._units.values() for unit in units)
 
     def alone(self, declaration: s.GraphDecl, arguments: Scope) -> None:
         """Check a graph that no app uses: its faults go to the context, nothing is kept."""
@@ -265,9 +292,7 @@ class Flattener:
         """A source stands for what another app puts on the arrow; the arrow that leads on from there."""
         span, lossy = arrow.span, arrow.lossy
         keep = self._keep(lossy, scope) or 1
-        where = "_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner))
-        taken = {t.name for t in self._tasks}
-        name = next(n for i in count(1) if (n := f"{self.name}.from_{where}{i if i > 1 else ''}") not in taken)
+        name = self._link_name("_".join(e.name.text for e in (arrow.source.element, *arrow.source.inner)))
         port = Port("out", "out", None, (1,), False, span)
         link = Link(name, keep, lossy.what is None, False)
         live = not link.latest
@@ -278,6 +303,19 @@ class Flattener:
         units[hidden.text] = [Unit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})]
         self.links.append(replace(arrow, task=name, wcet_ns=wcet))
         return Arrow(s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span)
+
+    def _link_name(self, where: str) -> str:
+        """A name that no task of the app has; all its instances are there by now."""
+        if not self._taken:
+            self._taken = {t.name for t in self._tasks}
+        stem = f"{self.name}.from_{where}"
+        for number in count(self._numbers.get(where, 1)):
+            name = f"{stem}{number if number > 1 else ''}"
+            if name not in self._taken:
+                self._taken.add(name)
+                self._numbers[where] = number + 1
+                return name
+        raise AssertionError("there is always one more number")
 
     def _link_wcet(self, lossy: s.Lossy, scope: Scope) -> tuple[Fraction, ...]:
         """The worst-case time of a firing at either end of an arrow between apps, where the text gives one."""
@@ -363,7 +401,7 @@ class Flattener:
         if arguments is None:
             return broken
         note = Note(f"with the arguments of `{name}`", item.span) if arguments else None
-        with self._context.within(note):
+        with nullcontext() if note is None else self._context.within(note):
             if isinstance(declaration, s.GraphDecl):
                 if item.every is not None or item.lossy is not None:
                     help_text = "say it of a source inside"

@@ -146,6 +146,8 @@ class _Finder:
     def walk(self, node: object, owner: str) -> None:
         """Find names in a node of the syntax tree that stands in the declaration `owner`."""
         match node:
+            case None | Span() | s.Word() | s.Text() | s.Number():
+                return
             case tuple():
                 for part in node:
                     self.walk(part, owner)
@@ -195,7 +197,7 @@ class _Finder:
                     self._pin(pin, node.platform.text)
                 for clock in node.clocks:
                     self._clock(clock, node.platform.text)
-            case _ if is_dataclass(node) and not isinstance(node, Span | s.Word | s.Text):
+            case _ if is_dataclass(node):
                 for field in fields(node):
                     self.walk(getattr(node, field.name), owner)
             case _:

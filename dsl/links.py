@@ -13,43 +13,91 @@ from ..model.diagnostic import Note
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
-from .flatten import Flattener, reached
+from .flatten import Flattener
 from .wiring import LossyArrow
 
 
 def joined(apps: Sequence[Application], flatteners: Sequence[Flattener], context: Context) -> list[Application]:
     """The apps with both ends of all links, and with the periods that their sources give them."""
-    made = {a.name: a for a in apps}
+    growing = {a.name: _Growing(a) for a in apps}
     known = {f.name: f for f in flatteners}
     for flattener in flatteners:
         for arrow in flattener.links:
-            _join(arrow, made, flattener.name, known, context)
+            _join(arrow, growing, flattener.name, known, context)
     for flattener in flatteners:
         flattener.unread()
-    for app in made.values():
+    made = [app.grown for app in growing.values()]
+    for app in made:
         _may_skip(app, context)
-    return [_paced(app, context) for app in made.values()]
+    return [_paced(app, context) for app in made]
+
+
+class _Growing:
+    """An app that gets ends of links: `tasks` by name and `channels` may change, and `grown` is the app with them."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.tasks = {t.name: t for t in app.tasks}
+        self.channels = list(app.channels)
+        self._readers: dict[str, Channel] = {}
+        for channel in app.channels:
+            self._readers.setdefault(channel.source, channel)
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def grown(self) -> Application:
+        """The app as it is by now."""
+        return replace(self._app, tasks=tuple(self.tasks.values()), channels=tuple(self.channels))
+
+    def first_reader(self, task: str) -> Port | None:
+        """The input that its first channel leads to."""
+        channel = self._readers.get(task)
+        return None if channel is None else self.tasks[channel.destination].port(channel.destination_port)
+
+    def free_name(self, stem: str) -> str:
+        """A name that no task has: the stem, with a number where that is taken."""
+        for number in count(self._numbers.get(stem, 1)):
+            name = f"{stem}{number if number > 1 else ''}"
+            if name not in self.tasks:
+                self._numbers[stem] = number + 1
+                return name
+        raise AssertionError("there is always one more number")
 
 
 def _may_skip(app: Application, context: Context) -> None:
     """What a frame lacks may not come back for ever through a cycle."""
-    behind: dict[str, set[str]] = {}
+    if all(task.on_error == "stop" for task in app.tasks):
+        return
+    cycles = _cycles(app)
     for task in app.tasks:
-        if task.on_error == "stop":
+        if task.on_error == "stop" or task.name not in cycles:
             continue
-        for name in (task.name, *sorted(reached(task.name, app.channels))):
-            if name in behind.setdefault(name, reached(name, app.channels)):
-                short, place = task.name.partition(".")[2], name.partition(".")[2]
-                message = (
-                    f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all later ones"
-                )
-                help_text = "let the task itself catch what may go wrong, and return something"
-                context.fault("F217", message, task.span, help=help_text)
-                break
+        short, place = task.name.partition(".")[2], cycles[task.name].partition(".")[2]
+        message = f"frames cannot be skipped at `{short}`: `{place}` is on a cycle, which would lose all later ones"
+        help_text = "let the task itself catch what may go wrong, and return something"
+        context.fault("F217", message, task.span, help=help_text)
+
+
+def _cycles(app: Application) -> dict[str, str]:
+    """Of each task that is on a cycle, or leads to one, a task on it: itself, else the first one by name."""
+    import networkx as nx
+
+    graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
+    looped = {name for part in nx.strongly_connected_components(graph) if len(part) > 1 for name in part}
+    looped.update(name for name in graph if graph.has_edge(name, name))
+    found: dict[str, str] = {}
+    for end in sorted(looped):
+        waiting = [end]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = end
+                waiting += graph.predecessors(name)
+    return found | {name: name for name in looped}
 
 
 def _join(
-    arrow: LossyArrow, apps: dict[str, Application], reader: str, known: dict[str, Flattener], context: Context
+    arrow: LossyArrow, apps: dict[str, _Growing], reader: str, known: dict[str, Flattener], context: Context
 ) -> None:
     """Add the end that writes, and give the end that reads its type."""
     source = arrow.source
@@ -70,48 +118,33 @@ def _join(
         return
     writer.reads(key)
     app = apps[reader]
-    end = app.task(arrow.task)
+    end = app.tasks[arrow.task]
     assert end.link is not None
-    port = apps[name].task(key[0]).port(key[1])
-    wanted = _wanted(app, arrow.task)
+    port = apps[name].tasks[key[0]].port(key[1])
+    wanted = app.first_reader(arrow.task)
     if wanted is not None and port.type is not None and wanted.type is not None and wanted.type != port.type:
         notes = [Note(f"{port.type} comes from here", port.span), Note(f"{wanted.type} is wanted here", wanted.span)]
         message = f"`{_text(source)}` is {port.type}, `{wanted.name}` is {wanted.type}"
         context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
     kind = port.type or (None if wanted is None else wanted.type)
-    apps[reader] = _replaced(app, replace(end, outputs=(_typed(end.outputs[0], kind),)))
-    apps[name] = _writing(apps[name], key, arrow, kind, end.link)
+    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=kind),))
+    _write(apps[name], name, key, arrow, kind, end.link)
 
 
 def _text(endpoint: s.Endpoint) -> str:
     return ".".join(e.name.text for e in (endpoint.element, *endpoint.inner))
 
 
-def _wanted(app: Application, task: str) -> Port | None:
-    """The input that reads from it."""
-    return next((app.task(c.destination).port(c.destination_port) for c in app.channels if c.source == task), None)
-
-
-def _typed(port: Port, kind: TensorType | None) -> Port:
-    return replace(port, type=kind)
-
-
-def _replaced(app: Application, task: Task) -> Application:
-    return replace(app, tasks=tuple(task if t.name == task.name else t for t in app.tasks))
-
-
-def _writing(
-    app: Application, key: tuple[str, str], arrow: LossyArrow, kind: TensorType | None, link: Link
-) -> Application:
-    """The app with a sink that puts what the port makes on the link."""
-    taken = {t.name for t in app.tasks}
-    stem = f"{app.name}.to_{arrow.task.partition('.')[0]}"
-    name = next(n for i in count(1) if (n := f"{stem}{i if i > 1 else ''}") not in taken)
+def _write(
+    app: _Growing, name: str, key: tuple[str, str], arrow: LossyArrow, kind: TensorType | None, link: Link
+) -> None:
+    """Give the app a sink that puts what the port makes on the link."""
+    sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
     port = Port("in", "in", kind, (1,), False, arrow.span)
     link = replace(link, writes=True)
-    end = Task(name, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link)
-    channel = Channel(f"{key[0]}.{key[1]}->{name}.in", *key, name, "in", 0, (), arrow.span)
-    return replace(app, tasks=(*app.tasks, end), channels=(*app.channels, channel))
+    end = Task(sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link)
+    app.tasks[sink] = end
+    app.channels.append(Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span))
 
 
 # -- periods -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.application import Application
-from ..model.diagnostic import Diagnostic, Errors, Note, did_you_mean, has_errors, listed, one_of
+from ..model.diagnostic import Diagnostic, Errors, Note, did_you_mean, few_guesses, has_errors, listed, one_of
 from ..model.files import read_bytes
 from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
@@ -50,6 +50,7 @@ class Loaded:
     specifications: tuple[s.Specification, ...] = ()
 
 
+@few_guesses()
 def load(
     path: str | Path,
     *,

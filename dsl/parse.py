@@ -7,9 +7,10 @@ others in the user's words. Names are not looked up here.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,9 @@ from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
 from ..model.span import Span
 from .advice import Advice, Place, advise, named
-from .build_tree import TreeBuilder
+from .build_tree import TooDeep, TreeBuilder
 from .syntax import Declaration, Specification
+from .table import Table, Unfit, ending
 
 OPENERS = {"USE", "CONST", "TYPE", "TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO"}
 #: The same as they are written.
@@ -108,7 +110,6 @@ def _grammar() -> Lark:
         "parser": "lalr",
         "lexer": "basic",
         "postlex": _Unruled(),
-        "propagate_positions": True,
         "maybe_placeholders": True,
     }
     place = _kept()
@@ -165,10 +166,41 @@ def _words(terminals: Iterable[Any]) -> Iterator[str]:
             yield from words
 
 
+@cache
+def _scanner() -> tuple[re.Pattern[str], Mapping[str, str]]:
+    """A pattern for what is left out and the token behind it, and the terminals of words, which it takes for names.
+
+    lark has a lexer, with the same pattern: it asks for what is left out as for a token, and matches names twice.
+    """
+    terminals, ignored = _grammar().lexer_conf.terminals, _grammar().lexer_conf.ignore
+    left_out = [t for t in terminals if t.name in ignored]
+    words = {t.pattern.value: t.name for t in terminals if t.pattern.type == "str" and t.pattern.value.isalpha()}
+    rest = [t for t in terminals if t.name not in (*ignored, *words.values())]
+    rest.sort(key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
+    blanks = "|".join(t.pattern.to_regexp() for t in left_out)
+    tokens = "|".join(f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in rest)
+    return re.compile(rf"(?:{blanks})*+(?:{tokens}|(?P<END>\Z))"), words
+
+
 def tokens_and_comments(text: str) -> list[Token]:
     """All tokens of a text with the comments among them; what cannot be read is a token of type BAD."""
-    lexer: Any = _grammar().parse_interactive(text).lexer_thread  # Lark.lex would make a new one at every call
-    return list(lexer.lex(None))
+    pattern, words = _scanner()
+    tokens: list[Token] = []
+    line, begin, behind = 1, 0, 0  # the number of a line, where it begins, and where the token before ended
+    for match in pattern.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "END":
+            break
+        start, end = match.span(kind)
+        if breaks := text.count("\n", behind, start):
+            line += breaks
+            begin = text.rindex("\n", behind, start) + 1
+        behind = end
+        value = text[start:end]
+        if kind == "NAME":
+            kind = words.get(value, kind)
+        tokens.append(Token(kind, value, start, line, start - begin + 1, line, end - begin + 1, end))
+    return tokens
 
 
 def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
@@ -181,7 +213,7 @@ def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
             parser.feed_token(token)
     except UnexpectedToken:
         return chunk, frozenset()
-    return chunk, frozenset(_accepted(parser))
+    return chunk, _accepted(parser)
 
 
 #: What was parsed lately, oldest first, and how many declarations that may be.
@@ -194,6 +226,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._builder = TreeBuilder()
+        self._table = Table(_grammar(), self._builder.nodes)
 
     def parse(self, path: str, text: str) -> tuple[Specification, list[Diagnostic]]:
         """Parse one file. `path` is what spans and messages show."""
@@ -205,7 +238,7 @@ class Parser:
             faults: list[Diagnostic] = []
             poisoned: set[str] = set()
             for chunk in _declarations([t for t in tokens if t.type not in _COMMENTS]):
-                result = self._parsed(path, chunk)
+                result = self._parsed(path, chunk, text)
                 if isinstance(result, Diagnostic):
                     faults.append(result)
                     poisoned.update(_names_declared(chunk))
@@ -213,13 +246,13 @@ class Parser:
                     declarations.append(result)
         return Specification(path, tuple(declarations), frozenset(poisoned)), faults
 
-    def _parsed(self, path: str, chunk: list[Token]) -> Declaration | Diagnostic:
-        """As `_parse_one`, or what that said of the same words in the same place: who types changes one declaration."""
+    def _parsed(self, path: str, chunk: list[Token], text: str) -> Declaration | Diagnostic:
+        """As `_parse_one`, or what that said of the same text in the same place: who types changes one declaration."""
         known, first = self._builder.docs, chunk[0].line or 0
         while first in known:  # what stands above it
             first -= 1
         docs = tuple((n, known[n]) for n in range(first, (chunk[-1].line or 0) + 1) if n in known)
-        key = path, docs, tuple((t.type, t.value, t.line, t.column) for t in chunk)
+        key = path, docs, chunk[0].line, chunk[0].column, text[chunk[0].start_pos : chunk[-1].end_pos]
         result = _KEPT.pop(key, None) or self._parse_one(chunk)
         _KEPT[key] = result
         if len(_KEPT) > MOST_KEPT:
@@ -227,31 +260,26 @@ class Parser:
         return result
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
-        parser = _grammar().parse_interactive()
-        for position, token in enumerate(chunk):
-            try:
-                parser.feed_token(token)
-            except UnexpectedToken:
-                return self._explain(chunk, position, _accepted(parser))
-        end = Token.new_borrow_pos("$END", "", chunk[-1])
         try:
-            tree = parser.feed_token(end)
-        except UnexpectedToken:
-            return self._explain(chunk, len(chunk), _accepted(parser))
-        try:
-            declaration: Declaration = self._builder.transform(tree)
-        except RecursionError:
+            found: Declaration | Unfit = self._table.read(self._builder.file, chunk)
+        except TooDeep:
             span = self._builder.token_span(chunk[0])
             return Diagnostic("F105", "this is nested too deeply", span, help="name parts of it")
-        return declaration
+        if isinstance(found, Unfit):
+            parser = _grammar().parse_interactive()
+            with suppress(UnexpectedToken):
+                for token in (*chunk, ending(chunk)):
+                    parser.feed_token(token)
+            return self._explain(chunk, found.position, _accepted(parser))
+        return found
 
     # -- faults in the user's words --------------------------------------------------------------------------------
-    def _explain(self, chunk: list[Token], position: int, accepted: set[str]) -> Diagnostic:
+    def _explain(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> Diagnostic:
         expected = self._expected(chunk, position, accepted)
         if position == len(chunk):
             return self._unfinished(chunk, expected)
         token = chunk[position]
-        advice = advise(Place(chunk, position, frozenset(accepted))) if position else None
+        advice = advise(Place(chunk, position, accepted)) if position else None
         if advice is None and (position == 0 or ("$END" in accepted and token.type in ("NAME", "RBRACE"))):
             return self._top_level(chunk, position, self._builder.token_span(token))
         if advice is None:
@@ -261,7 +289,7 @@ class Parser:
         help_text = advice.help or f"expected {expected}"
         return Diagnostic("F001", message, self._builder.token_span(chunk[advice.at]), label=label, help=help_text)
 
-    def _expected(self, chunk: list[Token], position: int, accepted: set[str]) -> str:
+    def _expected(self, chunk: list[Token], position: int, accepted: frozenset[str]) -> str:
         # After a complete item everything a block may hold is accepted: name the block's items, not the tokens.
         kind = chunk[0].type
         if "RBRACE" in accepted and len(accepted) > 2 and kind in _BLOCKS:
@@ -309,9 +337,9 @@ class Parser:
         return Diagnostic("F001", f"`{text}` starts no declaration", span, notes=notes, help=help_text)
 
 
-def _accepted(parser: Any) -> set[str]:
+def _accepted(parser: Any) -> frozenset[str]:
     """Terminals that may follow; lark does not type this."""
-    return set(parser.accepts())
+    return frozenset(parser.accepts())
 
 
 def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:

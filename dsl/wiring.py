@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 
 from ..model.application import Resampling
 from ..model.diagnostic import Note, closest, did_you_mean, one_of
@@ -103,6 +104,8 @@ class Wiring:
     own: dict[str, PortView]
     scope: Scope
     prefix: str
+    _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
+    _forgiven: set[tuple[str, str, bool]] = field(default_factory=set)
 
     def wire(
         self, arrows: list[Arrow], edges: list[Edge], fed: dict[Key, Span], excused: set[Key], read: set[Key]
@@ -203,9 +206,14 @@ class Wiring:
                     continue
                 ports: dict[str, PortView] = getattr(end, side)
                 named = endpoint.port.text if endpoint.port is not None else None
-                if named is not None and named not in ports:  # misspelt, or the wrong way round: any may be meant
-                    excused.update(v.key for v in (*end.inputs.values(), *end.outputs.values()))
-                excused.update(v.key for n, v in ports.items() if named is None or n == named)
+                if named in ports:
+                    excused.add(ports[named].key)
+                    continue
+                both = named is not None  # misspelt, or the wrong way round: any may be meant
+                if (end.name, side, both) not in self._forgiven:
+                    self._forgiven.add((end.name, side, both))
+                    views = (*end.inputs.values(), *end.outputs.values()) if both else ports.values()
+                    excused.update(v.key for v in views)
 
     def _resolve(self, endpoint: s.Endpoint, excused: set[Key]) -> list[Unit] | list[PortView] | None:
         name = endpoint.element.name.text
@@ -221,7 +229,7 @@ class Wiring:
         found = self.units.get(name)
         if found is None:
             if name not in self.context.poisoned:
-                meant = closest(name, [*self.units, *self.own])
+                meant = closest(name, chain(self.units, self.own))
                 self._meant(meant, excused)
                 help_text = f"did you mean `{meant}`?" if meant else ""
                 if not help_text and isinstance(self.context.names.get(name), s.AppDecl):
@@ -274,8 +282,7 @@ class Wiring:
         if not ports:
             self.context.fault("F207", f"`{short}` has no {side}s", endpoint.span, help=_end_of_chain(way))
             return None
-        taken = explicit[(">" if way == "out" else "<") + end.name]
-        free = [n for n in ports if n not in taken]
+        free = self._free(end.name, way, ports, explicit)
         if len(free) == 1:
             return ports[free[0]]
         if not free and len(ports) == 1:
@@ -286,6 +293,15 @@ class Wiring:
             help_text = "an input has one source: remove an arrow, or add an input to the task"
         self.context.fault("F206", message, endpoint.span, help=help_text)
         return None
+
+    def _free(
+        self, unit: str, way: s.Direction, ports: dict[str, PortView], explicit: dict[str, set[str]]
+    ) -> list[str]:
+        """The ports of a unit that no arrow of the block names."""
+        if (unit, way) not in self._unnamed:
+            taken = explicit[(">" if way == "out" else "<") + unit]
+            self._unnamed[unit, way] = [n for n in ports if n not in taken]
+        return self._unnamed[unit, way]
 
     def _own_port(self, endpoint: s.Endpoint, view: PortView, way: s.Direction) -> PortView | None:
         # Inside, an `in` port is where data comes from, and an `out` port where it goes.

@@ -19,16 +19,27 @@ from .session import Seen, Session
 
 #: Where the pages are, in a copy of the sources; an installed flowc has none of them.
 _PAGE = Path(__file__).resolve().parent.parent / "docs" / "diagnostics.md"
+#: Diagnostics of a text that are shown: more take an editor longer than the check.
+MOST_SHOWN = 1000
 _SUGGESTED = re.compile(r"did you mean `([^`]+)`\?")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 
 
 def findings(session: Session, seen: Seen) -> dict[str, list[lsp.Diagnostic]]:
-    """Diagnostics of a text by the file that they stand in, as the editor names it; its own is always among them."""
-    found: dict[str, list[lsp.Diagnostic]] = {session.name(seen.path): []}
-    for d in seen.checked.diagnostics:
+    """Diagnostics of a text by the file that they stand in, as the editor names it; its own is always among them.
+
+    Of very many the first errors are shown, and at the top of the text how many there are.
+    """
+    own = session.name(seen.path)
+    found: dict[str, list[lsp.Diagnostic]] = {own: []}
+    every = sorted(seen.checked.diagnostics, key=lambda d: d.severity != "error")
+    for d in every[:MOST_SHOWN]:
         span = _place(d, seen)
         found.setdefault(session.name(span.file), []).append(_finding(session, d, span))
+    if len(every) > MOST_SHOWN:
+        message = f"{len(every) - MOST_SHOWN} more errors and warnings: `flowc check` prints them all"
+        top = session.lines(seen.path).range(Span(seen.path, 1, 1, 1, 1))
+        found[own].append(lsp.Diagnostic(top, message, severity=lsp.DiagnosticSeverity.Information, source="flowc"))
     return found
 
 

@@ -1,78 +1,115 @@
-"""The language server: requests of an editor, over standard input and output, to answers of the other modules.
+"""The language server: requests of an editor, over standard input and output, to the workers of its texts.
 
-A text is checked when nothing was typed for a moment, and before a question about it is answered. What goes wrong in
-an answer is said in the editor's log; the server goes on.
+It only hands on: texts to `workers`, where they are checked, questions, and what comes back. So it answers the editor
+whatever a worker is doing. What goes wrong in a worker is said in the editor's log; the server goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from typing import Any
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from .. import __version__
-from ..dsl.format import format_text
-from ..model.diagnostic import Errors
-from . import navigate, outline
-from .completion import complete
-from .findings import actions, findings
-from .hover import hover
-from .places import plain
-from .session import Seen, Session
+from .workers import Broken, CannotAnswer, NotNow, Workers
 
-#: Seconds without a change after which a text is checked.
-PAUSE = 0.01
+
+class ContentModified(JsonRpcException):
+    """The protocol's word for: not now; the editor keeps what it had, or asks again."""
+
+    CODE = int(lsp.LSPErrorCodes.ContentModified)
+    MESSAGE = "the text is being checked"
+
+
+class RequestFailed(JsonRpcException):
+    """The protocol's word for a question that has no answer, for a reason that a person can read."""
+
+    CODE = int(lsp.LSPErrorCodes.RequestFailed)
+    MESSAGE = "Request failed"
+
+
+class Protocol(LanguageServerProtocol):
+    """What pygls does with messages, but for notifications of texts that no file can be called like."""
+
+    def handle_message(self, message: Any) -> None:
+        """See pygls. A notification cannot be answered: what is refused stands in the log."""
+        document = getattr(getattr(message, "params", None), "text_document", None)
+        if getattr(message, "id", None) is None and document is not None:
+            try:
+                path_of(document.uri)
+            except JsonRpcInvalidParams as refused:
+                server: Any = self._server
+                server.log(str(refused))
+                return
+        super().handle_message(message)
 
 
 class Server(LanguageServer):
-    """What pygls serves, with the session of the one editor that it talks to."""
+    """What pygls serves, with the workers of the one editor that it talks to."""
 
     def __init__(self) -> None:
-        super().__init__("flowc", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
-        self.session = Session()
+        kind = lsp.TextDocumentSyncKind.Full
+        super().__init__("flowc", __version__, text_document_sync_kind=kind, protocol_cls=Protocol)
+        self.workers = Workers(self._found, self.log)
         #: Does the editor know `outline.COMMANDS`? It says so with `{"commands": true}` when it starts the server.
         self.commands = False
         #: Has the editor asked it to stop, as it has to before it says `exit`?
         self.asked_to_stop = False
-        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        #: Of each open text, what is shown of it in which file.
         self._shown: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
 
-    def later(self, paths: tuple[str, ...]) -> None:
-        """Check these texts as soon as nothing is typed any more."""
-        for path in paths:
-            if path in self._waiting:
-                self._waiting[path].cancel()
-            self._waiting[path] = asyncio.get_running_loop().call_later(PAUSE, self._check, path)
-
-    def _check(self, path: str) -> None:
-        self._waiting.pop(path, None)
-        if path not in self.session.open:
-            return
+    async def ask(self, uri: str, name: str, *arguments: Any) -> Any:
+        """The answer to a question about a text."""
         try:
-            found = findings(self.session, self.session.seen(path))
-        except Exception as error:  # a mistake of ours: the editor shows it, and the next change is another chance
-            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, f"flowc: {error!r} in {path}"))
-            return
-        before, self._shown[path] = self._shown.get(path, {}), found
-        self._publish(*before, *found)
+            return await self.workers.ask(path_of(uri), name, *arguments)
+        except NotNow:
+            raise ContentModified from None
+        except CannotAnswer as why:
+            raise RequestFailed(str(why)) from None
+        except Broken as error:
+            raise JsonRpcInternalError(str(error)) from None
+
+    def log(self, said: str) -> None:
+        """A line in the editor's log."""
+        self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, f"flowc: {said}"))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """See pygls. Who asked has been answered; the log has the other errors."""
+        if not isinstance(error, JsonRpcException):
+            self.log(repr(error))
+
+    def _found(self, path: str, shown: dict[str, list[lsp.Diagnostic]]) -> None:
+        before, self._shown[path] = self._shown.get(path, {}), shown
+        self._publish(*before, *shown)
 
     def closed(self, path: str) -> None:
         """Nothing is shown of a text that is no longer open."""
-        if path in self._waiting:
-            self._waiting.pop(path).cancel()
+        self.workers.close(path)
         self._publish(*self._shown.pop(path, {}))
 
     def _publish(self, *files: str) -> None:
         """What all open texts say of some files, each thing once."""
         for file in dict.fromkeys(files):
-            found: list[lsp.Diagnostic] = []
+            found: dict[tuple[object, ...], lsp.Diagnostic] = {}
             for said in self._shown.values():
-                found += [d for d in said.get(file, ()) if d not in found]
-            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri_of(file), found))
+                for d in said.get(file, ()):
+                    start, end = d.range.start, d.range.end
+                    found[d.code, d.message, start.line, start.character, end.line, end.character] = d
+            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri_of(file), [*found.values()]))
+
+
+class _OneLine(logging.Filter):
+    """Leaves the traceback out of what pygls logs of a question that was refused: that is no mistake of flowc."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], JsonRpcException):
+            record.exc_info = None
+        return True
 
 
 def uri_of(path: str) -> str:
@@ -81,12 +118,23 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    """The path of an address; a text that was never saved keeps its address as its name."""
-    return (to_fs_path(uri) if uri.startswith("file:") else None) or uri
+    """The path of an address; a text that was never saved keeps its address as its name.
+
+    Raises JsonRpcInvalidParams for what no file can be called like: a zero byte, half a character, no address at all.
+    """
+    try:
+        path = (to_fs_path(uri) if uri.startswith("file:") else None) or uri
+        path.encode()
+    except ValueError:
+        path = "\0"
+    if "\0" in path:
+        raise JsonRpcInvalidParams(f"{uri[:200]!r} is no address of a text")
+    return path
 
 
 def make() -> Server:
     """A server with all that it can do."""
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(_OneLine())
     server = Server()
     _texts(server)
     _questions(server)
@@ -108,116 +156,85 @@ def _texts(server: Server) -> None:
 
     @server.feature(lsp.INITIALIZED)
     def initialized(ls: Server, params: lsp.InitializedParams) -> None:
-        ls.session.encoding = str(getattr(ls.workspace.position_encoding, "value", ls.workspace.position_encoding))
+        ls.workers.encoding = str(getattr(ls.workspace.position_encoding, "value", ls.workspace.position_encoding))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
         document = params.text_document
-        ls.later(ls.session.change(path_of(document.uri), document.text))
+        ls.workers.change(path_of(document.uri), document.text)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     def changed(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
         if params.content_changes:
-            text = params.content_changes[-1].text
-            ls.later(ls.session.change(path_of(params.text_document.uri), text))
+            ls.workers.change(path_of(params.text_document.uri), params.content_changes[-1].text)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
-        path = path_of(params.text_document.uri)
-        again = ls.session.close(path)
-        ls.closed(path)
-        ls.later(again)
+        ls.closed(path_of(params.text_document.uri))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: Server, params: lsp.DidSaveTextDocumentParams) -> None:
-        _again(ls)
+        ls.workers.files_changed()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def files(ls: Server, params: lsp.DidChangeWatchedFilesParams) -> None:
-        _again(ls)
-
-
-def _again(ls: Server) -> None:
-    """Files beside the texts may have changed: code, networks, profiles."""
-    ls.session.forget()
-    ls.later(ls.session.open)
-
-
-def _at(ls: Server, params: Any) -> tuple[Session, Seen, str, int, int]:
-    """The place that a question is about."""
-    path = path_of(params.text_document.uri)
-    return (ls.session, ls.session.seen(path), path, *ls.session.lines(path).place(params.position))
+        ls.workers.files_changed()
 
 
 def _questions(server: Server) -> None:
     """What an editor asks."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    def on_hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
-        said = hover(*_at(ls, params))
-        return None if said is None else lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, said))
+    async def on_hover(ls: Server, params: lsp.HoverParams) -> Any:
+        return await ls.ask(params.text_document.uri, "hover", params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    def on_definition(ls: Server, params: lsp.DefinitionParams) -> lsp.Location | None:
-        return navigate.definition(*_at(ls, params))
+    async def on_definition(ls: Server, params: lsp.DefinitionParams) -> Any:
+        return await ls.ask(params.text_document.uri, "definition", params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    def on_references(ls: Server, params: lsp.ReferenceParams) -> list[lsp.Location]:
-        return navigate.references(*_at(ls, params), params.context.include_declaration)
+    async def on_references(ls: Server, params: lsp.ReferenceParams) -> Any:
+        declared = params.context.include_declaration
+        return await ls.ask(params.text_document.uri, "references", params.position, declared)
 
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=list('.:"/>')))
-    def on_completion(ls: Server, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        return complete(*_at(ls, params))
+    async def on_completion(ls: Server, params: lsp.CompletionParams) -> Any:
+        return await ls.ask(params.text_document.uri, "completion", params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def on_symbols(ls: Server, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        path = path_of(params.text_document.uri)
-        return outline.outline(ls.session, ls.session.seen(path), path)
+    async def on_symbols(ls: Server, params: lsp.DocumentSymbolParams) -> Any:
+        return await ls.ask(params.text_document.uri, "symbols")
 
     @server.feature(lsp.TEXT_DOCUMENT_FOLDING_RANGE)
-    def on_folding(ls: Server, params: lsp.FoldingRangeParams) -> list[lsp.FoldingRange]:
-        return list(outline.folds(ls.session.text(path_of(params.text_document.uri))))
+    async def on_folding(ls: Server, params: lsp.FoldingRangeParams) -> Any:
+        return await ls.ask(params.text_document.uri, "folds")
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
-    def on_lenses(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        path = path_of(params.text_document.uri)
-        return outline.lenses(ls.session, ls.session.seen(path), path) if ls.commands else []
+    async def on_lenses(ls: Server, params: lsp.CodeLensParams) -> Any:
+        return await ls.ask(params.text_document.uri, "lenses") if ls.commands else []
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    def on_hints(ls: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-        path = path_of(params.text_document.uri)
-        return list(outline.hints(ls.session, ls.session.seen(path), path, params.range))
+    async def on_hints(ls: Server, params: lsp.InlayHintParams) -> Any:
+        return await ls.ask(params.text_document.uri, "hints", params.range)
 
 
 def _edits(server: Server) -> None:
     """What an editor asks to be changed."""
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def on_prepare(ls: Server, params: lsp.PrepareRenameParams) -> lsp.Range | None:
-        session, seen, path, line, column = _at(ls, params)
-        found = seen.index.at(path, line, column)
-        return None if found is None else session.lines(path).range(found[0])
+    async def on_prepare(ls: Server, params: lsp.PrepareRenameParams) -> Any:
+        return await ls.ask(params.text_document.uri, "name", params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    def on_rename(ls: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
-        try:
-            return navigate.edits(*_at(ls, params), params.new_name)
-        except navigate.Refused as refused:
-            raise JsonRpcInvalidParams(str(refused)) from refused
+    async def on_rename(ls: Server, params: lsp.RenameParams) -> Any:
+        return await ls.ask(params.text_document.uri, "rename", params.position, params.new_name)
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
-    def on_format(ls: Server, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
-        path = path_of(params.text_document.uri)
-        text = ls.session.text(path)
-        try:
-            formatted = format_text(path, plain(text))
-        except Errors:
-            return []
-        return [] if formatted == text else [lsp.TextEdit(ls.session.lines(path).whole, formatted)]
+    async def on_format(ls: Server, params: lsp.DocumentFormattingParams) -> Any:
+        return await ls.ask(params.text_document.uri, "format")
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
     )
-    def on_actions(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        path = path_of(params.text_document.uri)
-        return list(actions(ls.session, ls.session.seen(path), path, params.range))
+    async def on_actions(ls: Server, params: lsp.CodeActionParams) -> Any:
+        return await ls.ask(params.text_document.uri, "actions", params.range)

@@ -62,37 +62,31 @@ class Session:
         self._texts: dict[str, str] = {}
         self._paths: dict[str, str] = {}
         self._seen: dict[str, Seen] = {}
+        self._lines: dict[str, tuple[str, Lines]] = {}
 
-    @property
-    def open(self) -> tuple[str, ...]:
-        """Paths of what is open, as the editor names them."""
-        return tuple(self._paths.values())
-
-    def change(self, path: str, text: str) -> tuple[str, ...]:
-        """A text was opened, or is another now; the open texts that have to be checked again."""
+    def change(self, path: str, text: str) -> None:
+        """A text was opened, or has changed."""
         key = os.path.realpath(path)
         self._texts[key], self._paths[key] = text, path
-        return self._forget(key)
+        self._forget(key)
 
-    def close(self, path: str) -> tuple[str, ...]:
+    def close(self, path: str) -> None:
         """A text is no longer open: what is in its file counts."""
         key = os.path.realpath(path)
         self._texts.pop(key, None)
         self._paths.pop(key, None)
-        again = self._forget(key)
-        self._seen.pop(key, None)
-        return tuple(p for p in again if p != path)
+        self._lines.pop(path, None)
+        self._forget(key)
 
     def forget(self) -> None:
-        """Files have changed that nobody has opened."""
+        """Files that are not open have changed."""
         self._seen.clear()
 
-    def _forget(self, key: str) -> tuple[str, ...]:
-        uses = [k for k, seen in self._seen.items() if key in map(os.path.realpath, seen.sources) or _lacks(seen)]
-        again = [k for k in dict.fromkeys([key, *uses]) if k in self._paths]
-        for k in uses:
-            del self._seen[k]
-        return tuple(self._paths[k] for k in again)
+    def _forget(self, key: str) -> None:
+        """What used this text, or lacked a file."""
+        for path, seen in [*self._seen.items()]:
+            if path == key or key in map(os.path.realpath, seen.sources) or _lacks(seen):
+                del self._seen[path]
 
     def seen(self, path: str) -> Seen:
         """What flowc says of an open text."""
@@ -119,7 +113,11 @@ class Session:
 
     def lines(self, path: str) -> Lines:
         """Its lines."""
-        return Lines.of(self.text(path), self.encoding)
+        text = self.text(path)
+        kept = self._lines.get(path)
+        if kept is None or kept[0] != text or kept[1].encoding != self.encoding:
+            kept = self._lines[path] = text, Lines.of(text, self.encoding)
+        return kept[1]
 
     def name(self, path: str) -> str:
         """A file's path as the editor names it, where it is open there."""

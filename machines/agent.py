@@ -212,7 +212,7 @@ class Agent:
 
     def _pass_on(self, stream: IO[bytes], name: str) -> None:
         while True:
-            piece = os.read(stream.fileno(), PIECE)
+            piece = os.read(stream.fileno(), PIECE)  # no limit: in a thread of its own
             if not piece:
                 return
             try:
@@ -228,7 +228,7 @@ class Agent:
                 return
 
     def _wait(self, child: Any, readers: Sequence[threading.Thread], over: threading.Event) -> None:
-        status = child.wait()
+        status = child.wait()  # no limit: it is stopped when the connection ends
         for reader in readers:
             reader.join(GRACE)  # a grandchild may hold the pipe
         over.set()

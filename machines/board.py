@@ -160,7 +160,7 @@ class Board:
             process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             _kill(process)
-            process.wait()
+            process.wait()  # no limit: it was killed
         process.stdout.close()
         process.stderr.close()
 
@@ -191,7 +191,7 @@ class Board:
         with self._reached() as frames:
             frames.send(agent, BEGIN)
             self._tell_before(frames.begin(MAGIC, BEGIN))
-        who = f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
+        who = f"{_user()} on {socket.gethostname()}, process {os.getpid()}"
         begun = self._ask(Begun, "begin", folder=self.address.folder, who=who, alive=SILENCE / 6)
         if begun.foreign:
             shown = ", ".join(f"`{name}`" for name in begun.foreign)
@@ -489,6 +489,13 @@ def _last(frames: Frames) -> str:
 def _plain(said: str) -> str:
     """Without what would steer a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in said)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # the number has no name here, as in many containers
+        return f"user {os.getuid()}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

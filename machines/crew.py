@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from ..model.diagnostic import Diagnostic, Errors
 from ..model.extras import require
+from .children import ends_with_me
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741
@@ -35,6 +36,8 @@ O = TypeVar("O")  # noqa: E741
 ANSWER = 10.0
 #: Seconds without any answer of a worker, after which somebody looks whether there are any left.
 PATIENCE = 10.0
+#: Seconds in which a worker ends that was told to.
+ENDS = 5.0
 #: Things that calls share and that are kept packed, and unpacked at a worker.
 KEPT = 2
 #: So often a pool is started anew after a worker of it died.
@@ -106,7 +109,7 @@ class Crew:
         while waiting:
             done = wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
             for future in done:
-                found[waiting.pop(future)] = future.result()
+                found[waiting.pop(future)] = future.result()  # no limit: it is done
             if not done and not self._alive():
                 self._give_up("no worker is left")
                 return
@@ -147,19 +150,22 @@ def processes(count: int) -> Iterator[Crew]:
         return
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    crew = Crew(count, lambda: ProcessPoolExecutor(count, context, _deaf))
+    crew = Crew(count, lambda: ProcessPoolExecutor(count, context, _begin, (ends_with_me(),)))
     try:
         yield crew
     finally:
         crew.close()
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
-            child.join()
+            child.join(ENDS)
+            child.kill()
+            child.join()  # no limit: it was killed
 
 
-def _deaf() -> None:
-    """Ctrl-C is for whoever waits for the workers: the best so far is kept there."""
+def _begin(end_with_parent: Callable[[], None]) -> None:
+    """Ctrl-C is for the process that waits for the workers: the best so far is kept there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 # -- workers of a cluster ----------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class Fleet:
         for k, (board, job) in enumerate(work):
             do = partial(self._tell, ends, k, board, job)
             threading.Thread(target=do, name=str(board.address), daemon=True).start()
-        found = dict(ends.get() for _ in work)
+        found = dict(ends.get() for _ in work)  # no limit: a job ends, or the way to its board is lost
         return [found[k] for k in range(len(work))]
 
     def _tell(

@@ -119,7 +119,7 @@ class Frames:
     def _read(self, which: int, into: bytearray) -> None:
         """Take what is there; at the end, it is no longer open."""
         try:
-            piece = os.read(which, _ONCE)
+            piece = os.read(which, _ONCE)  # no limit: it does not block
         except BlockingIOError:  # there is nothing
             return
         except OSError:  # another thread has closed it

@@ -6,17 +6,17 @@ In: directories and commands. Out: what became of them. Paths on a host are stri
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ..model.files import scratch
 from ..model.platform import Platform, Pool
 from . import whoami
+from .children import run
 
 T = TypeVar("T")
 
@@ -126,28 +126,19 @@ class Here:
 
     @contextmanager
     def folder(self) -> Iterator[str]:
-        with tempfile.TemporaryDirectory() as folder:
-            yield folder
+        with scratch() as folder:
+            yield str(folder)
 
     @contextmanager
     def writing(self, files: Mapping[str, Path | None]) -> Iterator[dict[str, str]]:
         with self.folder() as folder:
             own = {name: Path(folder) / str(k) for k, name in enumerate(files)}
-            yield {name: str((file or own[name]).resolve()) for name, file in files.items()}
+            yield {name: os.path.abspath(file or own[name]) for name, file in files.items()}
 
     def execute(
         self, words: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
     ) -> Done:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",  # code prints what it likes
-            check=False,
-            env={**os.environ, **(environment or {})},
-        )
+        done = run(words, cwd=cwd, environment=environment)  # no limit: what it does may take as long as it takes
         return Done(done.returncode, done.stdout, done.stderr)
 
     def module(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:

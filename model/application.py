@@ -284,8 +284,10 @@ class Task:
     @property
     def phases(self) -> int:
         """Length of the cyclo-static cycle: 1 for plain SDF."""
-        longest = max((len(p.rates) for p in self.inputs + self.outputs), default=1)
-        return max(longest, len(self.wcet_ns))
+        longest = len(self.wcet_ns) or 1
+        for port in self.inputs + self.outputs:
+            longest = max(longest, len(port.rates))
+        return longest
 
     @property
     def built_in(self) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from .span import Span
@@ -59,9 +62,34 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(diagnostics, key=place))
 
 
+#: Names that unknown ones of one text are compared with: about a second.
+MOST_COMPARED = 50_000
+#: Characters of a name that is compared.
+LONGEST_COMPARED = 100
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
+
+
+@contextmanager
+def few_guesses() -> Iterator[None]:
+    """Where a stranger's text is read: the first of its unknown names are compared with known ones, not all of them.
+
+    A text may have as many unknown names as known ones, and each would be compared with all of these.
+    """
+    before = _left.set([MOST_COMPARED])
+    try:
+        yield
+    finally:
+        _left.reset(before)
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """The known word that `word` is most likely a misspelling of, or an empty string."""
-    lowered = {c.lower(): c for c in sorted(set(known))}
+    left = _left.get()
+    if len(word) > LONGEST_COMPARED or (left is not None and left[0] <= 0):
+        return ""
+    lowered = {c.lower(): c for c in sorted(set(known)) if len(c) <= LONGEST_COMPARED}
+    if left is not None:
+        left[0] -= len(lowered)
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     return lowered[close[0]] if close else ""
 
@@ -83,7 +111,8 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
 
 
 def _joined(names: Iterable[str], last: str, limit: int) -> str:
-    quoted = [f"`{n}`" for n in names]
-    if len(quoted) > limit:
-        return ", ".join(quoted[:limit]) + f" and {len(quoted) - limit} more"
+    known = names if isinstance(names, Collection) else tuple(names)
+    quoted = [f"`{n}`" for n in islice(known, limit)]
+    if len(known) > limit:
+        return ", ".join(quoted) + f" and {len(known) - limit} more"
     return last.join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
+import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 #: Bytes of a text, a piece of code, a profile: the largest ones that make sense have a few millions.
 MOST = 1 << 26
 #: The folder beside a text in which flowc keeps files it has made of others, each under a name of its own.
 KEPT = ".flowc"
+#: How the names of folders begin that are gone afterwards.
+SCRATCH = "flowc."
+#: Seconds after which such a folder has its lock, if its process is still there.
+LOCKED = 3600.0
 
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
@@ -51,9 +59,7 @@ def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> N
     target = Path(os.path.realpath(path)) if follow else path
     mode = _mode(target)
     data = content.encode() if isinstance(content, str) else content
-    temporary = target.with_name(f".flowc-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    temporary, descriptor = _beside(target, mode)
     try:
         with open(descriptor, "wb") as stream:
             if mode is not None:
@@ -64,6 +70,65 @@ def replace_file(path: Path, content: str | bytes, *, follow: bool = False) -> N
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextlib.contextmanager
+def scratch(place: Path | None = None, prefix: str = SCRATCH) -> Iterator[Path]:
+    """A new folder that is gone afterwards: in `place`, else where the system keeps what is temporary.
+
+    A process that is killed leaves its folder behind, and the lock on it ends with the process: the next call for the
+    same place removes the folder. Raises OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(lock)
+            _sweep(Path(folder).parent, prefix, os.fstat(lock).st_mtime - LOCKED)
+            yield Path(folder)
+        finally:
+            os.close(lock)
+
+
+def _sweep(place: Path, prefix: str, before: float) -> None:
+    """Remove folders of this user that a process, killed before that time, has left there."""
+    with contextlib.suppress(OSError):  # the place cannot be listed: what is left there stays
+        for entry in os.scandir(place):
+            if entry.name.startswith(prefix):
+                _remove_if_left(entry.path, before)
+
+
+def _remove_if_left(folder: str, before: float) -> None:
+    with contextlib.suppress(OSError):  # it has just gone, or is no folder
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if found.st_uid == os.geteuid() and found.st_mtime < before and _lock(descriptor):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock of a folder, for as long as the descriptor is open. Not every file system has locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def require_writable(path: Path) -> None:
+    """Nothing, where `replace_file` could write that file now. Raises OSError."""
+    temporary, descriptor = _beside(path, _mode(path))
+    os.close(descriptor)
+    temporary.unlink()
+
+
+def _beside(target: Path, mode: int | None) -> tuple[Path, int]:
+    """A new file in the same folder, and a descriptor of it."""
+    temporary = target.with_name(f".flowc-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return temporary, os.open(temporary, flags, 0o666 if mode is None else mode)
 
 
 def make_folders(root: Path, below: str | PurePath) -> Path:

@@ -219,8 +219,7 @@ def _times(
         if pin is not None:
             yield kind, FiringTime((pin,), pin, "pin", entry)
         elif task.wcet_ns and _is_for(task, kind, platform, at, entry):
-            average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
-            mean = average if entry is None else Fraction(entry.mean_ns)
+            mean = _mean(task.wcet_ns) if entry is None else Fraction(entry.mean_ns)
             yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
         elif entry is not None and has_code(task, kind, platform):
             worst = entry.wcet_ns * (MARGIN if entry.estimated else Fraction(1))
@@ -230,12 +229,15 @@ def _times(
 def _elsewhere(task: Task, entries: Mapping[str, ProfileEntry], platform: Platform) -> FiringTime | None:
     """What the text says of a task that runs nowhere here, else what a CPU took where the platform has none."""
     if task.wcet_ns:
-        average = sum(task.wcet_ns, Fraction(0)) / len(task.wcet_ns)
-        return FiringTime(task.wcet_ns, average, "declared")
+        return FiringTime(task.wcet_ns, _mean(task.wcet_ns), "declared")
     entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
     if entry is None:
         return None
     return FiringTime((Fraction(entry.wcet_ns),), Fraction(entry.mean_ns), _measured(entry), entry)
+
+
+def _mean(phases: tuple[Fraction, ...]) -> Fraction:
+    return phases[0] if len(phases) == 1 else sum(phases, Fraction(0)) / len(phases)
 
 
 def _measured(entry: ProfileEntry) -> Source:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from ..machines.answers import Ns, printed_as
 from ..machines.host import HERE, Host
+from ..model.files import scratch
 from ..model.json_reader import Between
 from ..networks.onnx.cuts import Chain
 from .measure import MeasurementFailed
@@ -55,8 +55,8 @@ def layer_times(path: Path, chain: Chain, seconds: float, host: Host = HERE) -> 
     for number, node in enumerate(model.graph.node):
         node.name = f"flowc{number}"
     layers = {maker[t]: x.name for x in chain.layers for t in x.makes if t in maker}
-    with tempfile.TemporaryDirectory() as folder:
-        events, runs, wall = _run(model, chain, Path(folder) / "layers", seconds, host)
+    with scratch() as folder:
+        events, runs, wall = _run(model, chain, folder / "layers", seconds, host)
     mean = dict.fromkeys((x.name for x in chain.layers), 0.0)
     computing = 0.0
     at = chain.layers[0].name

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .graph import COLORS, CRITICAL, TooLarge
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,10 +46,7 @@ class Chart:
 
 def draw(charts: Sequence[Chart], target: Path) -> None:
     """Write the picture, one panel per chart; its format follows the ending of `target`. Raises TooLarge."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     count = sum(len(c.bars) for c in charts)
@@ -59,8 +57,7 @@ def draw(charts: Sequence[Chart], target: Path) -> None:
     panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, chart in zip(panels, charts, strict=True):
         _panel(axes, chart)
-    metadata = {"Date": None} if target.suffix == ".svg" else None
-    figure.savefig(target, dpi=130, metadata=metadata)
+    save(figure, target)
 
 
 def _panel(axes: Axes, chart: Chart) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..model.application import Application, Port
 from ..model.system import System
 from .layout import layout
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,10 +54,7 @@ def draw(
     `processors[task]` colors a task by where it runs; an empty mapping leaves all neutral. `critical[app]` marks what
     limits the speed; `notes[definition]` stands below the names of its instances. Raises TooLarge.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     count = sum(len(a.tasks) for a in system.apps)
@@ -77,8 +75,7 @@ def draw(
     _legend(axes, colors, top)
     axes.set_xlim(-0.8, width + 0.3)
     axes.set_ylim(top - (0.9 if colors else 0.2), 0.9)
-    metadata = {"Date": None} if target.suffix == ".svg" else None
-    figure.savefig(target, dpi=130, metadata=metadata)
+    save(figure, target)
 
 
 def _legend(axes: Axes, colors: Mapping[str, str], top: float) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.scenario import Scenario, State
+from .picture import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,10 +22,7 @@ Point = tuple[float, float]
 
 def draw_machine(scenario: Scenario, target: Path) -> None:
     """Write the picture; its format follows the ending of `target` (svg, png, pdf)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "flowc"
+    load()
     from matplotlib.figure import Figure
 
     texts = {s.name: _text(s) for s in scenario.states}
@@ -41,7 +39,7 @@ def draw_machine(scenario: Scenario, target: Path) -> None:
         _arrow(axes, places[source], places[other], sizes[source], sizes[other], causes)
     for state in scenario.states:
         _box(axes, places[state.name], sizes[state.name], texts[state.name], state.name == scenario.initial)
-    figure.savefig(target, dpi=130, metadata={"Date": None} if target.suffix == ".svg" else None)
+    save(figure, target)
 
 
 def _text(state: State) -> list[str]:

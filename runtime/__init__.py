@@ -8,6 +8,8 @@ import os
 # One worker per processor: libraries that start threads of their own would fight with the workers for the cores.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# ONNX Runtime 1.32 gathers for its makers what sessions do, in threads that a forked process waits for at its end.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from .adapt import Back, Cut, Front, Variant
 from .bands import Bands

@@ -19,7 +19,7 @@ from .channel import Stopped
 from .code import C
 from .graph import Task
 from .plan import Block, Firing, Plan, Segment, name_of
-from .tokens import Port, TaskError
+from .tokens import Port
 
 #: Arguments that a function may have beside its state and its parameters.
 MOST_ARGUMENTS = 8
@@ -205,8 +205,8 @@ class Chain:
         code = fire.__code__.replace(co_name=name)
         return FunctionType(code, fire.__globals__, name, fire.__defaults__, fire.__closure__)
 
-    def why(self, done: int) -> TaskError:
-        """Why a firing has failed."""
+    def why(self, done: int) -> Exception:
+        """Why a firing has failed, or StopIteration."""
         code = self.firings[done].task.code
         assert isinstance(code, C)
         return code.failed(self._call.status)

@@ -47,7 +47,7 @@ class Place:
         waiter.check()
         waiter.waiting = (self, what)
         try:
-            self._changed.wait()
+            self._changed.wait()  # no limit: who ends wakes all that wait, and the watchdog tells of the others
         finally:
             waiter.waiting = None
         waiter.check()

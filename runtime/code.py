@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .failures import ENDS
 from .memory import Outputs, Rehearsal, crowded, share
 from .modules import load
 from .tokens import Port, TaskError
@@ -127,6 +128,8 @@ def _address() -> Callable[[np.ndarray], int]:
 #: The address of the data of an array.
 address = _address()
 
+#: What a source in C returns when its stream has ended: FLOWC_END in its header.
+END = 0x454E44
 C_TYPES = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
 
 
@@ -205,8 +208,10 @@ class C(Code):
             raise self.failed(status)
         return tuple(outputs)
 
-    def failed(self, status: int) -> TaskError:
+    def failed(self, status: int) -> Exception:
         """What it means that the function returned that."""
+        if status == END:
+            return TaskError("%s %s" % (self.name, ENDS)) if self._inputs else StopIteration()
         return TaskError("%s returned %d%s" % (self.name, status, self._said()))
 
     def _said(self) -> str:

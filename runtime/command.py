@@ -16,7 +16,8 @@ from .bands import Bands
 from .board import STARTING
 from .code import Network
 from .ends import refusal
-from .failures import Failure
+from .failures import Failure, describe
+from .files import Output
 from .keeper import END, keep
 from .outside import Mistake, Outside, prepare
 from .parameters import VARIABLE, give
@@ -25,10 +26,22 @@ from .report import build_of, report, table
 from .segments import Segments
 from .select import Select
 from .status import LiveStatus, LogStatus, TerminalStatus
+from .streams import (
+    complain,
+    flush_streams,
+    give_up,
+    is_terminal,
+    keep_streams,
+    open_streams,
+    put_back_streams,
+    write_to,
+)
 from .tokens import TaskError
 from .trace import Tracer, frames_of
 from .wire import unready
 
+#: Calls inside of each other that Python code may count on.
+DEPTH = sys.getrecursionlimit()
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
@@ -38,13 +51,13 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated. Without `arguments` this process
     is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
-    _open_streams()
+    open_streams()
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.trace is None and (options.trace_frames is not None or options.trace_bands):
         parser.error("--trace-%s is about --trace FILE" % ("bands" if options.trace_bands else "frames"))
     program = build()
-    program.speak = _say
+    program.speak = complain
     mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
     reason, outside = refusal(program), None
     if program.mesh is not None:
@@ -59,14 +72,14 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         mistakes = [str(refused)]
     if mistakes:
         for mistake in mistakes:
-            _say(mistake)
+            complain(mistake)
         return 2
     if options.twin:
         try:
             program.twin()
         except TaskError as error:
             failure = Failure("", "", None, str(error))
-            _say(str(failure))
+            complain(str(failure))
             _report_in_place(program, options.report)(failure, 1)
             return 1
     received: List[int] = []
@@ -75,33 +88,30 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
             _with_huge_pages()
         _listen(program, received)
         keep(program, options.watchdog, _report_in_place(program, options.report), partial(_put_back, program, outside))
+        keep_streams()
     try:
         if outside is not None:
             outside.start()
         status = _run(program, options, received)
     except Mistake as refused:
-        _say(str(refused))
+        complain(str(refused))
         status = 2
+    except (MemoryError, RecursionError) as error:  # what tasks have left for others is not enough
+        failure = Failure("", "", None, "the program failed outside of its tasks: " + describe(error))
+        complain(str(failure))
+        _report_in_place(program, options.report)(failure, 1)
+        status = 1
     except BaseException:
         program.board.leave(1)
         raise
     finally:
         _put_back(program, outside)
+        if arguments is None:
+            put_back_streams()
     program.board.leave(status)
     if any(w.is_alive() for w in program.workers):
         os._exit(status)  # a firing that never returns must not keep the process alive
     return status
-
-
-def _open_streams() -> None:
-    """Whoever started the program may have closed its standard streams: no other file shall get their numbers."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False))
 
 
 def _put_back(program: Program, outside: Optional[Outside]) -> None:
@@ -128,21 +138,21 @@ def _listen(program: Program, received: List[int]) -> None:
 
 def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     try:  # now, not after hours of running
-        trace, measured = [open(path, "w") if path else None for path in (options.trace, options.report)]
+        trace, measured = [Output(path) if path else None for path in (options.trace, options.report)]
     except OSError as error:
-        _say("cannot write %s: %s" % (error.filename, error.strerror))
+        complain("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
         first, end = options.trace_frames or (0, None)
         program.tracer = Tracer(program, first, end, options.trace_bands)
     shows: List[Any] = []
     if not options.quiet:
-        shows.append(TerminalStatus() if sys.stderr.isatty() else LogStatus(_say))
+        shows.append(TerminalStatus() if is_terminal("stderr") else LogStatus(complain))
     if options.live is not None:
         try:
             shows.append(LiveStatus(options.live))
         except OSError as error:
-            _say("cannot write to descriptor %d: %s" % (options.live, error.strerror))
+            complain("cannot write to descriptor %d: %s" % (options.live, error.strerror))
             return 1
 
     def show(program: Program) -> None:
@@ -154,6 +164,8 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
         good = program.run(options.frames, options.full_speed, options.strict, options.watchdog, progress=progress)
     except Interrupted:
         good = False
+    finally:
+        sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))  # a task may have set a lower one
     for status in shows:
         status.clear()
     document = report(program, _status(program, options, good, received))
@@ -165,9 +177,9 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
     delivered &= _print(table(document) + "\n" if wanted else "")
     if not good and program.failure is not None:
-        _say(str(program.failure), program.failure.details)
+        complain(str(program.failure), program.failure.details)
     elif options.fail_on_miss and any(a.late() for a in program.apps):
-        _say("deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late()))
+        complain("deadlines were missed in %s" % ", ".join(a.name for a in program.apps if a.late()))
     return _status(program, options, good, received) or (0 if delivered else 1)
 
 
@@ -179,12 +191,12 @@ def _status(program: Program, options: Any, good: bool, received: Sequence[int])
     return 1 if options.fail_on_miss and any(a.late() for a in program.apps) else 0
 
 
-def _write(stream: Any, document: Any, indent: Optional[int] = None) -> bool:
+def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
     try:
-        with stream:
+        with output.written() as stream:
             json.dump(document, stream, indent=indent)
     except OSError as error:
-        _say("cannot write %s: %s" % (stream.name, error.strerror))
+        complain("cannot write %s: %s" % (output.name, error.strerror))
         return False
     return True
 
@@ -196,12 +208,12 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
         if path is None:
             return
         program.failure = failure
-        try:  # nobody may be left who reads from a pipe
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        try:
+            output = Output(path, wait=False)  # there may be no reader of a pipe any more
         except OSError as error:
-            _say("cannot write %s: %s" % (path, error.strerror))
+            complain("cannot write %s: %s" % (path, error.strerror))
         else:
-            _write(open(file, "w"), report(program, status), indent=1)
+            _write(output, report(program, status), indent=1)
 
     return write
 
@@ -209,22 +221,15 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
 def _print(text: str) -> bool:
     """On standard output, behind what the tasks have printed. Whoever closes a pipe has seen enough."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        flush_streams()
+        write_to("stdout", text)
         return True
-    except (OSError, ValueError) as error:  # ValueError: a task has closed it
-        sys.stdout = open(os.devnull, "w")  # what is left would be written again when the interpreter ends
+    except (OSError, ValueError) as error:
+        give_up("stdout")
         if isinstance(error, BrokenPipeError):
             return True
-        _say("cannot write to standard output: %s" % (getattr(error, "strerror", None) or error))
+        complain("cannot write to standard output: %s" % (getattr(error, "strerror", None) or error))
         return False
-
-
-def _say(text: str, details: str = "") -> None:
-    try:
-        print("%sflowc: %s" % (details, text), file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass  # nobody listens
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -22,6 +22,7 @@ from .failures import Failure, describe
 from .graph import FOREVER, App
 from .power import Power
 from .select import Select
+from .steady import wait
 
 if TYPE_CHECKING:
     from .program import Program
@@ -198,7 +199,7 @@ class Control(threading.Thread):
                 while not (self._over or self._program.stopping):
                     if self.now is not None and worker in self.now.workers and self._number > seen:
                         break
-                    self._changed.wait()
+                    self._changed.wait()  # no limit: until a change of state, or the end, which wakes all
                 else:
                     return
                 seen, worker.parked = self._number, False
@@ -325,8 +326,12 @@ class Control(threading.Thread):
                 if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
                     self._slower = False  # no frame is left that counts on the old rates
                     self._set_clocks(state, down=True)
-                look = asked or self._slower
-                self._changed.wait(LOOK if look else None if due is None else max(LOOK, (due - now) / 1e9))
+                if asked or self._slower:
+                    wait(self._changed, LOOK)
+                elif due is not None:
+                    wait(self._changed, max(LOOK, (due - now) / 1e9))
+                else:
+                    self._changed.wait()  # no limit: until an event, or the end of the program
         return None
 
     def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
@@ -372,7 +377,7 @@ class Control(threading.Thread):
             while not state.parked:
                 if self._program.stopping:
                     return False
-                self._changed.wait(PATIENCE)
+                wait(self._changed, PATIENCE)
                 if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
                     waits = self._program.who_waits()
                     self._program.say("the change from %s to %s waits; %s" % (state.name, target.name, waits))

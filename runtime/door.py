@@ -74,7 +74,7 @@ class Door:
     def look(self) -> None:
         """Answer who knocks, and end connections of strangers where there are too many."""
         while self.asked.poll(0):
-            self._answer(self.asked.recv_multipart())
+            self._answer(self.asked.recv_multipart())  # no limit: it is there
         self._hear_news()
         while len(self._unknown) > self._most:
             self._end(self._unknown.popitem(last=False)[0])
@@ -84,7 +84,7 @@ class Door:
         from zmq.utils.monitor import parse_monitor_message
 
         while self.news.poll(0):
-            found = parse_monitor_message(self.news.recv_multipart())
+            found = parse_monitor_message(self.news.recv_multipart())  # no limit: it is there
             event, descriptor = found["event"], int(found["value"])
             if event == self._zmq.EVENT_ACCEPTED:
                 self._came += 1

@@ -121,7 +121,7 @@ class DoraNode(Face):
         """See `Face`."""
         self._leaving = True
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join()  # no limit: it looks every LOOK seconds
         self._thread = self._node = None
 
     # -- the thread that hears ---------------------------------------------------------------------------------------

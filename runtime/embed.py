@@ -18,7 +18,7 @@ from .ends import Closed, Failed
 from .exchange import LOOK, Ends, listed
 from .failures import Failure, describe
 from .parameters import give
-from .program import Program
+from .program import DRAIN, Program
 from .report import report
 from .tokens import TaskError
 
@@ -63,27 +63,31 @@ class Running:
             while self._thread.is_alive() and not program.go.wait(LOOK):
                 pass
         except BaseException:
-            self.stop()
+            self._let_go()
+            self._thread.join(DRAIN)  # a task that does not come back from its start is not waited for
             raise
         if not program.go.is_set():
-            self._thread.join()
+            self._thread.join()  # no limit: it ends, or has ended
             self._raise_failure()
         for each in self._ends.values():
             each.begin()
 
     def raise_event(self, name: str) -> None:
         """Of a program with states, from any thread. Raises ValueError for an event that is unknown."""
+        self._require_here()
         self._program.raise_event(name)
 
     # -- the ends ----------------------------------------------------------------------------------------------------
     def app(self, name: str) -> Ends:
         """The open ends of that app."""
+        self._require_here()
         if name not in self._ends:
             known = listed(list(self._ends)) or "none has"
             raise ValueError("no app `%s` with open ends; there is %s" % (name, known))
         return self._ends[name]
 
     def _only(self) -> Ends:
+        self._require_here()
         if len(self._ends) != 1:
             several = "the apps %s have" % listed(list(self._ends)) if self._ends else "no app has"
             raise TypeError("%s open ends%s" % (several, ": use `app(NAME)`" if self._ends else ""))
@@ -111,20 +115,35 @@ class Running:
     # -- the end -----------------------------------------------------------------------------------------------------
     def end(self) -> None:
         """No more comes in, to any app. What is under way comes out, then the streams end."""
+        self._require_here()
         for each in self._ends.values():
             each.end()
 
     def stop(self) -> None:
-        """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go in is lost."""
+        """Finish what is under way, as after Ctrl-C, and wait until all is closed. What waits to go in is lost.
+
+        In a process that was forked meanwhile there is nothing to stop.
+        """
+        if self._program.strayed:
+            return
+        self._let_go()
+        if threading.current_thread() not in (self._thread, *self._program.workers):
+            self._thread.join()  # no limit: until what is under way has ended, as it says
+
+    def _require_here(self) -> None:
+        """Raise Failed in a process that was forked while the program ran: its threads are in the other one."""
+        if self._program.strayed:
+            raise ends.forked()
+
+    def _let_go(self) -> None:
         for each in self._ends.values():
             each.stop()
             each.leave()
         self._program.interrupts = 1
-        if threading.current_thread() not in (self._thread, *self._program.workers):
-            self._thread.join()
 
     def report(self) -> Dict[str, Any]:
         """What was measured so far: the document of `flowc run --json`."""
+        self._require_here()
         program = self._program
         if self._thread.is_alive():
             program.seconds = (time.perf_counter_ns() - program.begin) / 1e9
@@ -135,6 +154,8 @@ class Running:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """End and wait; after an exception, stop. What only a stop ends is stopped. Raises Failed if that is news."""
+        if self._program.strayed:
+            return
         try:
             if kind is None:
                 self._finish()

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 #: Different tokens that a measured or tested program gets, over and over.
 SAMPLES = 8
+#: What is wrong with a program in a forked process.
+FORKED = (
+    "the program runs in process %d, and this process was forked from it: open the program in each process, after "
+    "the fork (with gunicorn in `post_fork`, or without `--preload`)"
+)
 
 
 class Closed(RuntimeError):
@@ -35,6 +40,11 @@ class Failed(RuntimeError):
         RuntimeError.__init__(self, ("%s\n%s" % (failure, failure.details)).rstrip())
         self.app, self.task, self.firing = failure.app, failure.task, failure.firing
         self.reason, self.details = failure.reason, failure.details
+
+
+def forked() -> Failed:
+    """What is raised in a process that was forked while the program ran."""
+    return Failed(Failure("", "", None, FORKED % os.getppid()))
 
 
 class Inlet(Code):

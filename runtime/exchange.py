@@ -15,7 +15,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 
 import numpy as np
 
-from .ends import Closed, Failed, Inlet, Outlet
+from .ends import Closed, Failed, Inlet, Outlet, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .program import Program
@@ -30,6 +30,26 @@ LOOK = 0.05
 Tokens = Dict[str, np.ndarray]
 #: What was put in together, who waits for the answer, and when it came.
 Offer = Tuple[Tokens, Optional["Future[Any]"], int]
+
+
+class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot write
+    """The answer to a token, for which no forked process waits."""
+
+    def __init__(self, program: Program) -> None:
+        Future.__init__(self)
+        self._program = program
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        self._require_here()
+        return super().result(timeout)
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        self._require_here()
+        return super().exception(timeout)
+
+    def _require_here(self) -> None:
+        if self._program.strayed and not self.done():
+            raise forked()
 
 
 class Ends:
@@ -80,6 +100,7 @@ class Ends:
         Results come in order, each once, as read-only arrays. Waits for `timeout` seconds at most (TimeoutError).
         Raises Closed after the last one, Failed when the program has failed and there are no more.
         """
+        self._require_here()
         names = self._wanted(out)
         results = [self._results[n] for n in names]
         until = None if timeout is None else time.monotonic() + timeout
@@ -99,18 +120,19 @@ class Ends:
 
         Waits like `put` while there is no room. Any number of threads may ask at once.
         """
-        future: Future[Any] = Future()
+        future = _Answer(self._program)
         self._offer(self._asking(token, tokens), future, True, None)
         return future
 
     async def aask(self, /, *token: Any, **tokens: Any) -> Any:
         """The answer to a token, for asyncio: as `ask`, but never holds up the event loop."""
-        future: Future[Any] = Future()
+        future = _Answer(self._program)
         self._offer(self._asking(token, tokens), future, False, None)
         return await asyncio.wrap_future(future)
 
     def end(self) -> None:
         """No more comes in. What is under way comes out, then the stream ends."""
+        self._require_here()
         with self._lock:
             self._ended = True
             self._filled.notify_all()
@@ -119,10 +141,15 @@ class Ends:
         """All results until the end."""
         while True:
             try:
-                result = self.get()
+                result = self.get()  # no limit: until the next result, or the end
             except Closed:
                 return
             yield result
+
+    def _require_here(self) -> None:
+        """In a process that was forked there is no answer, and locks may be held for ever. Raises Failed."""
+        if self._program.strayed:
+            raise forked()
 
     # -- for the program ---------------------------------------------------------------------------------------------
     @property
@@ -183,6 +210,7 @@ class Ends:
     # -- in ----------------------------------------------------------------------------------------------------------
     def _accepted(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
         """Copies of what is put in. Raises ValueError, or TypeError for other names."""
+        self._require_here()
         names = list(self._inlets)
         if not names:
             raise TypeError("app %s has no `in`" % self._app.name)

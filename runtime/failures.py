@@ -25,8 +25,11 @@ class Failure:
         return "app %s, task %s failed%s: %s" % (self.app, self.task, where, self.reason)
 
 
+#: What becomes of a process that a task forks, if it does not end in the task's code: it would be a second program.
+STRAY = "a process that it has forked has come back from there, and is ended: let it end with os._exit"
 #: What is wrong with any other task that ends the stream.
 NO_SOURCE = "raised StopIteration; only a source may end the stream"
+ENDS = "returned FLOWC_END; only a source may end the stream"
 
 
 def describe(error: BaseException) -> str:

@@ -86,16 +86,16 @@ int64_t flowc_chain(chain *c, int64_t first, int64_t round, int64_t most)
                 memset(given[k], 0, (size_t)a->cleared);
         }
         int status = call(s, given);
+        if (status) {
+            c->status = status;
+            return -1 - i;
+        }
         int64_t end = now(), spent = end - start;
         sums *t = c->sums + s->task;
         t->busy += spent;
         t->squares += (double)spent * (double)spent;
         if (spent > t->longest)
             t->longest = spent;
-        if (status) {
-            c->status = status;
-            return -1 - i;
-        }
         if (end - began > most)
             return i + 1;
         start = end;

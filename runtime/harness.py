@@ -22,6 +22,7 @@ from .program import Program
 from .reference import Reference, every, load_deployment, merged
 from .report import report
 from .select import Select
+from .streams import complain
 
 MOST_BYTES = 256 << 20
 RTOL, ATOL = 1e-3, 1e-4
@@ -36,6 +37,7 @@ class Run:
     def __init__(self, home: str) -> None:
         self.open(home)
         self.frames = frames_of(self.deployment)
+        self.program.speak = complain
         feed(self.program)
         control = self.program.control
         if control is not None:

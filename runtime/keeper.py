@@ -21,14 +21,14 @@ from .chain import in_chain
 from .failures import Failure
 from .graph import Task
 from .process import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
-from .watch import ASLEEP
+from .watch import ASLEEP, NO_LIFE, STARTS
 
 if TYPE_CHECKING:
     from .program import Program
 
 #: Seconds between two looks at the program.
 TICK = 0.25
-#: Seconds without a sign of life after which somebody is told.
+#: Seconds without a sign of life after which it is said, and twice as many after each word.
 SILENT = 10.0
 #: Seconds without a sign of life that the program gets after a signal, and after another one.
 HEED, HEED_AGAIN = 5.0, 1.0
@@ -86,7 +86,7 @@ def keep(
     die_with_the_parent(lifeline)
     faulthandler.enable(dump)
     signal.signal(signal.SIGCHLD, before)
-    signal.pthread_sigmask(signal.SIG_SETMASK, unheard - END - {signal.SIGIO})
+    signal.pthread_sigmask(signal.SIG_SETMASK, unheard - END)
 
 
 def _forget_streams() -> None:
@@ -103,7 +103,7 @@ class _Keeper:
         self._tasks, self._board = program.tasks, program.board
         self._beats = -1
         self._life = self._looked = time.monotonic()
-        self._next_word = SILENT
+        self._words = 0
         #: All that came, those that wanted an end, when the last one did, and how many there were since a sign of life.
         self._came: Set[int] = set()
         self._ends: List[int] = []
@@ -115,7 +115,7 @@ class _Keeper:
         # Not sigtimedwait: interrupted after its time (by a stop that lasted), it returns what was never received.
         signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
         while True:
-            news = signal.sigwaitinfo(heard)
+            news = signal.sigwaitinfo(heard)  # no limit: the timer is heard, too
             if news.si_signo not in (signal.SIGCHLD, signal.SIGALRM):
                 self._hand_on(news.si_signo, news.si_code <= 0)
             pid, status = os.waitpid(self._child, os.WNOHANG)
@@ -145,14 +145,16 @@ class _Keeper:
     def _stuck(self) -> str:
         """Why the program has to be ended, if it has to be."""
         now = time.monotonic()
-        stopped = is_stopped(self._child)
-        if stopped and self._board.follows:
+        stopped, insisted = is_stopped(self._child), len(self._ends) > 1
+        if stopped and (self._board.follows or insisted):
             os.kill(self._child, signal.SIGCONT)
-        suspended = stopped or now - self._looked > ASLEEP
+        suspended = (stopped and not insisted) or now - self._looked > ASLEEP
         self._looked = now
-        if suspended or self._board.beats != self._beats:
-            self._beats, self._life, self._next_word = self._board.beats, now, SILENT
-            self._unheeded = 0
+        if self._board.beats != self._beats:
+            self._beats, self._unheeded = self._board.beats, 0
+            self._life, self._words = now, 0
+        elif suspended:
+            self._life, self._words = now, 0
         silent = now - self._life
         if self._unheeded:
             patience = HEED if self._unheeded == 1 else HEED_AGAIN
@@ -161,11 +163,12 @@ class _Keeper:
         elif self._board.phase != IDLE:
             if self._watchdog and silent > self._watchdog:
                 return "did not return for %.0f s (see --watchdog)" % silent
-            if silent > self._next_word:
-                self._next_word *= 2
+            starts = self._board.phase == STARTING
+            if silent > (STARTS * (1 + self._words) if starts else SILENT * 2**self._words):
+                self._words += 1
                 doing = {STARTING: "starting", CLOSING: "closing"}.get(self._board.phase, "in a firing")
                 names = ", ".join(_named(i) for i in self._inside())
-                _say("no sign of life for %.0f s: %s is %s" % (silent, names or "nobody", doing))
+                _say(NO_LIFE % (silent, names or "the program", doing))
         return ""
 
     def _ended(self, status: int) -> int:

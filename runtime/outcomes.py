@@ -13,6 +13,8 @@ import time
 import unittest
 from typing import Any, Dict, List
 
+from .files import Output
+
 
 class _Result(unittest.TextTestResult):
     """Also keeps who was tested, and for how long."""
@@ -58,7 +60,7 @@ def main(file: str) -> int:
     suite = unittest.TestLoader().discover("tests")
     result = unittest.TextTestRunner(verbosity=2, resultclass=_Result, warnings="default").run(suite)
     assert isinstance(result, _Result)
-    with open(file, "w") as stream:
+    with Output(file).written() as stream:
         json.dump({"seconds": round(time.monotonic() - begin, 6), "tests": result.outcomes()}, stream, indent=1)
     return 0 if result.wasSuccessful() else 1
 

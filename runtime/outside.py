@@ -190,7 +190,8 @@ class Outside:
         assert self._listener is not None
         while not self._over.is_set():
             try:
-                word = self._listener.recv(LONGEST).decode("utf-8", "replace").strip()
+                heard = self._listener.recv(LONGEST)  # no limit: nothing waits for this thread
+                word = heard.decode("utf-8", "replace").strip()
             except OSError:
                 return  # closed
             try:

@@ -15,7 +15,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .tokens import Port
+from .tokens import Port, TaskError
 
 #: Blocks of a port that may be in use at the far end, beside the one that is being written.
 LENT = 8
@@ -54,7 +54,7 @@ class Pipes:
                     return kind, content
             if seconds is not None and not has_news(self._source, seconds):
                 raise TimeoutError
-            more = os.read(self._source, 4096)
+            more = os.read(self._source, 4096)  # no limit: where none is wanted, the end of the child
             if not more:
                 raise EOFError
             got += more
@@ -131,6 +131,22 @@ def _stride(size: int) -> int:
     return -(-size // unit) * unit
 
 
+def _make_room(memory: int, size: int) -> None:
+    """Let the memory have at least so many bytes. Raises TaskError.
+
+    A file in a file system may find it full when a byte of it is first written, which would end the process (SIGBUS).
+    """
+    if os.fstat(memory).st_size >= size:
+        return
+    try:
+        os.ftruncate(memory, size)
+        if not os.readlink("/proc/self/fd/%d" % memory).startswith("/memfd:"):
+            os.posix_fallocate(memory, 0, size)
+    except OSError as error:
+        reason = "no room for tokens in shared memory (%.1f MB): %s" % (size / 1e6, error.strerror)
+        raise TaskError(reason) from error
+
+
 def rings_of(
     memory: int, inputs: Sequence[Port], outputs: Sequence[Port], child: bool
 ) -> Tuple[List[Ring], List[Ring]]:
@@ -140,8 +156,7 @@ def rings_of(
     for ports, writes in ((inputs, not child), (outputs, child)):
         unit = mmap.ALLOCATIONGRANULARITY
         length = max(1, -(-sum(map(Ring.bytes, ports)) // unit)) * unit
-        if os.fstat(memory).st_size < start + length:
-            os.ftruncate(memory, start + length)
+        _make_room(memory, start + length)
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writes else 0)
         mapped = mmap.mmap(memory, length, mmap.MAP_SHARED, protection, offset=start)
         rings, offset = [], 0

@@ -27,8 +27,10 @@ import numpy as np
 
 from .channel import EndOfStream
 from .code import Code
-from .failures import describe, details_of
+from .failures import STRAY, Failure, describe, details_of
+from .forks import at_fork
 from .pipes import Pipes, Ring, has_news, rings_of
+from .streams import complain
 from .tokens import Port, TaskError, split_outputs
 
 #: Seconds that a child gets to leave after its task is closed.
@@ -63,6 +65,8 @@ class Process(Code):
         self.code = code
         #: Children, for a task without state that several processors fire at once.
         self.copies = 1
+        #: The app and the task that it belongs to.
+        self.owner = ("", "")
         self._children: List[_Child] = []
         self._idle: SimpleQueue[_Child] = SimpleQueue()
 
@@ -76,14 +80,14 @@ class Process(Code):
         self._idle = SimpleQueue()
         try:
             for child in self._children:
-                child.open(self.code, home, inputs, outputs)
+                child.open(self.code, self.owner, home, inputs, outputs)
                 self._idle.put(child)
         except BaseException:
             self.discard()
             raise
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        child = self._idle.get()
+        child = self._idle.get()  # no limit: that of the firing that it is at, which the watchdog ends
         try:
             return child.fire(inputs, firing)
         finally:
@@ -146,9 +150,20 @@ class _Child:
         self._inputs: List[Ring] = []
         self._outputs: List[Ring] = []
         self._next = b""
-        self.end = weakref.finalize(self, _bury, self._process, self._wire, (ours, self._memory))
+        self._rest = (ours, self._memory)
+        self.end = weakref.finalize(self, _bury, self._process, self._wire, self._rest)
+        at_fork(self)
 
-    def open(self, code: Code, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+    def forked(self) -> None:
+        """A process that is forked from this one is none of the child's parents, and does not keep it alive."""
+        if self.end.detach() is not None:
+            self._wire.close()
+            for end in self._rest:
+                os.close(end)
+
+    def open(
+        self, code: Code, owner: Tuple[str, str], home: str, inputs: Sequence[Port], outputs: Sequence[Port]
+    ) -> None:
         """Open the code there."""
         self._inputs, self._outputs = rings_of(self._memory, inputs, outputs, child=False)
         streams = [_encoding(sys.stdout), _encoding(sys.stderr)]
@@ -157,9 +172,8 @@ class _Child:
             for kind, (encoding, _) in zip((STDOUT, STDERR), streams)
         }
         try:
-            order = pickle.dumps(
-                (sys.path, sys.argv, faulthandler.is_enabled(), streams, code, home, list(inputs), list(outputs))
-            )
+            beside = sys.path, sys.argv, faulthandler.is_enabled(), streams
+            order = pickle.dumps((*beside, code, owner, home, list(inputs), list(outputs)))
         except Exception as error:
             raise TaskError("its parameters cannot be sent to a process: %s" % describe(error)) from error
         self._next = self._ask(OPEN, order)
@@ -360,6 +374,10 @@ class _Server:
         self._readable: List[Ring] = []
         self._writable: List[Ring] = []
         self._next = b""
+        self._owner = ("", "")
+        self._firing: Optional[int] = None
+        #: Is this a process that the task has forked?
+        self.strayed = False
 
     def run(self) -> None:
         """Until the task is closed or the parent is gone."""
@@ -377,13 +395,18 @@ class _Server:
                     answer = OVER, b""
                 else:
                     answer = FAILED, json.dumps([describe(error), details_of(error)]).encode()
+            if self.strayed:
+                complain(str(Failure(*self._owner, self._firing, STRAY)))
+                os._exit(1)
             for stream in self._streams:
                 if not stream.closed:
                     stream.flush()
             self._wire.send(*answer)
 
     def _open(self, content: bytes) -> bytes:
-        path, sys.argv, crashes, streams, code, home, inputs, outputs = _Unpickler(io.BytesIO(content)).load()
+        path, sys.argv, crashes, streams, code, self._owner, home, inputs, outputs = _Unpickler(
+            io.BytesIO(content)
+        ).load()
         sys.path[:] = path
         if crashes:
             faulthandler.enable()
@@ -398,8 +421,9 @@ class _Server:
         return self._pick()
 
     def _fire(self, content: bytes) -> bytes:
-        (firing,) = _FIRING.unpack_from(content)
-        self._fire_into(content[_FIRING.size :], firing)
+        (self._firing,) = _FIRING.unpack_from(content)
+        assert self._firing is not None
+        self._fire_into(content[_FIRING.size :], self._firing)
         return self._pick()  # after the arrays of this firing are gone, unless the task has kept some
 
     def _fire_into(self, slots: bytes, firing: int) -> None:
@@ -413,6 +437,7 @@ class _Server:
             np.copyto(ring.block(slot, firing), array)
 
     def _close(self, content: bytes) -> bytes:
+        self._firing = None
         self._code.close()
         return b""
 
@@ -433,22 +458,24 @@ def serve(orders: int, answers: int, lifeline: int, memory: int) -> None:
     for end in (orders, answers, lifeline, memory):
         os.set_inheritable(end, False)
 
+    server = _Server(wire, memory)
+
     def forked() -> None:
         """A process that the task forks is none of ours: it must not keep the pipes open."""
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         wire.close()
         os.close(lifeline)
+        server.strayed = True
 
     os.register_at_fork(after_in_child=forked)
-    _Server(wire, memory).run()
+    server.run()
 
 
 def die_with_the_parent(lifeline: int) -> None:
-    """The system ends this process (SIGIO) when nobody holds the other end any more, even in the middle of a firing."""
+    """The system kills this process when no process holds the other end any more: in a firing, and stopped, as well."""
     import fcntl
 
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     if has_news(lifeline, 0.0):  # it was gone before

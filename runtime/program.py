@@ -21,14 +21,16 @@ from .control import Control, Event, State
 from .cuda import CudaError
 from .device import Arena, OnDevice, end_lanes
 from .device import arenas as arenas_of
-from .failures import Failure, describe, details_of
+from .failures import STRAY, Failure, describe, details_of
+from .forks import at_fork
 from .graph import App, Fire, Task
 from .interval import short_interval
 from .link import Link
 from .memory import rehearsed
 from .process import Process
+from .steady import wait_for
 from .tokens import TaskError
-from .watch import GRACE, Watch
+from .watch import GRACE, Starting, Watch
 from .wire import Mesh
 from .wiring import wired
 from .worker import Worker
@@ -91,6 +93,8 @@ class Program:
         self.face: Optional[Face] = None
         self.go = threading.Event()
         self._stirred = threading.Event()
+        #: Is this a process that was forked while the program ran?
+        self.strayed = False
         self.wiring: List[Tuple[Any, ...]] = []
         self._board: Optional[Board] = None
 
@@ -265,6 +269,7 @@ class Program:
         0 = never). `drain`: seconds that frames in flight get after an interrupt.
         """
         self.full_speed, self.strict = full_speed, strict
+        at_fork(self)
         for task in self.tasks:
             if isinstance(task.code, Front):
                 task.code.cut.say = self.say
@@ -308,8 +313,7 @@ class Program:
                 if state is not None:
                     state.workers.append(self.workers[-1])
         with short_interval():
-            for worker in self.workers:
-                worker.start()
+            self._start_workers()
             for worker in self.workers:  # what devices need first takes seconds, which no frame shall wait for
                 while worker.is_alive() and not worker.prepared.wait(0.05):
                     self.board.beat()
@@ -318,17 +322,33 @@ class Program:
             self.stopping |= self.mesh is not None and begin is None
             self.go.set()
             if self.control is not None:
-                self.control.start()
+                self._start(self.control, self.tasks[0])
             Watch(self, watchdog, drain, progress).until_done()
         self.seconds = (time.perf_counter_ns() - self.begin) / 1e9
         if self.mesh is not None and not self.stopping:
             self.mesh.farewell()
-        if self.control is not None:
+        if self.control is not None and self.control.is_alive():
             self.control.join(GRACE)
         self._end()
         if self.control is not None:
             self.told = self.control.told()
         return self.failure is None
+
+    def _start_workers(self) -> None:
+        for k, worker in enumerate(self.workers):
+            if not self._start(worker, worker.order[0].task):
+                del self.workers[k:]
+                return
+
+    def _start(self, thread: threading.Thread, task: Task) -> bool:
+        """Start a thread; the program fails where the system gives no more of them, or no memory for one."""
+        try:
+            thread.start()
+            return True
+        except RuntimeError as error:
+            reason = "cannot start: no thread for %s: %s" % (thread.name, error)
+            self.fail(Failure(task.app.name, task.name, None, reason))
+            return False
 
     def _joined(self) -> bool:
         """Become a node of the dataflow that the program is meant for; parts do so first, to find each other.
@@ -347,6 +367,9 @@ class Program:
         """Start all tasks, or none: those that were started are closed when another one fails, or somebody stops it."""
         # Interpreters of processes come up side by side; the tasks are opened one after the other.
         codes = self._codes
+        for task, code in codes:
+            if isinstance(code, Process):
+                code.owner = task.app.name, task.name
         steps: List[Tuple[Task, Code, Callable[[], None]]] = [
             (t, c, c.start) for t, c in codes if isinstance(c, Process)
         ]
@@ -354,13 +377,14 @@ class Program:
         steps += [(t, c, partial(c.open, self.home, t.inputs, t.outputs)) for t, c in codes]
         good = False
         try:
-            for task, code, step in steps:
-                if not self._step(STARTING, task, step):
-                    return False
-                begun.append(code)
-            for task, step in rehearsed((t, run) for t in self.tasks for run in t.code.rehearsals()):
-                if not self._step(STARTING, task, step):
-                    return False
+            with Starting(self):
+                for task, code, step in steps:
+                    if not self._step(STARTING, task, step):
+                        return False
+                    begun.append(code)
+                for task, step in rehearsed((t, run) for t in self.tasks for run in t.code.rehearsals()):
+                    if not self._step(STARTING, task, step):
+                        return False
             self.board.enter(RUNNING)
             good = True
         finally:
@@ -388,6 +412,9 @@ class Program:
             reason = ("cannot start: " if phase == STARTING else "close: ") + describe(error)
             self.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
             return False
+        finally:
+            if self.strayed:
+                self.end_stray(task, None)
         return True
 
     def _end(self) -> None:
@@ -433,10 +460,7 @@ class Program:
             left = release - time.perf_counter_ns()
             if left <= 0:
                 break
-            if self._stirred.is_set():
-                time.sleep(min(left / 1e9, 0.01))
-            else:
-                self._stirred.wait(left / 1e9)
+            wait_for(self._stirred, left / 1e9)
             worker.progress += 1
         if -left >= step:
             app.overruns += 1
@@ -447,6 +471,16 @@ class Program:
         if text not in self._said:
             self._said.add(text)
             self.speak(text)
+
+    # -- forks -----------------------------------------------------------------------------------------------------
+    def forked(self) -> None:
+        """This is another process now, of a task or of who uses the program."""
+        self.strayed = True
+
+    def end_stray(self, task: Task, firing: Optional[int]) -> None:
+        """A process that a task has forked has come back from the task's code."""
+        self.speak(str(Failure(task.app.name, task.name, firing, STRAY)))
+        os._exit(1)
 
     # -- stopping --------------------------------------------------------------------------------------------------
     def stir(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .ends import feed
 from .harness import Run, build
+from .streams import complain
 from .wire import unready
 
 #: What of a run is written down beside its arrays.
@@ -26,13 +27,13 @@ def main(file: str, frames: str) -> int:
     """Run it; the exit status."""
     program = build(os.getcwd())
     feed(program)
-    program.speak = lambda text: print("flowc: %s" % text, file=sys.stderr, flush=True)
+    program.speak = complain
     seen = Seen()
     program.recorder = seen.record
     assert program.mesh is not None, "it is no part of a program"
     reason = unready(program.mesh)
     if reason:
-        print("flowc: %s" % reason, file=sys.stderr)
+        complain(reason)
         return 2
     good = program.run(int(frames), full_speed=True, strict=True, watchdog=120.0)
     index = {
@@ -46,7 +47,7 @@ def main(file: str, frames: str) -> int:
         stored: Dict[str, Any] = {"a%d" % k: array for k, array in enumerate(seen.arrays)}
         np.savez(file, **dict(stored, **{_INDEX: np.array(json.dumps(index))}))
     elif program.failure is not None:
-        print("%sflowc: %s" % (program.failure.details, program.failure), file=sys.stderr, flush=True)
+        complain(str(program.failure), program.failure.details)
     return 0 if good else 1
 
 

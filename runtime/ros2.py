@@ -150,7 +150,7 @@ class RosNode(Face):
             publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED))
         self._leaving = True
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join()  # no limit: it looks every LOOK seconds
         self._node.destroy_node()
         self._rclpy.try_shutdown()
         self._node = self._thread = None

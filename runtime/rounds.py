@@ -84,6 +84,9 @@ class Rounds:
     def _leave(self, error: Optional[BaseException], position: int, blocks: Dict[str, Any]) -> int:
         """Put what lies in variables back on the channels; the entry to go on with."""
         worker, plan = self._worker, self._plan
+        if worker.program.strayed:  # what the board says is the other process's
+            at = plan.firings[position]
+            worker.program.end_stray(at.task, blocks["f%d" % plan.tasks.index(at.task)] + at.offset)
         firing, worker.line[0] = worker.firing, 0
         if error is not None:
             _ended(worker, plan.firings[position].entry, firing, error)
@@ -402,6 +405,8 @@ class _Source:
                 lines += ["    if %s.base is None: %s.setflags(False)" % (x, x), "    else: freeze(%s)" % x]
             lines += ["else: %s, = %s" % (", ".join(outputs), accept % given[0])]
             lines += ["r = None"] if len(outputs) > 1 else []
+        if type(task.code) is not C:
+            lines += ["if program.strayed: program.end_stray(task%d, f%d + %d)" % (j, j, offset)]
         if task.live:
             lines += [
                 "e = clock(); d = cpu() - spent",

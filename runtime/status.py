@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .channel import LocalChannel
 from .graph import App
 from .program import Program
+from .streams import write_to
 
 #: Seconds between two lines on a terminal, which replace each other, and between two in a log.
 ON_TERMINAL, IN_LOG = 0.2, 60.0
@@ -32,13 +32,11 @@ class TerminalStatus:
         seconds = max((time.perf_counter_ns() - program.begin) / 1e9, 1e-9)
         apps = ["%s %d frames, %.1f fps" % (a.name, n, n / seconds) for a in program.running for n in [a.base + a.done]]
         state = "" if program.state_name is None else program.state_name + ": "
-        sys.stderr.write("\r\033[K" + (state + "; ".join(apps))[:110])
-        sys.stderr.flush()
+        write_to("stderr", "\r\033[K" + (state + "; ".join(apps))[:110])
 
     def clear(self) -> None:
         """Remove the line."""
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
+        write_to("stderr", "\r\033[K")
 
 
 class LogStatus:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from .device import in_flight
 from .failures import Failure
 from .process import is_stopped
+from .steady import join
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -23,8 +25,36 @@ GRACE = 0.6
 WAITS = 150_000_000
 #: A gap between two looks that means the process was suspended.
 ASLEEP = 1.0
+#: Seconds between two words about a task that does not come back from its start, and the words.
+STARTS = 5.0
+NO_LIFE = "no sign of life for %.0f s: %s is %s"
 #: Seconds over which it is judged whether an app keeps its pace.
 PACE = 1.0
+
+
+class Starting:
+    """While tasks start, in a program without a keeper: a thread says which one does not come back."""
+
+    def __init__(self, program: Program) -> None:
+        self._program, self._over = program, threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._program.keeper:
+            threading.Thread(target=self._run, name="starting", daemon=True).start()
+
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        board, beats, since, words = self._program.board, -1, 0.0, 0
+        while not self._over.wait(STARTS / 20):
+            if board.beats != beats:
+                beats, since, words = board.beats, time.monotonic(), 0
+            silent = time.monotonic() - since
+            if silent > STARTS * (1 + words):
+                words += 1
+                name = self._program.tasks[board.lines[0][0] - 1].name
+                self._program.speak(NO_LIFE % (silent, name, "starting"))
 
 
 class Watch:
@@ -52,7 +82,7 @@ class Watch:
             alive = [w for w in program.workers if w.is_alive()]
             if not alive:
                 return
-            alive[0].join(0.05)
+            join(alive[0], 0.05)
             program.board.beat()
             self._follow_the_keeper()
             self._notice_sleep()

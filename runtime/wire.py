@@ -141,7 +141,7 @@ class Mesh:
             self._door.look()
             if not select.select([0], [], [], LOOK / 1e3)[0]:
                 continue
-            piece = os.read(0, 1 << 16)
+            piece = os.read(0, 1 << 16)  # no limit: it is there
             told += piece
             if not piece or piece.endswith(b"\n"):
                 found = json.loads(told or b"{}")
@@ -307,7 +307,7 @@ class Mesh:
         """End all connections; what was said last still leaves."""
         if self._thread is not None:
             self._closing = True
-            self._thread.join()
+            self._thread.join()  # no limit: it looks at `_closing` between messages
         self._thread = None
         if self._context is not None:
             for peer in self.peers.values():

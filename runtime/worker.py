@@ -54,6 +54,7 @@ class Worker(threading.Thread, Waiter):
         #: In a program with states: has it nothing to do until its state is entered?
         self.parked = False
         self._app: App = order[0].task.app
+        self._task = order[0].task
         self._iteration = 0
 
     @property
@@ -84,6 +85,9 @@ class Worker(threading.Thread, Waiter):
                 self._flush()
         except Stopped:
             settle()
+        except (MemoryError, RecursionError) as error:  # what the task has left for others is not enough
+            app, name = self._task.app.name, self._task.name
+            self.program.fail(Failure(app, name, None, describe(error), details_of(error)))
         except BaseException as error:  # our own mistake: report it rather than hang
             self.program.fail(Failure("", "", None, "internal error: " + describe(error), traceback.format_exc()))
         finally:
@@ -105,7 +109,7 @@ class Worker(threading.Thread, Waiter):
                 self.program.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
         rounds = rounds_of(self)
         self.prepared.set()
-        self.program.go.wait()
+        self.program.go.wait()  # no limit: set when all are ready, and when something fails
         if self.program.stopping:
             raise Stopped
         return rounds
@@ -180,7 +184,7 @@ class Worker(threading.Thread, Waiter):
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
         app, program = task.app, self.program
-        live = task.live
+        self._task, live = task, task.live
         release = program.wait_for_release(self, task, firing) if task.is_source and not live else None
         if release is not None and program.tracer is not None:
             program.tracer.release(self.name, task, firing, release)
@@ -231,6 +235,8 @@ class Worker(threading.Thread, Waiter):
                 raise Stopped from None
             results = self._failed(failure, task, firing, group, iteration)
         finally:
+            if program.strayed:
+                program.end_stray(task, firing)
             self.line[0] = 0
         end = time.perf_counter_ns()
         if traced:

@@ -6,12 +6,12 @@ cannot run there as a whole, or which layers searches have to keep off the DLA.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from ..model.application import Network, Task
+from ..model.files import scratch
 from ..model.platform import Platform
 from ..model.tensorrt import TensorRTVersion
 from ..networks.dla.limits import GENERATIONS, Generation
@@ -100,8 +100,8 @@ def _broken(
         return found(Path(path))
     import onnx
 
-    with tempfile.TemporaryDirectory(prefix="flowc.") as folder:  # as the DLA gets it
-        plain = Path(folder) / Path(path).name
+    with scratch() as folder:  # as the DLA gets it
+        plain = folder / Path(path).name
         plain.write_bytes(without_pairs(onnx.load(path).SerializeToString())[0])
         return found(plain)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from flowc.cli._common import progress
 from hypothesis import HealthCheck, settings
 
 from builds import ROOT, Write
+from limits import HANGS
 from tensorrt_api import stubs
 
 # How long an example takes, or making one, says how busy the machine is.
@@ -28,6 +30,17 @@ progress.between = float("inf")
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 #: What Chromium is called.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def can_be_interrupted() -> Iterator[None]:
+    """Who starts the tests in the background has these signals ignored, and so would all that the tests start."""
+    signals = [number for number in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(number) is signal.SIG_IGN]
+    for number in signals:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture
@@ -60,7 +73,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for network, script in scripts.items():
         if not (folder / network).is_file():
             command = [sys.executable, str((folder / network).with_name(script))]
-            subprocess.run(command, check=True, capture_output=True)
+            subprocess.run(command, check=True, capture_output=True, timeout=HANGS)
     return folder
 
 

@@ -44,6 +44,21 @@ def test_example_tasks_are_valid_on_old_boards(file: Path) -> None:
     ast.parse(file.read_text(), feature_version=(3, 8))
 
 
+def test_nothing_asks_the_clock_that_is_set() -> None:
+    """Times and waits are by clocks that only go on."""
+    beside = {"examples", "tests", "benchmarks", "docs", "typings", "build"}
+    judged = [
+        f for f in ROOT.glob("*/**/*.py") if f.relative_to(ROOT).parts[0] not in beside and ".venv" not in f.parts
+    ]
+    assert len(judged) > 300
+    for file in judged:
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)) if "time" in text else ():
+            if isinstance(node, ast.Attribute):
+                asked = ast.unparse(node)
+                assert asked not in ("time.time", "time.time_ns", "datetime.now", "datetime.utcnow"), f"{file}: {asked}"
+
+
 def test_only_the_cli_prints_or_exits() -> None:
     """Whatever folder it is in; what is `there` are programs of their own."""
     free = {"cli", "runtime", "examples", "tests", "benchmarks", "docs", "typings", "build"}

@@ -237,9 +237,10 @@ def _unpaced(
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
     """Without a period only the times of the firings on a path can forbid its deadline."""
     late = []
-    for path in _with_deadlines(app, balance):
-        longest = max(spans(app, balance.vector, path.source, times)[path.sink])
-        late += _path_too_late(app, path, longest)
+    found = _with_deadlines(app, balance)
+    behind = {name: spans(app, balance.vector, name, times) for name in dict.fromkeys(path.source for path in found)}
+    for path in found:
+        late += _path_too_late(app, path, max(behind[path.source][path.sink]))
     if late:
         return Verdict(False, late[0].message), tuple(late)
     if app.paths:

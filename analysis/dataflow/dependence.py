@@ -49,6 +49,10 @@ class _Arrow:
     delay: int
 
 
+#: Where arrows lead from each task, and of each the writing firing behind every reading one.
+_Leading = dict[str, list[tuple[str, list[int]]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns, if it has one."""
@@ -77,7 +81,7 @@ def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str
     (behind delays). Of every input a firing depends on all tokens up to the last one that it has taken. Empty where an
     iteration has more than MOST_FIRINGS firings.
     """
-    reached = _reached(_arrows(app), vector, source)
+    reached = _reached(_leading(_arrows(app), vector), vector, source)
     return {name: tuple(n for n, _ in firings) for name, firings in reached.items()}
 
 
@@ -89,7 +93,7 @@ def spans(
     It is the time of the firings that the data go through, one after the other. `times` are those of a firing, by
     phase or one for all.
     """
-    reached = _reached(_arrows(app), vector, source, times)
+    reached = _reached(_leading(_arrows(app), vector), vector, source, times)
     return {name: tuple(time for _, time in firings) for name, firings in reached.items()}
 
 
@@ -107,8 +111,18 @@ def _arrows(app: Application) -> list[_Arrow]:
     ]
 
 
+def _leading(arrows: Iterable[Arrow], vector: Mapping[str, int]) -> _Leading:
+    """Where arrows lead; nothing where an iteration is too long."""
+    if sum(vector.values()) > MOST_FIRINGS:
+        return {}
+    leading: _Leading = {name: [] for name in vector}
+    for arrow in arrows:
+        leading[arrow.source].append((arrow.destination, _writers(arrow, vector)))
+    return leading
+
+
 def _reached(
-    arrows: Iterable[Arrow],
+    leading: _Leading,
     vector: Mapping[str, int],
     source: str,
     times: Mapping[str, Sequence[Fraction]] | None = None,
@@ -119,7 +133,7 @@ def _reached(
     the longest path in this graph, whose weights repeat with each iteration; cycles lead into the past, so that it
     ends. Of paths from the same firing the one that takes longest counts.
     """
-    if sum(vector.values()) > MOST_FIRINGS:
+    if not leading:
         return {}
 
     def time(task: str, firing: int) -> Fraction:
@@ -129,12 +143,10 @@ def _reached(
     found: dict[str, list[tuple[int, Fraction] | None]] = {
         source: [(k, time(source, k)) for k in range(vector[source])]
     }
-    leading: dict[str, list[tuple[str, list[int]]]] = {name: [] for name in vector}
-    for arrow in arrows:
-        leading[arrow.source].append((arrow.destination, _writers(arrow, vector)))
-    waiting = [source]
+    waiting = {source: None}  # in their order, each once
     while waiting:
-        name = waiting.pop(0)
+        name = next(iter(waiting))
+        del waiting[name]
         own = found[name]
         for destination, writers in leading[name]:
             if destination == source:
@@ -150,8 +162,8 @@ def _reached(
                 then = theirs[j]
                 if then is None or now > then:
                     theirs[j], changed = now, True
-            if changed and destination not in waiting:
-                waiting.append(destination)
+            if changed:
+                waiting.setdefault(destination)
     return {n: [x for x in f if x is not None] for n, f in found.items() if n != source and None not in f}
 
 
@@ -165,9 +177,10 @@ def arrivals_over(
 ) -> dict[str, tuple[Fraction, ...]]:
     """The same for other graphs."""
     found: dict[str, list[Fraction]] = {}
+    leading = _leading(arrows, vector)
     for source in sources:
         own = [(k, Fraction(0)) for k in range(vector[source])]
-        for name, behind in ((source, own), *_reached(arrows, vector, source).items()):
+        for name, behind in ((source, own), *_reached(leading, vector, source).items()):
             times = [Fraction(n, vector[source]) for n, _ in behind]
             found[name] = [max(a, b) for a, b in zip(found.get(name, times), times, strict=True)]
     return {name: tuple(times) for name, times in found.items()}
@@ -205,7 +218,7 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[Path, ...]:
         for source in sources:
             for sink in sinks:
                 wanted.setdefault((source.name, sink.name), None)
-    reached = {name: newest(app, vector, name) for name, _ in wanted}
+    reached = {name: newest(app, vector, name) for name in dict.fromkeys(source for source, _ in wanted)}
     return tuple(
         Path(source, sink, reached[source][sink], deadline)
         for (source, sink), deadline in wanted.items()

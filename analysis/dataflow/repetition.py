@@ -37,9 +37,8 @@ class Repetition:
     conflict: Conflict | None
 
 
-def cycle_tokens(task: Task, port: str) -> Fraction:
+def _mean(rates: tuple[int, ...]) -> Fraction:
     """Average tokens per firing over a whole cycle of phases."""
-    rates = task.port(port).rates
     return Fraction(sum(rates), len(rates))
 
 
@@ -47,11 +46,15 @@ def repetition(app: Application) -> Repetition:
     """The least whole repetition vector of each connected component, or the first conflict found."""
     tasks = {t.name: t for t in app.tasks}
     touching: dict[str, list[tuple[Channel, str, Fraction]]] = {name: [] for name in tasks}
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], Fraction] = {}
     for c in app.channels:
-        # firings(destination) = ratio x firings(source)
-        ratio = cycle_tokens(tasks[c.source], c.source_port) / cycle_tokens(tasks[c.destination], c.destination_port)
-        touching[c.source].append((c, c.destination, ratio))
-        touching[c.destination].append((c, c.source, 1 / ratio))
+        # firings(destination) = ratio x firings(source); most arrows have rates that others have, too
+        made, taken = tasks[c.source].port(c.source_port).rates, tasks[c.destination].port(c.destination_port).rates
+        for rates in ((made, taken), (taken, made)):
+            if rates not in known:
+                known[rates] = _mean(rates[0]) / _mean(rates[1])
+        touching[c.source].append((c, c.destination, known[made, taken]))
+        touching[c.destination].append((c, c.source, known[taken, made]))
     vector: dict[str, int] = {}
     for root in tasks:
         if root in vector:
@@ -66,7 +69,7 @@ def repetition(app: Application) -> Repetition:
             for channel, other, ratio in touching[name]:
                 if (channel.source == name) != downstream:
                     continue
-                demanded = rate[name] * ratio
+                demanded = rate[name] if ratio == 1 else rate[name] * ratio
                 if other not in rate:
                     rate[other] = demanded
                     parent[other] = (channel, name)
@@ -80,11 +83,12 @@ def repetition(app: Application) -> Repetition:
 
 def _whole(rate: dict[str, Fraction], tasks: dict[str, Task]) -> dict[str, int]:
     """Scale to the least integers that are multiples of each task's number of phases."""
-    cycles = {n: r / tasks[n].phases for n, r in rate.items()}
+    phases = {n: tasks[n].phases for n in rate}
+    cycles = {n: r if phases[n] == 1 else r / phases[n] for n, r in rate.items()}
     scale = lcm(*(c.denominator for c in cycles.values()))
-    whole = {n: int(c * scale) for n, c in cycles.items()}
+    whole = {n: c.numerator * (scale // c.denominator) for n, c in cycles.items()}
     divisor = gcd(*whole.values())
-    return {n: w // divisor * tasks[n].phases for n, w in whole.items()}
+    return {n: w // divisor * phases[n] for n, w in whole.items()}
 
 
 def _conflict(

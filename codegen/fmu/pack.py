@@ -9,15 +9,15 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import scratch
+from ..compiler import failure_of
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
@@ -26,8 +26,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> bytes:
     """The archive. Raises Errors, and OSError where the temporary place cannot be written."""
-    with tempfile.TemporaryDirectory(prefix="flowc-fmu-") as folder:
-        stage = Path(folder)
+    with scratch() as stage:
         for path, content in made.plan.items():
             target = stage / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -96,10 +95,7 @@ def _compiler() -> list[str]:
 def _run(stage: Path, command: list[str]) -> str | Diagnostic | None:
     """What a command in the folder of sources says if it fails."""
     try:
-        done = subprocess.run(
-            command, cwd=stage / "sources", capture_output=True, text=True, errors="replace", check=False
-        )
+        return failure_of(command, stage / "sources")
     except FileNotFoundError:
         help_text = "install one (`apt install gcc`), or name it in the variable CC"
         return Diagnostic("F307", f"there is no C compiler `{command[0]}`", None, help=help_text)
-    return None if done.returncode == 0 else done.stderr + done.stdout

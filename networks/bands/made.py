@@ -6,13 +6,13 @@ machine's ONNX Runtime has a blocked layout, its own kernels. What cannot be don
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...model.application import Network
+from ...model.files import scratch
 from ...model.mapping import Bands
 from ..onnx.whole import whole_of
 from .blocked import read_blocked
@@ -71,8 +71,8 @@ def net_of(network: Network) -> Net:
     key = network.content_hash, network.path, tuple(sorted(shapes.items()))
     if key not in _nets:
         if network.model:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / Path(network.file).name
+            with scratch() as folder:
+                path = folder / Path(network.file).name
                 path.write_bytes(network.model)
                 _nets[key] = read_net(path, shapes)
         else:

@@ -6,13 +6,13 @@ for one size of blocks, and for one version of ONNX Runtime.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from ...model.files import scratch
 from .cuts import shape_value, size
 from .interface import TELLING, Border, light
 
@@ -70,8 +70,8 @@ def optimized(model: Any, known: Mapping[str, Border]) -> Any:
         raise TooLarge
     _require_small(model, known)
     _call_after_results(model)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "optimized.onnx"
+    with scratch() as place:
+        file = place / "optimized.onnx"
         _write(model.SerializeToString(), _options(file))
         return onnx.load(str(file))
 
@@ -96,9 +96,9 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
             onnx.external_data_helper.load_external_data_for_tensor(weight, str(folder))
             weight.ClearField("data_location")
             weight.ClearField("external_data")
-    with tempfile.TemporaryDirectory() as scratch:
-        file, made = Path(scratch) / "given.onnx", Path(scratch) / "optimized.onnx"
-        with (Path(scratch) / ZEROS).open("wb") as zeros:
+    with scratch() as place:
+        file, made = place / "given.onnx", place / "optimized.onnx"
+        with (place / ZEROS).open("wb") as zeros:
             zeros.truncate(max(map(bytes_of, large), default=0))
         file.write_bytes(given.SerializeToString())
         options = _options(made)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...model.files import scratch
 from ...model.json_reader import parse, read
 from .quantize import PAIR, Reader, silence
 
@@ -37,10 +37,10 @@ def with_ranges(model: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> by
     import onnx
     from onnxruntime.quantization.calibrate import create_calibrator
 
-    with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
-        path = Path(folder) / "model.onnx"
+    with scratch() as folder, silence():
+        path = folder / "model.onnx"
         path.write_bytes(model)
-        calibrator = create_calibrator(path, None, str(Path(folder) / "watched.onnx"))
+        calibrator = create_calibrator(path, None, str(folder / "watched.onnx"))
         calibrator.collect_data(Reader(samples))
         seen = calibrator.compute_data().data
     largest = {name: max(float(np.abs(x).max()) for x in (v.lowest, v.highest)) for name, v in sorted(seen.items())}

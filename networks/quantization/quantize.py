@@ -26,7 +26,6 @@ mostly moved: a ShuffleNet took 1.6 times as long.
 from __future__ import annotations
 
 import logging
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -37,6 +36,7 @@ from math import inf, log10, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...model.files import scratch
 from ..onnx.interface import NetworkError, read_network
 from ..onnx.order import in_order
 
@@ -121,8 +121,8 @@ def quantize(path: Path, samples: Sequence[Mapping[str, np.ndarray]], scheme: Sc
         message = f"`{path.name}` computes in fp16, and 8 bits are found from fp32"
         raise NetworkError("F411", message, "export it in fp32")
     try:
-        with tempfile.TemporaryDirectory(prefix="flowc.") as folder, silence():
-            made, left_out = _quantized(whole, samples, Path(folder), scheme)
+        with scratch() as folder, silence():
+            made, left_out = _quantized(whole, samples, folder, scheme)
     except Exception as error:  # onnx and ONNX Runtime raise types of their own
         message = f"`{path.name}` cannot be quantized: {_said(error)}"
         help_text = f"check the calibration data; export the network with operator set {OPSET} or later"

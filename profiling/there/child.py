@@ -27,6 +27,8 @@ WARM_UP = 0.25
 HOLDING = 0.5
 #: Nanoseconds of a firing in which a source may wait without being one that waits for its data.
 WAITING = 1_000_000
+#: Nanoseconds in which it may wait in all: few firings that others have held up say nothing of it.
+WAITING_IN_ALL = 50_000_000
 
 
 class _Times:
@@ -123,7 +125,7 @@ class _Load:
 
 def _waits(task: Any) -> bool:
     """Does a source spend most of its time in waiting, and not just a moment?"""
-    return bool(task.firings) and task.waited > max(task.busy / 2, task.firings * WAITING)
+    return bool(task.waited > max(task.busy / 2, task.firings * WAITING, WAITING_IN_ALL))
 
 
 class _Frames:

@@ -174,7 +174,7 @@ def _read_ns(size: int, here: bool) -> float:
         else:
             writer = threading.Thread(target=array.fill, args=(k,))
             writer.start()
-            writer.join()
+            writer.join()  # no limit: it fills an array
         begin = time.perf_counter_ns()
         array.sum()
         times.append(time.perf_counter_ns() - begin)

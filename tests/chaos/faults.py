@@ -6,6 +6,7 @@ goes wrong at the third token.
 
 import ctypes
 import os
+import signal
 import sys
 import time
 
@@ -56,6 +57,7 @@ KINDS = {
     "c_exit": lambda: ctypes.CDLL(None).exit(0),
     "segv": lambda: ctypes.string_at(0),
     "abort": os.abort,
+    "sigstop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "kill": lambda: os.kill(os.getpid(), 9),
     "hang": hang,
     "c_hang": lambda: hold(ctypes.CDLL(None)),

@@ -136,17 +136,56 @@ def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> N
     with started(programs("paced"), "", "--frames", "60", "--watchdog", "3") as running:
         running.until("saw 5")
         pid = running.process.pid
-        (program,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         send = os.killpg if group else os.kill
         send(pid, signal.SIGSTOP)
-        deadline = time.monotonic() + LIMIT
-        while Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until_stopped(pid)
         time.sleep(3.5)
         send(pid, signal.SIGCONT)
         status, stdout, stderr = running.end()
     assert (status, stderr) == (0, "") and seen(stdout) == 60
+
+
+@pytest.mark.parametrize(("program", "moment"), [("threads", "fire"), ("paced", "fire"), ("threads", "start")])
+@pytest.mark.parametrize(("number", "status"), END)
+def test_the_second_signal_ends_a_program_that_was_stopped(
+    programs: Make, program: str, moment: str, number: signal.Signals, status: int
+) -> None:
+    """The first one waits until the program is let go on."""
+    with started(programs(program), f"sink:{moment}:sigstop") as running:
+        stopped = wait_until_stopped(running.process.pid)
+        running.send(number)
+        time.sleep(0.5)  # two at once are one
+        assert state_of(stopped) == "T"
+        running.send(number)
+        found, stdout, stderr = running.end()
+    assert found == status, stderr
+    assert "closes source" in stdout
+
+
+def test_a_program_that_was_stopped_ends_with_its_keeper(programs: Make) -> None:
+    with started(programs("threads"), "sink:fire:sigstop") as running:
+        stopped = wait_until_stopped(running.process.pid)
+        running.send(signal.SIGKILL)
+        try:
+            assert running.end()[0] == -signal.SIGKILL  # once no process holds the pipes any more
+        except subprocess.TimeoutExpired:
+            os.kill(stopped, signal.SIGKILL)
+            raise
+
+
+def wait_until_stopped(keeper: int) -> int:
+    """The number of the program that this process keeps, which has stopped."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        if children and state_of(int(children[0])) == "T":
+            return int(children[0])
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_program_ends_with_flowc_run(programs: Make, tmp_path: Path) -> None:

@@ -128,14 +128,21 @@ def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     for arguments in (["frobnicate"], ["check"], ["run", "x.flow", "--frames", "many"], ["explain", "F999"]):
         assert said(*arguments)[0] == 2, arguments
     assert (
-        subprocess.run([sys.executable, "-m", "flowc", "frobnicate"], capture_output=True, check=False).returncode == 2
+        subprocess.run(
+            [sys.executable, "-m", "flowc", "frobnicate"], capture_output=True, check=False, timeout=HANGS
+        ).returncode
+        == 2
     )
 
 
 def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
     script = "import flowc.driver.check as d, flowc.cli\ndef broken(*a, **k): raise KeyError('x')\nd.check = broken\nflowc.cli.main()"
     done = subprocess.run(
-        [sys.executable, "-c", script, "check", "x.flow"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, "check", "x.flow"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
     )
     assert done.returncode == 70
     assert "Traceback" in done.stderr and "mistake in flowc" in done.stderr
@@ -283,7 +290,9 @@ def test_headers_help_to_write_c(write: Write, tmp_path: Path) -> None:
     assert "int scale(void *state, const float *x, float *y, const scale_params *p);" in text
     assert "double by;" in text and "int32_t n;" in text
     assert (
-        subprocess.run(["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")], check=False).returncode
+        subprocess.run(
+            ["cc", "-fsyntax-only", "-Wall", "-Werror", str(tmp_path / "s.flow.h")], check=False, timeout=HANGS
+        ).returncode
         == 0
     )
 

@@ -247,10 +247,20 @@ def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch)
     assert "F615" in stderr and "flowc[editor]" in stderr
 
 
+# -- where little may be written ---------------------------------------------------------------------------------------
+def test_a_user_without_a_home_sees_no_words_of_libraries(write: Write, tmp_path: Path) -> None:
+    flow = write(TEXT, t_py=CODE)
+    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
+    environment.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), "/proc/none"))
+    words = [sys.executable, "-m", "flowc", "show", str(flow), "-o", str(tmp_path / "a.svg")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "a.svg").exists()
+
+
 # -- where nobody listens ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_streams_that_are_closed_or_full(redirected: str, status: int) -> None:
     command = f"{sys.executable} -m flowc check {ROOT / 'examples' / 'hello'} {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, "Traceback" in done.stderr) == (status, False)
     assert ("No space left" in done.stderr) == (status == 1)

@@ -175,6 +175,22 @@ app A { source: Source  sink: Sink  source -> sink }
     assert set(json.loads(out)["tasks"]) == {"A.source", "A.sink"}
 
 
+def test_where_nothing_can_be_stored_nothing_is_searched(write: Write, tmp_path: Path) -> None:
+    """A folder in which the system makes no files: a text that comes through a descriptor."""
+    ran = tmp_path / "ran"
+    code = f"def source():\n    open({str(ran)!r}, 'w')\n    return 1\ndef sink(x): pass\n"
+    text = """
+task Source {{ out x: int64  python "{t}:source" }}
+task Sink {{ in x: int64  python "{t}:sink" }}
+app A {{ source: Source  sink: Sink  source -> sink }}
+"""
+    with open(write(text.format(t=tmp_path / "t.py"), t_py=code)) as stream:
+        flow = f"/proc/self/fd/{stream.fileno()}"
+        status, out, err = call("map", flow, "--budget", "1s")
+    assert (status, out, ran.exists()) == (1, "", False)
+    assert err.startswith("error[F605]: cannot write `/proc/self/fd/") and "copy the text to a folder" in err
+
+
 def test_an_app_that_fails_says_so(small: Write, tmp_path: Path) -> None:
     status, _, err = call("map", small(show="broken"), "--budget", "1s")
     assert status == 1 and "no such show" in err and not list(tmp_path.glob("*.json"))

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typer.testing import CliRunner
 
 from builds import HANGS, Write, store_profile
 from forks import FLOWC, forks
+from limits import next_line
 
 TEXT = """
 task Count { out n: int64  python "t.py:Count" }
@@ -47,12 +47,8 @@ def viewing(write: Write, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, **proxies}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        hangs = threading.Timer(HANGS, process.kill)
-        hangs.start()
-        yield process, process.stdout.readline().strip()
+        yield process, next_line(process).strip()
         process.kill()
-        hangs.cancel()
 
 
 @pytest.mark.browser
@@ -76,7 +72,7 @@ def test_a_page_follows_the_program_and_ctrl_c_ends_both(
     assert "Running for" in shown.locator("#live").inner_text()
     assert shown.locator("#live .meter").count() >= 1
     process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    assert process.wait(HANGS) == 130
     assert said == []
     context.close()
 
@@ -89,7 +85,7 @@ def test_a_port_that_is_taken_is_said_so(
     done = CliRunner().invoke(app, ["view", str(tmp_path / "app.flow"), "--no-browser", "--port", port])
     assert done.exit_code == 1 and "F623" in done.stderr and port in done.stderr
     process.send_signal(signal.SIGTERM)
-    assert process.wait() == 143
+    assert process.wait(HANGS) == 143
 
 
 # -- in the terminal ---------------------------------------------------------------------------------------------------

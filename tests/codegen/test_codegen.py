@@ -11,6 +11,7 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
 from flowc.driver import store
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builds import ROOT, Write, build, harness, planned, run, store_profile
+from limits import HANGS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOOP = """
@@ -53,7 +55,12 @@ def test_same_input_gives_same_bytes(write: Write, tmp_path: Path) -> None:
     assert digest(plans[0]) == digest(plans[1])
     script = f"import flowc; print(flowc.build({str(flow)!r}, {str(tmp_path / 'out')!r}).digest)"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7"}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "7"},
+        timeout=HANGS,
     )
     assert done.stdout.strip() == digest(plans[0])
 
@@ -333,3 +340,19 @@ def test_deployment_is_data(write: Write, tmp_path: Path) -> None:
     assert document["version"] == 1
     assert [t["name"] for t in document["apps"][0]["tasks"]] == ["A.c", "A.x", "A.k"]
     assert {c["name"]: (c["capacity"], c["delay"]) for c in document["apps"][0]["channels"]}["A.x.c->A.x.old"] == (2, 1)
+
+
+def test_a_compiler_that_never_ends_is_given_up(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it wait for what is typed."""
+    flow = write('task A { out x: int32   c "a.c:a" }\napp P { a: A }\n', a_c="void a(int32_t *x) { *x = 1; }\n")
+    compiler = tmp_path / "slow"
+    compiler.write_text("#!/bin/sh\nread line && exit 0\nexec sleep 1000\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(codegen_compiler, "COMPILES", 0.2)
+    monkeypatch.setenv("CC", str(compiler))
+    store_profile(flow)
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, tmp_path / "out")
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F306" and "has not ended after 0.2 s" in fault.message
+    assert not (tmp_path / "out").exists()

@@ -64,7 +64,7 @@ def link(directory: Path, text: str, name: str = "main.c", *flags: str) -> Path:
     compiler = "g++" if name.endswith(".cpp") else COMPILER
     command = [compiler, *STRICT, str(source), "-o", str(program), f"-I{directory}", *flags]
     command += [f"-L{directory}", f"-l{library}", f"-Wl,-rpath,{directory}", "-lpthread", "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     return program
 
@@ -75,7 +75,7 @@ def shim(directory: Path, python: str = sys.executable) -> subprocess.CompletedP
         **os.environ,
         "CFLAGS": "-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror",
     }
-    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -464,7 +464,7 @@ def test_a_frame_that_fails_changes_no_output(digits: Path) -> None:
 def test_the_library_belongs_to_the_environment_that_made_it(digits: Path, tmp_path: Path) -> None:
     """A virtual environment whose libraries stand elsewhere; another Python in variables and on the path; and its end."""
     done = built(digits)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=HANGS)
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (packages / "more.pth").write_text("\n".join(p for p in sys.path if p.endswith("-packages")) + "\n")
     shim(done.directory, str(tmp_path / "venv" / "bin" / "python"))
@@ -507,7 +507,7 @@ def test_the_library_can_be_a_plugin(digits: Path) -> None:
     program = done.directory.parent / "plugin"
     (done.directory.parent / "plugin.c").write_text(PLUGIN)
     command = [COMPILER, "-Wall", str(done.directory.parent / "plugin.c"), "-o", str(program), "-ldl"]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=HANGS)
     ended = subprocess.run(  # the path is relative, and the folder that it is relative to
         [program, "out/libdigits_external.so"],
         cwd=done.directory.parent,
@@ -603,14 +603,19 @@ def test_a_rebuild_keeps_the_library_as_long_as_it_fits(digits: Path) -> None:
 
 def test_a_missing_library_or_compiler_is_named(digits: Path, tmp_path: Path) -> None:
     done = built(digits)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True, timeout=HANGS)
     command = [str(tmp_path / "bare" / "bin" / "python"), str(done.directory / "build_shim.py")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ended.returncode == 1
     assert "has no cffi and no numpy and no onnxruntime: run `" in ended.stderr
     command[0] = sys.executable
     ended = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "CC": "no-such-compiler"}, check=False
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CC": "no-such-compiler"},
+        check=False,
+        timeout=HANGS,
     )
     assert ended.returncode == 1
     assert "there is no C compiler `no-such-compiler`" in ended.stderr

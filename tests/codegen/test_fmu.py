@@ -223,6 +223,33 @@ def test_instances_have_states_of_their_own_and_begin_anew(write: Write) -> None
         one.free()
 
 
+ENDING = """
+task Two { out a: int32   state n: int32   c "add.c:two" }
+task Add { in a: int32   in x: int32   out y: int32   c "add.c:add" }
+graph G { in x: int32   out y: int32   two: Two   add: Add   two -> add.a   x -> add.x   add -> y }
+"""
+ENDING_C = """
+int two(void *state, int32_t *a, const void *p)
+{
+    two_state *s = state;
+    *a = 2;
+    return s->n++ == 2 ? FLOWC_END : 0;
+}
+int add(void *state, const int32_t *a, const int32_t *x, int32_t *y, const void *p) { *y = *a + *x; return 0; }
+"""
+
+
+def test_a_source_of_a_unit_cannot_end_the_simulation(write: Write) -> None:
+    with opened(made(write, ENDING, add_c=ENDING_C).file) as unit:
+        one = Instance(unit)
+        one.start()
+        assert [one.step(x=5), one.step(x=6)] == [{"y": 7}, {"y": 8}]
+        with pytest.raises(FMICallException, match="error"):
+            one.step(x=7)
+        assert one.said == ["task G.two failed at firing 2: its stream has ended, and a step needs more of it"]
+        one.free()
+
+
 @pytest.mark.parametrize("words", ["", ": more than it counts"])
 def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write, words: str) -> None:
     why = f'const char *count_error(void *state) {{ return "{words[2:]}"; }}' if words else ""
@@ -390,7 +417,9 @@ int main(int n, char **given)
 
 def test_a_simulator_without_python_starts_it(mixed: BuiltFmu, tmp_path: Path) -> None:
     (tmp_path / "host.c").write_text(HOST)
-    subprocess.run([COMPILER, "host.c", "-o", "host", "-ldl"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [COMPILER, "host.c", "-o", "host", "-ldl"], cwd=tmp_path, check=True, capture_output=True, timeout=HANGS
+    )
     folder = tmp_path / "extracted"
     with zipfile.ZipFile(mixed.file) as archive:
         archive.extractall(folder)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from typer.testing import CliRunner
 
 from builds import ROOT, Write
 from fmus import COMPILER, SMOOTH, SMOOTH_C, Instance, compiled_quickly, low, made, opened, same, simulated, tokens_for
+from limits import HANGS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
 
@@ -165,7 +168,7 @@ def test_its_sources_can_be_compiled_again(smooth: BuiltFmu, write: Write, versi
         library = next(there.folder.glob("binaries/*/Low.so"))
         library.unlink()
         command = [COMPILER, "-shared", "-fPIC", "-I.", *listed, "-o", str(library), "-lm"]
-        subprocess.run(command, cwd=there.folder / "sources", check=True, capture_output=True)
+        subprocess.run(command, cwd=there.folder / "sources", check=True, capture_output=True, timeout=HANGS)
         one = Instance(there)
         one.start()
         same([one.step(**given) for given in inputs], first)
@@ -216,6 +219,60 @@ def test_a_place_that_may_not_be_written_to(tmp_path: Path, place: str) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "low.flow", "smooth.c"]
 
 
+def archive(entries: list[tuple[str, bytes]], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    stream = BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as file:
+        for name, content in entries:
+            file.writestr(name, content)
+    return stream.getvalue()
+
+
+DESCRIPTION = b'<fmiModelDescription generationTool="flowc 0.1.0">'
+HUGE = bytes(1 << 26)
+#: Archives that are no units of flowc, each with as much as there is to read of it.
+STRANGE = {
+    "empty": b"",
+    "cut": archive([("modelDescription.xml", DESCRIPTION)])[:-10],
+    "without": archive([("../../modelDescription.xml", DESCRIPTION)]),
+    "bomb": archive([("modelDescription.xml", HUGE + DESCRIPTION)]),
+    "bomb in bzip2": archive([("modelDescription.xml", HUGE + DESCRIPTION)], zipfile.ZIP_BZIP2),
+    "bomb in lzma": archive([("modelDescription.xml", HUGE + DESCRIPTION)], zipfile.ZIP_LZMA),
+    "others": archive([("modelDescription.xml", b'<fmiModelDescription generationTool="other">')]),
+}
+
+
+@pytest.mark.parametrize("content", STRANGE.values(), ids=STRANGE)
+def test_an_archive_that_is_no_unit_stays(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mine.fmu").write_bytes(content)
+    with pytest.raises(Errors) as errors:
+        build_fmu(low(tmp_path), "Low", tmp_path / "mine.fmu")
+    assert [d.code for d in errors.value.diagnostics] == ["F604"]
+    assert (tmp_path / "mine.fmu").read_bytes() == content
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_archives_are_no_units(tmp_path: Path, compression: int) -> None:
+    """Any byte of an archive is another one."""
+    flow = low(tmp_path)
+    whole = archive([("modelDescription.xml", bytes(range(64)))], compression)
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        (tmp_path / "mine.fmu").write_bytes(damaged)
+        with pytest.raises(Errors) as errors:
+            build_fmu(flow, "Low", tmp_path / "mine.fmu")
+        assert [d.code for d in errors.value.diagnostics] == ["F604"]
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mine.fmu")
+    (tmp_path / "endless.fmu").symlink_to("/dev/zero")
+    for name in ("mine.fmu", "endless.fmu"):
+        with pytest.raises(Errors) as errors:
+            build_fmu(low(tmp_path), "Low", tmp_path / name)
+        assert [d.code for d in errors.value.diagnostics] == ["F604"]
+
+
 def test_the_page_means_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "fmu.md").read_text()
@@ -229,4 +286,4 @@ def test_the_page_means_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert said["result"]["y"][2] == pytest.approx(0.75 * 0.25 * np.sin(1))
     with zipfile.ZipFile("build/Filter.fmu") as archive:
         archive.extractall(tmp_path / "unit")
-    subprocess.run(blocks["sh"], shell=True, cwd=tmp_path / "unit", check=True)
+    subprocess.run(blocks["sh"], shell=True, cwd=tmp_path / "unit", check=True, timeout=HANGS)

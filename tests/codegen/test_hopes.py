@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.cli import app as command
+from flowc.codegen.in_c import END
 from flowc.driver.export import export
 from flowc.driver.hopes import ExportedProject, export_project
 from flowc.model.diagnostic import Errors
@@ -26,6 +27,7 @@ from builds import ROOT, Write, build
 from builds import run as run_program
 from hopes_graphs import firings, random_system
 from hopes_runs import SCHEMA, run
+from limits import HANGS
 
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -290,6 +292,18 @@ def test_random_graphs_compute_what_the_program_computes(tmp_path: Path, seed: i
 
 
 @needs_compiler
+def test_a_source_that_ends_its_stream_ends_everything(write: Write) -> None:
+    """HOPES has no word for it."""
+    code = COUNT_C.replace("*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? FLOWC_END : 0;")
+    flow = numbers(write, count_c=code)
+    made = exported(flow)
+    done = run(made.directory, made.project.name, firings(flow, made, 20))
+    assert done.returncode == 1
+    why = f"count returned {END}: its stream has ended"
+    assert done.stderr == f"task Numbers.count failed at firing 2: {why}\n"
+
+
+@needs_compiler
 def test_a_failure_ends_everything_and_says_why(write: Write) -> None:
     code = COUNT_C.replace("*out = s->next++; return 0;", "*out = s->next++; return s->next == 3 ? 4 : 0;")
     said = 'const char *count_error(void *state) { return "that is too much"; }\n'
@@ -361,7 +375,11 @@ def test_tasks_in_python_are_called_through_a_library(write: Write) -> None:
     made = exported(flow)
     assert made.script is not None
     subprocess.run(
-        [sys.executable, str(made.script)], check=True, capture_output=True, env={**os.environ, "CFLAGS": "-O0"}
+        [sys.executable, str(made.script)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "CFLAGS": "-O0"},
+        timeout=HANGS,
     )
     room = made.script.parent
     library = (f"-L{room}", "-lapp_tasks", f"-Wl,-rpath,{room}")

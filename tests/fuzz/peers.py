@@ -179,7 +179,7 @@ def _answered(ears: Any, ends: Any, program: _Program) -> bool:
     while program.failure is None and not ends.poll(0):
         assert time.monotonic() < end, "neither an answer nor a failure"
         if ears.poll(20):
-            head = wire._HEAD.unpack(ears.recv_multipart()[0])
+            head = wire._HEAD.unpack(ears.recv_multipart()[0])  # no limit: it is there
             if head[0] == wire.PONG and head[4] == 4711:
                 return True
     assert program.failure is None or program.failure.reason

@@ -180,13 +180,13 @@ class _Worker:
         if self._pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            os.waitpid(self._pid, 0)  # no limit: it was killed
             os.close(self._pipe)
             self._pid = 0
 
     def hear(self, selector: selectors.BaseSelector, tally: Tally) -> None:
         """Take in what the process says; when it is gone, note why, and start another one where it was."""
-        data = os.read(self._pipe, 1 << 16)
+        data = os.read(self._pipe, 1 << 16)  # no limit: the selector says that there is something
         *lines, self._said = (self._said + data).split(b"\n")
         for line in lines:
             self._take(json.loads(line), tally)
@@ -194,7 +194,7 @@ class _Worker:
             return
         selector.unregister(self._pipe)
         os.close(self._pipe)
-        _, status = os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self._pid, 0)  # no limit: it has closed its pipe, which it does by ending
         self._pid, self._said = 0, b""
         if self._at is not None:
             kind, key = self._at

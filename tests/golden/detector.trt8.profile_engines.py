@@ -17,6 +17,7 @@ import tensorrt as trt
 from build_engines import STAGES, Stage
 from engines import Engine
 from runtime import Memory, TaskError, open_cuda
+from runtime.files import Output
 
 WARM_UP = 10
 
@@ -69,7 +70,11 @@ def main() -> int:
     parser.add_argument("--report", metavar="FILE", help="write times as JSON")
     options = parser.parse_args()
     try:
+        output = Output(options.report) if options.report else None
         times = [layer_times(stage, max(1, options.runs)) for stage in STAGES]
+    except OSError as error:
+        print("profile_engines.py: cannot write %s: %s" % (error.filename, error.strerror), file=sys.stderr)
+        return 1
     except TaskError as error:
         print("profile_engines.py: %s" % error, file=sys.stderr)
         return 1
@@ -78,8 +83,8 @@ def main() -> int:
         print("%s on a %s: %.3f ms, %.2f MB between its layers" % (engine["file"], engine["device"], ms, mb))
         for layer in engine["layers"]:
             print("  %8.3f ms  %s" % (layer["ms"], layer["name"]))
-    if options.report:
-        with open(options.report, "w") as file:
+    if output is not None:
+        with output.written() as file:
             json.dump(times, file, indent=1)
     return 0
 

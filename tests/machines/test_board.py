@@ -21,7 +21,7 @@ from flowc.machines import board as boards
 from flowc.machines.board import Board, Lost, address
 from flowc.model.diagnostic import Errors
 
-from builds import HANGS
+from limits import HANGS, next_line
 from loopback import SSHD, loopback
 
 #: Runs the last of its words, as the far side of ssh does.
@@ -259,6 +259,18 @@ def test_a_board_has_one_user_at_a_time(shell: str) -> None:
         pass
 
 
+def test_a_user_may_have_no_name(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with reach(shell), pytest.raises(Errors) as caught, reach(shell):
+        pass
+    assert f"user {os.getuid()} on " in str(caught.value)
+
+
 def test_folders_of_others_are_left_alone(shell: str, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "precious").write_text("")
@@ -361,8 +373,7 @@ def test_ctrl_c_ends_the_program_on_the_board(shell: str, text: Path, tmp_path: 
     command += ["--board", shell, "--board-python", sys.executable]
     (text.parent / "tasks.py").write_text(TASKS.replace("return self.n", "print('fired', flush=True); return self.n"))
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert running.stdout is not None
-    assert "fired" in running.stdout.readline()
+    assert "fired" in next_line(running)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=HANGS)
     assert "total" in out and running.returncode == 130, err  # as here: it was stopped in order
@@ -376,7 +387,7 @@ def test_ctrl_c_ends_a_measurement_on_the_board(shell: str, text: Path, tmp_path
     command += ["--board", shell, "--board-python", sys.executable]
     measuring = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not fired.exists() or not fired.read_text():
-        assert measuring.poll() is None, measuring.communicate()
+        assert measuring.poll() is None, measuring.communicate(timeout=HANGS)
         time.sleep(0.01)
     measuring.send_signal(signal.SIGINT)
     out, err = measuring.communicate(timeout=HANGS)

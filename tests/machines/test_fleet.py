@@ -18,6 +18,7 @@ from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
 from builds import Write
+from limits import HANGS
 
 #: Runs the last of its words, as the far side of ssh does. What is called `other` has another numpy, `old` an old one.
 SSH = """#!/bin/sh
@@ -75,10 +76,10 @@ def place(boards: Fleet) -> str:
 
 def test_boards_share_what_is_to_be_done_in_turns(reach: Reach) -> None:
     boards = reach("a", "b")
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2)
 
     def work() -> str:
-        both.wait()  # they are at it side by side
+        both.wait(HANGS)  # they are at it side by side
         return boards.steadily(lambda: place(boards))
 
     seen: dict[str, list[str]] = {"x": [], "y": [], "z": []}

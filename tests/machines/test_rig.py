@@ -118,7 +118,10 @@ def test_all_parts_together_equal_the_sequential_reference(write: Write, tmp_pat
 def test_machines_whose_clocks_are_a_day_apart(text: Path, tmp_path: Path) -> None:
     """A time namespace of Linux has a monotonic clock of its own."""
     apart = ["unshare", "--fork", "--time", "--monotonic", "86400"]
-    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*apart, "true"], capture_output=True, timeout=HANGS).returncode
+    ):
         pytest.skip("time namespaces are for root")
     file = tmp_path / "rig.toml"
     file.write_text(f"[front]\nhere = true\npython = {json.dumps([*apart, sys.executable])}\n[back]\nhere = true\n")
@@ -164,19 +167,22 @@ def test_who_ends_before_it_listens_ends_all_at_once(
     """Whoever has started both knows, says so while it waits, and nobody looks for it for a minute."""
     monkeypatch.setattr(rig, "TELL", 0.01)
     monkeypatch.setattr(peer, "TELL", 0.01)
-    never, gate, said = tmp_path / "never", tmp_path / "gate", list[str]()
+    never, gate = tmp_path / "never", tmp_path / "gate"
     os.mkfifo(gate)
+    held = os.open(gate, os.O_RDWR)  # with both ends here, no open waits for the other end
     never.write_text(f'#!/bin/sh\ncase "$*" in *main.py*) read x <{gate}; exit 3;; esac\nexec {sys.executable} "$@"\n')
     never.chmod(0o755)
     file = tmp_path / "rig.toml"
     file.write_text(f'[front]\nhere = true\npython = "{never}"\n[back]\nhere = true\n')
 
     def report(text: str) -> None:
-        said.append(text)
         if text.startswith("waits for part front to listen"):
-            gate.write_text("\n")
+            os.write(held, b"\n")
 
-    assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True, report=report).status == 1
+    try:
+        assert run(text, tmp_path / "out", platform="rig", machines=file, quiet=True, report=report).status == 1
+    finally:
+        os.close(held)
     assert "[back] flowc: part front has ended before it began" in capfd.readouterr().err
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +18,13 @@ from flowc.cli import app
 from flowc.driver import store
 from flowc.dsl.includes import c_includes
 from flowc.model.diagnostic import Errors
-from flowc.model.files import read_bytes, replace_file
+from flowc.model.files import read_bytes, replace_file, scratch
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile
 from typer.testing import CliRunner, Result
 
-from builds import Write, store_profile
+from builds import ROOT, Write, store_profile
+from limits import ended, next_line
 
 UGLY = "task   T { out x }\n"
 SMALL = 'task T { out n: int64 python "t.py:T" } task U { in n: int64 python "t.py:show" } app A { t: T u: U t -> u }\n'
@@ -112,9 +115,54 @@ def test_readers_see_whole_files_only(tmp_path: Path) -> None:
     while reads < 100 or any(t.is_alive() for t in writers):
         assert path.read_bytes() in contents
         reads += 1
-    for thread in writers:
-        thread.join()
+    ended(*writers)
     assert not failures and os.listdir(tmp_path) == ["shared"]
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from flowc.model.files import scratch
+with scratch(Path(sys.argv[1])) as folder:
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_of_a_killed_process_is_removed_later(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(words, cwd=ROOT.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            left = Path(next_line(holder).strip())
+            (left / "inner").mkdir()
+            (left / "inner" / "file").write_text("x")
+            for folder in (left, tmp_path / "flowc.of_a_user", tmp_path / "flowc.link", tmp_path / "other"):
+                if folder.name == "flowc.link":
+                    folder.symlink_to(tmp_path / "other")
+                else:
+                    folder.mkdir(exist_ok=True)
+                os.utime(folder, (0, 0), follow_symlinks=False)
+            (tmp_path / "flowc.of_a_user").touch()  # it has just been made, perhaps: its lock may come in a moment
+            with scratch(tmp_path) as own:
+                assert own.is_dir() and left.is_dir()
+        finally:
+            holder.kill()
+    with scratch(tmp_path):
+        assert not left.exists()
+    assert sorted(os.listdir(tmp_path)) == ["flowc.link", "flowc.of_a_user", "other"]
+
+
+def test_a_build_removes_what_a_killed_one_has_left(write: Write, tmp_path: Path) -> None:
+    flow = write(SMALL, t_py=CODE)
+    store_profile(flow)
+    flowc.build(flow, tmp_path / "b")
+    left = tmp_path / "b" / ".flowc-new-killed"
+    (left / "tasks").mkdir(parents=True)
+    os.utime(left, (0, 0))
+    flow.with_name("t.py").write_text(CODE + "\n")
+    store_profile(flow)
+    assert flowc.build(flow, tmp_path / "b").fresh
+    assert not left.exists()
 
 
 # -- builds ------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from onnx import TensorProto, helper
 
 from builds import ROOT
 from cnns import IMAGE, NETWORKS, Sample, resnet, samples, squeezenet
+from limits import HANGS
 from models import LIGHT, N, model, random_model
 from split_check import check_split
 
@@ -142,7 +143,9 @@ def test_same_bytes_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         "path = Path(sys.argv[2]); sys.stdout.buffer.write(quantize(path, cnns.samples(path)))"
     )
     command = [sys.executable, "-c", code, str(ROOT / "tests/support"), str(path)]
-    again = subprocess.run(command, env={"PYTHONHASHSEED": "1", "PATH": ""}, capture_output=True, check=True)
+    again = subprocess.run(
+        command, env={"PYTHONHASHSEED": "1", "PATH": ""}, capture_output=True, check=True, timeout=HANGS
+    )
     assert again.stdout == first
 
 

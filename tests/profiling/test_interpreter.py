@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from flowc.profiling.there.interpreter import INTERVAL, Clocks, Holding, held_share
 
+from limits import HANGS, ended
+
 US, MS = 1_000, 1_000_000
 TICK = 4 * US
 #: What a thread does, for how many ns, and the task whose firing ends with it. With the lock ("python"), without it
@@ -144,13 +146,12 @@ def test_several_threads_have_no_held_shares() -> None:
 
     def fire() -> None:
         holding.fired("")
-        all_fired.wait()
+        all_fired.wait(HANGS)
 
     threads = [threading.Thread(target=fire) for _ in range(2)]
     for one in threads:
         one.start()
-    all_fired.wait()
-    for one in threads:
-        one.join()
+    all_fired.wait(HANGS)
+    ended(*threads)
     holding.watch(0.01)  # the thread is gone
     assert holding.shares() == {}

@@ -17,6 +17,8 @@ import tempfile
 import xml.etree.ElementTree as Xml
 from pathlib import Path
 
+from limits import HANGS
+
 COMMIT = "bd0c1ec"
 ADDRESS = "https://github.com/cap-lab/HOPES"
 _ROOM = "HOPES_UI/uem_ui_lib/"
@@ -82,7 +84,7 @@ def fetch(sources: Path | None = None) -> Path:
         place.mkdir()
         if sources is None:
             sources = Path(folder) / "clone"
-            said = subprocess.run(["git", "clone", "-q", ADDRESS, str(sources)], check=False)
+            said = subprocess.run(["git", "clone", "-q", ADDRESS, str(sources)], check=False, timeout=10 * HANGS)
             if said.returncode:
                 raise Missing(f"{ADDRESS} cannot be cloned")
         for jar in _JARS:
@@ -103,7 +105,7 @@ def _content(sources: Path, jar: str) -> bytes:
         return plain.read_bytes()
     where = [d for d in (sources, sources / ".git", *sources.glob("*")) if (d / "HEAD").exists()]
     command = ["git", f"--git-dir={where[0] if where else sources}", "cat-file", "blob", f"{COMMIT}:{_ROOM}{jar}"]
-    said = subprocess.run(command, capture_output=True, check=False)
+    said = subprocess.run(command, capture_output=True, check=False, timeout=HANGS)
     if said.returncode:
         raise Missing(f"{sources} has no {jar} in commit {COMMIT}")
     return said.stdout
@@ -114,7 +116,9 @@ def _java(
 ) -> subprocess.CompletedProcess[str]:
     path = ":".join(map(str, [place, *(place / jar for jar in _JARS)]))
     command = [tool, *options, "-cp", path, *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False, timeout=HANGS
+    )
 
 
 def translate(project: Path, name: str) -> dict[str, Path]:

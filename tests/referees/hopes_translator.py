@@ -206,7 +206,9 @@ def _content(sources: Path, rooms: tuple[str, ...] = _ROOMS) -> Iterator[tuple[s
     for line in filter(None, listing.stdout.split("\0")):
         about, name = line.split("\t", 1)
         if name.startswith(rooms):
-            blob = subprocess.run([*git, "cat-file", "blob", about.split()[2]], capture_output=True, check=False)
+            blob = subprocess.run(
+                [*git, "cat-file", "blob", about.split()[2]], capture_output=True, check=False, timeout=HANGS
+            )
             if blob.returncode == 0:
                 yield name, blob.stdout
 
@@ -315,7 +317,7 @@ class _Translator:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.communicate()
+            process.communicate(timeout=HANGS)
 
 
 @functools.cache

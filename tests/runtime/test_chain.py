@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphs import consistent, iterates
+from limits import HANGS, ended
 from mixed import Mixed, from_graph, played
 from mixed_in_c import compile_mixed, in_reach, mixed_in_c
 
@@ -138,7 +139,7 @@ def test_a_long_chain_stops_between_two_firings(home: str) -> None:
     thread = threading.Thread(target=stop, daemon=True)
     thread.start()
     program.run(drain=0.0)
-    thread.join()
+    ended(thread)
     assert fired(program.tasks[1]) == 3 and fired(program.tasks[9]) == 2
 
 
@@ -169,6 +170,8 @@ int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
 def test_a_crash_names_task_and_firing(write: Callable[..., Path], tmp_path: Path) -> None:
     """Another worker fires as well, and what a crash leaves behind is the chain: the board says where in it."""
     flowc.build(write(CRASH, crash_c=CRASH_C), tmp_path / "out", measure=False)
-    done = subprocess.run([sys.executable, tmp_path / "out" / "main.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "out" / "main.py"], capture_output=True, text=True, check=False, timeout=HANGS
+    )
     assert done.returncode == 1
     assert "app A, task A.b failed at firing 50000: its process was ended by SIGSEGV" in done.stderr

@@ -18,6 +18,7 @@ from flowc.runtime.power import Power
 from flowc.runtime.report import report, table
 
 from changing import Sums, patrol
+from limits import HANGS
 
 MHZ = 1_000_000
 SLOW: Wanted = {"core": ("cpu", 1200 * MHZ, 2400 * MHZ), "volta": ("gpu", 600 * MHZ, 1300 * MHZ)}
@@ -115,7 +116,7 @@ def test_a_program_sets_the_rates_of_its_states_and_counts_their_joules(board: P
     control.set_clocks()
 
     def steer() -> None:
-        program.go.wait()
+        program.go.wait(HANGS)
         for count in (1, 2):
             frames = len(a.seen) if count == 1 else len(b.seen)
             while len(a.seen if count == 1 else b.seen) < frames + 3:  # faster rates are set with the event
@@ -147,7 +148,7 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     control.states["one"].clocks, control.states["two"].clocks = SLOW, FAST
     control.set_clocks()
     (board / "class/devfreq/17000000.gv11b/min_freq").unlink()
-    threading.Timer(0, lambda: (program.go.wait(), program.drain())).start()
+    threading.Timer(0, lambda: (program.go.wait(HANGS), program.drain())).start()
     assert program.run() and a.right
     assert said == ["clock rates are left alone: the clock of `volta` cannot be set: No such file or directory"]
     assert report(program)["clocks"] == "model" and limits(board) == (1_000_000, 2_400_000)

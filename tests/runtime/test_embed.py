@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +21,9 @@ import numpy as np
 import pytest
 from flowc.runtime.embed import Running
 
-from builds import HANGS, ROOT, Write, build, harness, run, store_profile
+import models
+from builds import HANGS, Write, build, harness, run
+from limits import ended, next_line
 
 TASKS = """
 import os, time
@@ -153,7 +155,7 @@ def test_threads_ask_at_once(service: Path) -> None:
 
     with flowc.open(service) as running, ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(asks, running, thread) for thread in range(4)]:
-            done.result()
+            done.result(HANGS)
 
 
 def test_what_is_put_comes_out_in_order(service: Path) -> None:
@@ -167,7 +169,7 @@ def test_what_is_put_comes_out_in_order(service: Path) -> None:
         thread = threading.Thread(target=put)
         thread.start()
         results = list(running)
-        thread.join()
+        ended(thread)
     assert len(results) == 200
     for seed, result in enumerate(results):
         np.testing.assert_array_equal(result, plain(image(seed)))
@@ -313,7 +315,7 @@ def test_after_the_end(service: Path) -> None:
         assert len(list(running)) == 1
         assert list(running) == []
         with pytest.raises(running.Closed):
-            running.get()
+            running.get(timeout=HANGS)
 
 
 def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
@@ -327,10 +329,10 @@ def test_stop_finishes_what_has_begun_and_drops_what_waits(gate: Any) -> None:
             while True:
                 running.put(np.zeros(3, np.float32), timeout=HANGS)
         let_go()
-        stopping.join()
+        ended(stopping)
         begun = [f.exception(HANGS) is None for f in futures]
         assert begun == sorted(begun, reverse=True) and begun[0] and not begun[-1]
-        assert [f.result().tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
+        assert [f.result(HANGS).tolist() for f in futures if not f.exception()] == [[n] * 3 for n in range(sum(begun))]
         assert all(isinstance(f.exception(), running.Closed) for f in futures[sum(begun) :])
 
 
@@ -381,7 +383,7 @@ def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
         flowc.open(build(flow, tmp_path / "closed"), frames=5) as running,
         pytest.raises(TypeError, match="no app has"),
     ):
-        running.get()
+        running.get(timeout=HANGS)
     assert running.report()["apps"]["Numbers"]["frames"] == 5
 
 
@@ -498,6 +500,131 @@ def test_tasks_in_processes_of_their_own(write: Write, tmp_path: Path) -> None:
             np.testing.assert_array_equal(running.ask(image(seed)).result(HANGS), plain(image(seed)))
 
 
+FORKS = """
+import json, os, sys, time
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+image = np.full((4, 3), 2, np.uint8)
+running = service.open()
+print(running.ask(image).result().tolist(), flush=True)
+app = running.app("Service")
+pending = running.ask(image * 0 + 9)
+with app._lock:  # as any other thread may do
+    child = os.fork()
+if child:
+    print(pending.result().tolist(), flush=True)
+    os.waitpid(child, 0)
+    print(running.ask(image).result().tolist(), flush=True)
+    running.stop()
+    sys.exit()
+ways = dict(
+    ask=lambda: running.ask(image), put=lambda: running.put(image), get=lambda: running.get(), end=running.end,
+    iterate=lambda: next(iter(running)), report=running.report, app=lambda: running.app("Service"),
+    held=lambda: app.get(), future=pending.result, fault=pending.exception,
+)
+for name, way in ways.items():
+    try:
+        way()
+        print(name, "worked", flush=True)
+    except service.Failed as failed:
+        assert "process %d, and this process was forked from it: open" % os.getppid() in str(failed)
+running.stop()
+with running:
+    pass
+again = service.open()
+print(again.ask(image).result().tolist(), flush=True)
+again.stop()
+"""
+
+
+def test_a_process_that_is_forked_has_no_program(write: Write, tmp_path: Path) -> None:
+    """It says so instead of waiting for ever; a program that it opens itself runs, and so does that of the parent."""
+    flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
+    build(flow, tmp_path / "service", platform="two")
+    words = [sys.executable, "-c", FORKS.format(folder=str(tmp_path))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False)
+    two = plain(np.full((4, 3), 2, np.uint8)).tolist()
+    nine = plain(np.full((4, 3), 9, np.uint8)).tolist()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == sorted(map(str, (two, nine, two, two)))
+
+
+DOUBLE = """
+network Double from "double.onnx" { in x: float32[2]   out y: float32[2] }
+app A { in a: float32[2]   out b: float32[2]   double: Double   a -> double -> b }
+"""
+LOADED = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+def answer():
+    with service.open() as running:
+        return running.ask(np.ones(2, np.float32)).result().tolist()
+
+print(answer(), flush=True)
+child = os.fork()
+if not child:
+    print(answer(), flush=True)
+    sys.exit(5)
+sys.exit(os.waitpid(child, 0)[1] >> 8)
+"""
+
+
+def test_networks_are_loaded_without_threads_that_a_fork_would_wait_for(write: Write, tmp_path: Path) -> None:
+    """Those of ONNX Runtime's telemetry: such a process never came to its end."""
+    models.save(tmp_path / "double.onnx", [models.N("Add", ["x", "x"], ["y"])], {"x": [2]}, {}, "y")
+    flow = write(DOUBLE)
+    build(flow, tmp_path / "service")
+    words = [sys.executable, "-c", LOADED.format(folder=str(tmp_path))]
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (5, "[2.0, 2.0]\n[2.0, 2.0]\n"), done.stderr
+
+
+HELD = """
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+import service
+import numpy as np
+
+running = service.open()
+running.ask(np.zeros((4, 3), np.uint8)).result()
+threads = os.listdir("/proc/self/task")
+(task,) = [pid for t in threads for pid in open("/proc/self/task/%s/children" % t).read().split()]
+child = os.fork()
+if child:
+    print(task, child, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.pause()
+"""
+
+
+def test_a_forked_process_keeps_no_process_of_a_task_alive(write: Write, tmp_path: Path) -> None:
+    flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
+    build(flow, tmp_path / "service", platform="two")
+    words = [sys.executable, "-c", HELD.format(folder=str(tmp_path))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        task, child = map(int, next_line(parent).split())
+        try:
+            deadline = time.monotonic() + HANGS
+            while Path(f"/proc/{task}/stat").exists() and state_of(task) != "Z":
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
 ALONE = """
 import sys
 sys.path[:0] = [{packages!r}, {folder!r}]
@@ -525,20 +652,6 @@ def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path)
     command = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[5. 5. 5.]\n", "")
-
-
-def test_the_examples_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    (flow,) = (text for language, text in blocks if language == "flow")
-    (tmp_path / "service.flow").write_text(flow)
-    (tasks,) = (text for _, text in blocks if text.startswith("# service.py"))
-    (tmp_path / "service.py").write_text(tasks)
-    store_profile(tmp_path / "service.flow")
-    scripts = [text for _, text in blocks if 'flowc.open("service.flow")' in text]
-    for script in scripts:
-        exec(script, {})
-    assert len(scripts) == 2 and capsys.readouterr().out == "1.0\n100 0.0\n"
 
 
 # -- by itself ---------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def stormed(program: Program, times: int) -> None:
     def storm() -> None:
         rng, control = random.Random(times), program.control
         assert control is not None
-        program.go.wait()
+        program.go.wait(HANGS)
         while len(control.changes) < times and program.failure is None:
             program.raise_event(rng.choice(("go", "go", "skip")))
             threading.Event().wait(rng.choice((0, 0, 0.0005)))

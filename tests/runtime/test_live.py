@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from builds import HANGS, Write, build, harness, in_its_own_time, run
+from limits import next_line
 
 CODE = """
 import os, sys, time
@@ -115,8 +116,7 @@ def test_a_source_that_waits_does_not_hold_up_the_end(
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.txt"))
     command = [sys.executable, str(out / "main.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waits\n"
+        assert next_line(process) == "waits\n"
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=HANGS)
     assert process.returncode == 128 + number and stderr == ""
@@ -134,8 +134,7 @@ def test_results_leave_while_the_source_waits(write: Write, tmp_path: Path) -> N
     )
     out = build(write(text, t_py=CODE, s_py=seen), tmp_path / "out", platform="two")
     with subprocess.Popen([sys.executable, str(out / "main.py")], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(21)]  # all twenty, and "waits"
+        lines = [next_line(process) for _ in range(21)]  # all twenty, and "waits"
         process.terminate()
         process.communicate(timeout=HANGS)
     assert [x for x in lines if x != "waits\n"] == [f"out {4 * n}\n" for n in range(20)]

@@ -19,6 +19,7 @@ from flowc.runtime import peer
 
 from builds import HANGS, Write, build, run
 from forks import PROGRAM, forks
+from limits import next_line
 from rigs import TASKS, TEXT, joined
 
 ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
@@ -105,9 +106,8 @@ def started(
 
 def flowing(part: subprocess.Popen[bytes], tokens: int = 5) -> None:
     """Wait until results come."""
-    assert part.stdout is not None
-    lines = [part.stdout.readline() for _ in range(tokens)]
-    assert all(lines), part.stderr and part.stderr.read()
+    lines = [next_line(part) for _ in range(tokens)]
+    assert all(lines), part.communicate(timeout=HANGS)
 
 
 def ends(part: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -224,13 +224,13 @@ def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -
     if (
         ip is None
         or os.geteuid()
-        or subprocess.run([ip, "netns", "add", names["back"]], capture_output=True).returncode
+        or subprocess.run([ip, "netns", "add", names["back"]], capture_output=True, timeout=HANGS).returncode
     ):
         pytest.skip("network namespaces are for root")
     hosts = {"back": "10.77.0.2", "front": "10.77.0.1"}
 
     def do(*words: str) -> None:
-        subprocess.run([str(ip), *words], check=True, capture_output=True)
+        subprocess.run([str(ip), *words], check=True, capture_output=True, timeout=HANGS)
 
     try:
         do("netns", "add", names["front"])
@@ -260,4 +260,4 @@ def test_over_a_cable_that_is_cut(made: Callable[[str], Path], tmp_path: Path) -
         assert "part back at tcp://10.77.0.2:" in found["front"][1] and "is gone" in found["front"][1]
     finally:
         for name in names.values():
-            subprocess.run([ip, "netns", "delete", name], capture_output=True)
+            subprocess.run([ip, "netns", "delete", name], capture_output=True, timeout=HANGS)

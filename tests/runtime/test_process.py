@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from flowc.runtime import process as farewells
 from flowc.runtime.reference import Reference, load_deployment
 
 from builds import HANGS, ROOT, Write, build, harness, run
+from limits import ended
 
 TASKS = """
 import ctypes, os, sys, threading, time
@@ -433,7 +435,7 @@ def test_the_child_imports_the_task_and_not_the_program(home: Path) -> None:
     main = main_py(home, 'Python("t.py", "Count", limit=3)', 'Process(Python("f.py", "f"))', 'Python("t.py", "Keep")')
     main.write_text("import os\nos.environ['MAIN'] = str(os.getpid())\n" + main.read_text())
     command = [sys.executable, str(main), "--quiet"]
-    done = subprocess.run(command, cwd=home / "elsewhere", capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=home / "elsewhere", capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "main is __main__", f"imported by False ['--quiet'] {home / 'elsewhere'}", "seen [1, 2, 3]"
@@ -460,7 +462,7 @@ def test_the_child_has_the_priority_of_its_worker(home: Path) -> None:
 
     one = threading.Thread(target=worker)
     one.start()
-    one.join()
+    ended(one)
     code.close()
     if isinstance(got[0], PermissionError):
         pytest.skip("no real-time priorities here")
@@ -652,7 +654,7 @@ def test_nothing_is_left_when_the_program_is_killed(home: Path, what: str) -> No
         born = tasks_of(program)
         assert len(born) == 2 and set(os.listdir("/dev/shm")) <= before
         program.kill()
-        program.wait()
+        program.wait(HANGS)
         assert gone(born)
 
 
@@ -708,8 +710,8 @@ def test_nobody_reads_what_the_program_prints(home: Path) -> None:
             wait_for(program, "b 0")
             assert program.stdout is not None and program.stderr is not None
             program.stdout.close()
-            stderr = program.stderr.read()
             assert program.wait(HANGS) == 1
+            stderr = program.stderr.read()  # no limit: it has ended
         assert re.search(r"task A\.b failed at firing \d+: BrokenPipeError: \[Errno 32\] Broken pipe", stderr), stderr
         (home / "runtime").unlink()
 
@@ -740,3 +742,36 @@ def test_without_memory_files_another_file_without_a_name_does(home: Path, monke
     (same,) = code.fire([np.full(20000, 7, np.uint8)], 0)
     code.close()
     assert same.min() == same.max() == 7  # memory is there as long as an array needs it
+
+
+# -- where there is no room ---------------------------------------------------------------------------------------------
+WITHOUT_MEMFD = """
+import os, runpy, sys
+del os.memfd_create
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+SMALL_FOLDER = 'mount -t tmpfs -o size=256k none /dev/shm && exec "$@"'
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+
+
+@pytest.mark.parametrize("way", ["limit", "folder"])
+def test_memory_that_is_too_small_is_told_at_the_start(home: Path, way: str) -> None:
+    """By a limit, or because /dev/shm is full, where a kernel has no memory without a name."""
+    main = main_py(home, 'Python("t.py", "Frames", shape=(100_000,))', 'Process(Python("t.py", "Keep"))')
+    main.write_text(main.read_text().replace('Port("n", "int64")', 'Port("n", "uint8", (100_000,))'))
+    words = [sys.executable, str(main), "--frames", "3"]
+    if way == "folder":
+        words = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", sys.executable, "-c", WITHOUT_MEMFD, *words[1:]]
+        mounted = ["unshare", "-rm", "sh", "-c", SMALL_FOLDER, "sh", "true"]
+        if subprocess.run(mounted, timeout=HANGS, check=False).returncode:
+            pytest.skip("nothing can be mounted here")
+    limit = _small_files if way == "limit" else None
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False, preexec_fn=limit)
+    assert done.returncode == 1
+    said = r"flowc: app A, task A\.b failed: cannot start: no room for tokens in shared memory \(\d\.\d MB\): .*\n"
+    assert re.fullmatch(said, done.stderr), done.stderr

@@ -587,7 +587,9 @@ def test_a_build_runs_without_flowc_from_another_place(write: Write, tmp_path: P
     build(flow, tmp_path / "out").rename(moved)
     block = "import sys; sys.modules['flowc'] = None; sys.argv = ['main.py', '--frames', '3']; import runpy; "
     block += f"runpy.run_path({str(moved / 'main.py')!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", block], cwd="/", capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd="/", capture_output=True, text=True, check=False, timeout=HANGS
+    )
     assert done.returncode == 0, done.stderr
     assert seen(done.stdout) == [0, 1, 2]
 
@@ -602,6 +604,7 @@ def test_measuring_names_a_task_that_fails(write: Write, tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-m", "flowc", "build", str(flow), "-o", str(tmp_path / "out")],
         capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"},
+        timeout=HANGS,
     )  # fmt: skip
     assert done.returncode == 1
     assert "F606" in done.stderr and "task A.b failed at firing 7: ZeroDivisionError" in done.stderr

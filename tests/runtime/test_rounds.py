@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs import consistent, iterates
+from limits import HANGS, ended
 from mixed import Mixed, from_graph, played
 
 
@@ -176,7 +177,7 @@ class Preempted(App):
         if not self.narrowed.is_set():
             self.narrowed.set()
             for _ in range(2):
-                self.looked.acquire()
+                self.looked.acquire(timeout=HANGS)
 
 
 def test_a_stop_loses_no_frame_that_begins_meanwhile() -> None:
@@ -185,14 +186,14 @@ def test_a_stop_loses_no_frame_that_begins_meanwhile() -> None:
     def sink(y: Any) -> None:
         if y[0] == 400:
             stop.start()
-            Preempted.narrowed.wait()
+            Preempted.narrowed.wait(HANGS)
 
     program = diamond({"sink": sink}, [])
     app = program.apps[0]
     app.__class__ = Preempted
     stop = threading.Thread(target=app.drain)
     assert program.run()
-    stop.join()
+    ended(stop)
     assert app.frames == app.limit == 401
 
 

@@ -18,6 +18,8 @@ from flowc.runtime.select import Pick, Select
 from flowc.runtime.states import document
 from flowc.runtime.tokens import Port
 
+from limits import HANGS
+
 
 class Call(Code):
     """A function as code."""
@@ -119,7 +121,7 @@ def changed(chosen: Chosen, times: int, seed: int = 1) -> None:
     def storm() -> None:
         rng, control = random.Random(seed), program.control
         assert control is not None
-        program.go.wait()
+        program.go.wait(HANGS)
         while len(control.changes) < times and program.failure is None:
             program.raise_event("turn")
             threading.Event().wait(rng.choice((0, 0.0003, 0.001)))
@@ -171,7 +173,7 @@ def test_an_inference_is_broken_off_and_its_frame_done_again() -> None:
     select._codes["plus"] = select._of_name["A.net.plus"] = Stuck(1, 1)
 
     def turn() -> None:
-        begun.wait()
+        begun.wait(HANGS)
         chosen.program.raise_event("turn")
 
     threading.Thread(target=turn, daemon=True).start()

@@ -25,6 +25,7 @@ from flowc.runtime.status import LiveStatus
 from flowc.runtime.wiring import wired
 
 from changing import Sums, patrol
+from limits import HANGS
 
 
 def changed(program: Program, times: int, seed: int) -> None:
@@ -33,7 +34,7 @@ def changed(program: Program, times: int, seed: int) -> None:
     def storm() -> None:
         rng, control = random.Random(seed), program.control
         assert control is not None
-        program.go.wait()
+        program.go.wait(HANGS)
         while len(control.changes) < times and program.failure is None:
             program.raise_event(rng.choice(("go", "go", "back")))
             threading.Event().wait(rng.choice((0, 0, 0.0005)))
@@ -255,7 +256,7 @@ def test_a_pace_takes_the_slowest_level_that_is_enough() -> None:
     seen: list[str] = []
 
     def steer() -> None:
-        program.go.wait()
+        program.go.wait(HANGS)
         for word in ("pace 30", "pace 7", "pace 200", "stop", "pace 50", "on", "pace 50"):
             before = len(control.changes), sum(control.ignored.values())
             control.raise_event(word)

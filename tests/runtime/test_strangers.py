@@ -21,7 +21,8 @@ import zmq
 from flowc.runtime import door
 from flowc.runtime.door import Door
 
-from builds import HANGS, build
+from builds import build
+from limits import HANGS, next_line
 from rigs import TASKS, TEXT, joined
 
 ENDLESS = TEXT.replace("count: int = 40", "count: int = 1000000")
@@ -142,9 +143,8 @@ def test_strangers_take_nothing_and_end_nothing(out: Path, attack: str, encrypte
             time.sleep(0.5)
             assert resident(front.pid) - before < MOST[attack]
             back = started("back", stack)
-            assert back.stdout is not None
-            lines = [back.stdout.readline() for _ in range(5)]  # it runs while the stranger is still there
-            assert all(lines), back.stderr and back.stderr.read()
+            lines = [next_line(back) for _ in range(5)]  # it runs while the stranger is still there
+            assert all(lines), back.communicate(timeout=HANGS)
         with pytest.raises(OSError):  # nobody else gets in any more
             socket.create_connection(("127.0.0.1", port), timeout=0.5).close()
         back.terminate()

@@ -27,11 +27,10 @@ from flowc.profiling.measure import Seen
 from flowc.runtime.reference import load_deployment
 
 from forks import PROGRAM, forks
+from limits import HANGS as HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 Write = Callable[..., Path]
-#: Seconds after which something hangs, however busy the machine is.
-HANGS = 120
 
 
 @contextmanager

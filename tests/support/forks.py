@@ -30,6 +30,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from limits import HANGS
+
 #: What programs and their harnesses import; nothing of flowc is with them.
 PROGRAM = (
     "argparse",
@@ -103,7 +105,7 @@ class Forks:
         while b"\n" not in self._said:
             if not select.select([self._server.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
                 raise TimeoutError
-            more = os.read(self._server.stdout.fileno(), 1 << 16)
+            more = os.read(self._server.stdout.fileno(), 1 << 16)  # no limit: `select` says that there is something
             assert more, "the server has ended"
             self._said += more
         line, _, self._said = self._said.partition(b"\n")
@@ -112,7 +114,7 @@ class Forks:
     def close(self) -> None:
         """End the server."""
         atexit.unregister(self.close)
-        self._server.communicate()
+        self._server.communicate(timeout=HANGS)
 
 
 @functools.cache
@@ -151,6 +153,7 @@ def _next() -> list[str]:
                 words: list[str] = case["words"]
                 return words
         print(json.dumps(children), file=answers, flush=True)
+        # no limit: who asked for them kills those that take too long
         statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         ended = [[status, *map(_written, files)] for status, files in zip(statuses, outputs, strict=True)]
         print(json.dumps(ended), file=answers, flush=True)

@@ -174,5 +174,11 @@ def run(
     (there / "main.c").write_text(main.replace("SECONDS", str(HANGS)))
     own = [str(p) for p in sorted(there.glob("*.c"))]
     command = ["cc", "-O0", "-w", "-pthread", *own, *(str(project / s) for s in sorted(sources))]
-    subprocess.run([*command, "-o", str(there / "proc"), *libraries, "-lm"], check=True, capture_output=True, text=True)
-    return subprocess.run([str(there / "proc")], capture_output=True, text=True, check=False)
+    subprocess.run(
+        [*command, "-o", str(there / "proc"), *libraries, "-lm"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    return subprocess.run([str(there / "proc")], capture_output=True, text=True, check=False, timeout=HANGS)

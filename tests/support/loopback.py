@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from limits import HANGS
+
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if os.path.exists("/usr/sbin/sshd") else None)
 
 
@@ -28,7 +30,9 @@ class Loopback:
         self._folder, self._port = folder, port_of_nobody()
         self._server: subprocess.Popen[bytes] | None = None
         for name in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True, timeout=HANGS
+            )
         shutil.copy(folder / "user.pub", folder / "authorized")
         host = (folder / "host.pub").read_text()
         (folder / "known").write_text(f"[127.0.0.1]:{self._port} {host}")
@@ -56,14 +60,14 @@ class Loopback:
             with socket.socket() as there:
                 if there.connect_ex(("127.0.0.1", self._port)) == 0:
                     return
-            assert self._server.poll() is None, self._server.stderr and self._server.stderr.read()
+            assert self._server.poll() is None, self._server.communicate(timeout=HANGS)
             time.sleep(0.02)
 
     def stop(self) -> None:
         """No more connections; those that are there stay."""
         if self._server is not None:
             self._server.terminate()
-            self._server.wait()
+            self._server.wait(HANGS)
             if self._server.stderr is not None:
                 self._server.stderr.close()
 

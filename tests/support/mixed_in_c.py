@@ -10,6 +10,8 @@ from flowc.codegen.in_c import FIRINGS, compile_command
 from flowc.model import application
 from flowc.runtime.code import C
 
+from limits import HANGS
+
 #: Arguments of the functions: inputs and outputs.
 MOST = 7
 #: What support/mixed.py does in Python. The rates of a phase stand in a text: "1 2,0 3," are those of two ports.
@@ -65,7 +67,7 @@ def compile_mixed(folder: Path) -> str:
     (folder / FIRINGS).write_bytes((RUNTIME / "firings.c").read_bytes())
     own = compile_command(FIRINGS)[2:]
     for command in (["-O2", "-fPIC", "-shared", "-o", "mix.so", "mix.c"], own):
-        subprocess.run(["cc", *command], cwd=folder, check=True)
+        subprocess.run(["cc", *command], cwd=folder, check=True, timeout=HANGS)
     return str(folder)
 
 

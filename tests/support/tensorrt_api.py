@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from limits import HANGS
+
 BINDINGS = {
     "trt8": ("tensorrt_bindings", "8.6.1"),  # the oldest: 8.5, which the AGX Xavier has, is not on PyPI
     "trt10": ("tensorrt_cu12_bindings", "10.3.0"),
@@ -71,7 +73,7 @@ def fetch(dialect: str) -> None:
     folder = FETCHED / dialect
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
-    subprocess.run([*command, "--target", str(folder), f"{distribution}=={version}"], check=True)
+    subprocess.run([*command, "--target", str(folder), f"{distribution}=={version}"], check=True, timeout=10 * HANGS)
 
 
 def bindings(dialect: str) -> Path | None:
@@ -108,7 +110,7 @@ def stubs(dialect: str, folder: Path) -> Path:
     (modules / "tensorrt").symlink_to(package.resolve(), target_is_directory=True)
     source, library = libraries / "empty.c", libraries / "empty.so"
     source.write_text("".join(f"void {symbol}(void) {{}}\n" for symbol in SYMBOLS))
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=HANGS)
     for name in LIBRARIES:
         shutil.copy(library, libraries / f"lib{name}.so.{BINDINGS[dialect][1].split('.')[0]}")
     done = subprocess.run(

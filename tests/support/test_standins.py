@@ -33,7 +33,8 @@ from flowc.runtime.tokens import Port
 from flowc.templates import environment
 from onnx import TensorProto, helper, numpy_helper
 
-from builds import HANGS, ROOT
+from builds import ROOT
+from limits import HANGS, ended
 from standins import tensorrt
 from standins.cuda import StandIn, install
 
@@ -309,7 +310,7 @@ def test_a_thread_has_to_enter(gpu: StandIn) -> None:
 
     thread = threading.Thread(target=work, name="stranger")
     thread.start()
-    thread.join()
+    ended(thread)
     assert "INVALID_CONTEXT" in str(failures[0])
     one(gpu.violations, "stranger uses the GPU without having entered it")
 
@@ -327,7 +328,7 @@ class Lane:
 
     def _work(self) -> None:
         while True:
-            self._turn.acquire()
+            self._turn.acquire()  # no limit: a daemon, until the end of the tests
             work = self._wanted.pop()
             try:
                 self._result = work()
@@ -339,7 +340,7 @@ class Lane:
     def __call__(self, work: Callable[[], Any]) -> Any:
         self._wanted.append(work)
         self._turn.release()
-        self._done.acquire()
+        self._done.acquire(timeout=HANGS)
         result, self._result = self._result, None
         if isinstance(result, BaseException):
             raise result

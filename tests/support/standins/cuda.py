@@ -835,7 +835,7 @@ def _library(
         with tempfile.TemporaryDirectory() as place:
             made = Path(place) / "kernels.so"
             command = ["g++", *options, "-o", str(made), "-"]
-            done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False, timeout=600)
             if done.returncode:
                 raise CudaError(f"{name} does not compile\n{done.stderr.strip()}")
             new = folder / f"{digest}.{os.getpid()}"

@@ -160,4 +160,4 @@ class SingleThreadedExecutor:
         readers = {reader: callback for node in self._nodes for reader, callback in node.readers.items()}
         ready, _, _ = select.select(list(readers), [], [], timeout_sec)
         for reader in ready[:1]:
-            readers[reader](pickle.loads(reader.recv(1 << 20)))
+            readers[reader](pickle.loads(reader.recv(1 << 20)))  # no limit: `select` says that there is something

@@ -1,0 +1,10 @@
+"""What the process that workers are forks of imports: all that a check needs, with the grammar in memory."""
+
+from __future__ import annotations
+
+from ..driver.check import check
+from . import worker
+
+__all__ = ["worker"]
+
+check("", texts={"": ""})

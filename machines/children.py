@@ -1,0 +1,66 @@
+"""Processes that flowc starts on this machine: none outlives the one that has started it, however that one ends.
+
+In: a command. Out: what became of it (`run`), or what another way to start a child needs (`ends_with_me`): the system
+signals the child when its parent is gone, by SIGKILL as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+#: <linux/prctl.h>
+PR_SET_PDEATHSIG = 1
+
+
+def run(
+    words: Sequence[str],
+    *,
+    cwd: str | Path | None,
+    environment: Mapping[str, str] | None = None,
+    by: signal.Signals = signal.SIGKILL,
+    limit: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, without input; `by` ends it when this process is gone.
+
+    Raises OSError, and subprocess.TimeoutExpired after `limit` seconds.
+    """
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",  # code prints what it likes
+        check=False,
+        timeout=limit,
+        env={**os.environ, **(environment or {})},
+        preexec_fn=ends_with_me(by),
+    )
+
+
+def ends_with_me(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """What a child of this process calls first: for `preexec_fn` of subprocess, or in a process of multiprocessing.
+
+    The system counts the end of the *thread* that starts the child as the end of the parent: that thread has to wait
+    for it. What has something to put in order, such as a compiler with temporary files, gets SIGTERM.
+    """
+    _prctl()  # a fork of a process with threads must not load anything
+    return partial(_end_with, os.getpid(), by)
+
+
+def _end_with(parent: int, by: signal.Signals) -> None:
+    _prctl()(PR_SET_PDEATHSIG, by)
+    if os.getppid() != parent:  # it was gone before
+        os._exit(1)
+
+
+@cache
+def _prctl() -> Any:
+    return ctypes.CDLL(None).prctl

@@ -1,0 +1,159 @@
+"""Python in the pages of `docs`: every block is run, and prints what its page says.
+
+The only block of docs/fmu.md is run in `tests/codegen/test_fmu_files.py`, those of the tutorial in `test_tutorial.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import flowc
+import numpy as np
+import pytest
+from flowc.cli import app
+
+from builds import ROOT, store_profile
+
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"(?://|#) (\w+\.\w+)\n")
+#: How many blocks of Python each page has: those that the tests below run.
+RUN = {"analysis": 1, "embedding": 5, "fmu": 1, "language": 2, "robots": 3, "scenarios": 2, "tasks": 5}
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and text of each block."""
+    return BLOCK.findall((DOCS / f"{page}.md").read_text())
+
+
+def scripts(page: str) -> list[str]:
+    """Python that no file has."""
+    return [text for language, text in blocks(page) if language == "python" and not NAME.match(text)]
+
+
+def write_files(page: str, folder: Path) -> None:
+    """The files of a page: blocks that begin with a name."""
+    for _, text in blocks(page):
+        if name := NAME.match(text):
+            (folder / name[1]).write_text(text)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, and the modules of before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield
+    for name in {"service", "other"} & (set(sys.modules) - before):
+        del sys.modules[name]
+
+
+def test_every_block_of_python_is_run() -> None:
+    found = {
+        page.stem: sum(language == "python" for language, _ in blocks(page.stem)) for page in sorted(DOCS.glob("*.md"))
+    }
+    assert {page: count for page, count in found.items() if count} == RUN, "run the new ones here as well"
+
+
+def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str) -> str:
+    """What the tasks of a text print."""
+    store_profile(Path(flow))
+    capfd.readouterr()
+    status = app(["run", flow, "--quiet", *options], standalone_mode=False)
+    said = capfd.readouterr()
+    assert status == 0, said.err
+    return said.out
+
+
+def test_analysis(capsys: pytest.CaptureFixture[str]) -> None:
+    (script,) = scripts("analysis")
+    exec(script, {})
+    assert ("", capsys.readouterr().out) in blocks("analysis")
+
+
+def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files("embedding", tmp_path)
+    (tmp_path / "other.flow").write_text(
+        'task T { out x: int64 python "other.py:one" }\ntask S { in x: int64 python "other.py:none" }\n'
+        "app Other { t: T   s: S   t -> s }\n"
+    )
+    (tmp_path / "other.py").write_text("def one(): return 1\n\n\ndef none(x): pass\n")
+    for flow in ("service.flow", "other.flow"):
+        store_profile(Path(flow))
+    open_it, alone, ask, without_ends = scripts("embedding")
+    exec(open_it, {})
+    exec(alone.replace("/opt/programs", str(tmp_path / "build")), {"image": np.full((48, 64), 255, np.uint8)})
+    exec(ask, {})
+    exec(without_ends, {"flowc": flowc})
+    first, second, third, report = capsys.readouterr().out.splitlines()
+    assert (first, second, third) == ("1.0", "1.0", "100 0.0")
+    assert "Other" in report
+
+
+def test_language(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_files("language", tmp_path)
+    assert re.fullmatch(r"(\d\.\d{3}\n){2}", run("tone.flow", capfd, "--frames", "2"))
+    assert re.fullmatch(r"(\d\.\d{3} then \d\.\d{3} then \d\.\d{3}\n)+", run("frames.flow", capfd, "--frames", "2"))
+
+
+def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without dora; with it, `tests/codegen/test_robots.py` runs them."""
+    sent: list[tuple[str, Any, dict[str, Any]]] = []
+
+    class Node(list[Any]):
+        def send_output(self, name: str, data: Any, metadata: dict[str, Any]) -> None:
+            sent.append((name, data, metadata))
+
+    class Scalar(float):
+        def as_py(self) -> float:
+            return float(self)
+
+    dora, arrow = ModuleType("dora"), ModuleType("pyarrow")
+    vars(dora)["Node"], vars(arrow)["array"] = Node, np.asarray
+    monkeypatch.setitem(sys.modules, "dora", dora)
+    monkeypatch.setitem(sys.modules, "pyarrow", arrow)
+    write_files("robots", tmp_path)
+    eye = runpy.run_path("eye.py")
+    runpy.run_path("camera.py")
+    assert len(sent) == 100 and {name for name, _, _ in sent} == {"image"}
+    events = [
+        {"type": "INPUT", "metadata": more, "value": [Scalar(eye["mean"](eye["scale"](data.reshape(more["shape"]))))]}
+        for _, data, more in sent
+    ]
+    vars(dora)["Node"] = lambda: [*events, {"type": "STOP"}]
+    runpy.run_path("show.py")
+    assert capsys.readouterr().out == "".join(f"{n} {n}\n" for n in range(100))
+
+
+def test_scenarios(tmp_path: Path) -> None:
+    write_files("scenarios", tmp_path)
+    said: list[str] = []
+    watch = runpy.run_path("patrol.py")["Watch"](lambda: said.append("noise"), lambda: said.append("clear"))
+    watch(np.full((4, 6), 0.9))
+    watch(np.zeros((4, 6)))
+    assert said == ["noise", "clear"]
+    (tmp_path / "patrol.flow").write_text(
+        'task T { out x: int64 python "patrol.py:one" }\ntask S { in x: int64 python "patrol.py:none" }\n'
+        "app A { period 5 ms   t: T   s: S   t -> s }\n"
+        "scenario P { event turn   initial state cruise { run A }   state turning { run A }   cruise -> turning on turn }\n"
+    )
+    (tmp_path / "patrol.py").write_text("def one(): return 1\n\n\ndef none(x): pass\n")
+    store_profile(Path("patrol.flow"))
+    (script,) = scripts("scenarios")
+    exec(script, {"flowc": flowc})
+
+
+def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_files("tasks", tmp_path)
+    for script in ("make_net.py", "make_find.py"):
+        runpy.run_path(script)
+    assert ("", run("steps.flow", capfd)) in blocks("tasks")
+    assert run("sort.flow", capfd, "--frames", "2") == "[0 1 2 0]\n[0 1 2 0]\n"
+    assert re.fullmatch(r"(\[.*\]\n){2}", run("find.flow", capfd, "--frames", "2"))

@@ -1,0 +1,28 @@
+"""How long tests wait for others, at most. That a test ends at all is seen to by `timeout` in pyproject.toml."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from typing import AnyStr
+
+#: Seconds after which something hangs, however busy the machine is.
+HANGS = 120
+
+
+def next_line(process: subprocess.Popen[AnyStr]) -> AnyStr:
+    """The next line of what a process says; it is killed where it says none for too long."""
+    assert process.stdout is not None
+    watch = threading.Timer(HANGS, process.kill)
+    watch.start()
+    try:
+        return process.stdout.readline()  # no limit: `watch`
+    finally:
+        watch.cancel()
+
+
+def ended(*threads: threading.Thread) -> None:
+    """Wait for threads to end. Fails where one does not."""
+    for thread in threads:
+        thread.join(HANGS)
+    assert not any(thread.is_alive() for thread in threads), threads
