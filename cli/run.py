@@ -4,181 +4,80 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from enum import StrEnum
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, Machines, host_of
-from ._common import (
-    Force,
-    Json,
-    NoMeasure,
-    OnPlatform,
-    Output,
-    Settings,
-    Text,
-    Twin,
-    measuring,
-    progress,
-    say,
-    show_built,
-)
+from ..runtime.options import RunOptions, flag, mistake
+from ._boards import Machines
+from ._common import Json, Text, say, show_built
+from ._groups import grouped
+from ._place import BuildPlace
 
 if TYPE_CHECKING:
     from ..driver.run import Ran
     from ._live import LiveTables
 
 
-class Clocks(StrEnum):
-    """What becomes of the clock rates that a mapping has chosen for states."""
-
-    SET = "set"
-    MODEL = "model"
-    EMULATE = "emulate"
-
-
 #: Tasks that are named for taking longer than their profile.
 MOST_SLOWER = 5
 
 
+@grouped
 def run(
     file: Text,
-    frames: Annotated[
-        int | None, typer.Option(help="Stop after N iterations of each app.", min=0, metavar="N", show_default=False)
-    ] = None,
-    full_speed: Annotated[bool, typer.Option("--full-speed", help="Ignore periods.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Wait after each kernel on a GPU, so that a failure names it.")
-    ] = False,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write a trace for ui.perfetto.dev.", metavar="FILE", show_default=False)
-    ] = None,
-    trace_frames: Annotated[
-        str | None,
-        typer.Option(
-            "--trace-frames", help="Only frames A to B - 1 are in the trace.", metavar="A:B", show_default=False
-        ),
-    ] = None,
-    trace_bands: Annotated[
-        bool, typer.Option("--trace-bands", help="Units of bands of rows are in the trace, too.")
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write the measurements as JSON.", metavar="FILE", show_default=False)
-    ] = None,
-    settings: Settings = None,
-    fail_on_miss: Annotated[
-        bool, typer.Option("--fail-on-miss", help="Exit with status 1 if a deadline was missed.")
-    ] = False,
-    watchdog: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop when a firing takes longer than S seconds; 0 = never (default: 60).",
-            min=0,
-            metavar="S",
-            show_default=False,
-        ),
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Begin in that state of a scenario.", metavar="STATE", show_default=False)
-    ] = None,
-    events: Annotated[
-        Path | None,
-        typer.Option(
-            help="Raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`.",
-            metavar="FILE",
-            show_default=False,
-        ),
-    ] = None,
-    control: Annotated[
-        Path | None,
-        typer.Option(help="Raise the events that come in at a Unix socket.", metavar="PATH", show_default=False),
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(help="Change states after the frames that a report says.", metavar="REPORT", show_default=False),
-    ] = None,
-    clocks: Annotated[
-        Clocks, typer.Option(help="`set` the clock rates of states, leave them, or only wait as long.")
-    ] = Clocks.MODEL,
+    options: RunOptions,
+    place: BuildPlace,
     live: Annotated[bool, typer.Option("--live", help="Show in the terminal how it is doing.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
-    twin: Twin = False,
-    output: Output = None,
-    platform: OnPlatform = "host",
-    board: BoardAddress = None,
-    board_python: BoardPython = "python3",
     machines: Machines = None,
-    force: Force = False,
-    no_measure: NoMeasure = False,
     as_json: Json = False,
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
 
     With --twin, a few frames are compared with the sequential reference before.
     """
-    from ..driver.run import States
+    from ..driver.run import RunListener
     from ..driver.run import run as driver_run
 
-    if trace_frames is not None:
-        from ..runtime.trace import frames_of
-
-        try:
-            frames_of(trace_frames)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--trace-frames") from None
-    for option, wanted in (("--trace-frames", trace_frames), ("--trace-bands", trace_bands or None)):
-        if wanted is not None and trace is None:
-            raise typer.BadParameter("it is about --trace FILE", param_hint=option)
-    if live and board is not None:
-        raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
-    alone = {"--board": board, "--trace": trace, "--live": live or None, "--twin": twin or None, "--start": start,
-             "--events": events, "--control": control, "--replay": replay}  # fmt: skip
-    for option, given in alone.items():
-        if machines is not None and given is not None:
-            raise typer.BadParameter("it is about programs on one machine", param_hint=option)
+    _require_possible(options, place, live, machines)
     shown = _live() if live else nullcontext()
-    with host_of(board, board_python) as host, shown as tables:
-        ran = driver_run(
-            file,
-            output,
-            platform=platform,
-            host=host,
-            frames=frames,
-            full_speed=full_speed,
-            strict=strict,
-            trace=trace,
-            trace_frames=trace_frames,
-            trace_bands=trace_bands,
-            twin=twin,
-            force=force,
-            report_to=report,
-            settings=settings or (),
-            fail_on_miss=fail_on_miss,
-            watchdog=watchdog,
-            states=States(start, events, control, replay, clocks.value),
-            quiet=quiet,
-            document=as_json,
-            measure=not no_measure,
-            on_measure=measuring,
-            on_built=show_built,
-            on_played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
-            on_agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
-            live=None if tables is None else tables.descriptor,
-            hear=None if tables is None else tables.hear,
-            report=progress,
-            machines=machines,
+    with place.host as host, shown as tables:
+        listener = RunListener(
+            built=show_built,
+            played=lambda name: say(f"flowc: this machine plays `{name}`: the times are its own"),
+            agreed=lambda: say("flowc: the twin gives the results of the sequential reference"),
+            heard=None if tables is None else tables.hear,
         )
+        asked = place.asked | {f.name: getattr(options, f.name) for f in fields(options)}
+        asked["live"] = None if tables is None else tables.descriptor
+        ran = driver_run(file, place.output, host=host, machines=machines, document=as_json, listener=listener, **asked)
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
         print(ran.report)
-    if not (quiet or as_json):
+    if not (options.quiet or as_json):
         if ran.parts is not None:
             _print_parts(ran.parts)
         _print_comparison(ran)
     return ran.status
+
+
+def _require_possible(options: RunOptions, place: BuildPlace, live: bool, machines: Path | None) -> None:
+    """Raises BadParameter for options that do not go together."""
+    wrong = mistake(options)
+    if wrong is not None:
+        raise typer.BadParameter(wrong[1], param_hint=wrong[0])
+    if live and place.board is not None:
+        raise typer.BadParameter("it is about programs on this machine", param_hint="--live")
+    if machines is None:
+        return
+    alone = [flag(f) for f in fields(options) if f.metadata["alone"] and getattr(options, f.name) != f.default]
+    alone += ["--live"] if live else []
+    alone += ["--board"] if place.board is not None else []
+    if alone:
+        raise typer.BadParameter("it is about programs on one machine", param_hint=alone[0])
 
 
 def _print_parts(document: dict[str, Any]) -> None:

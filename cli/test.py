@@ -8,23 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ._boards import BoardAddress, BoardPython, Machines, host_of
-from ._common import (
-    Force,
-    Json,
-    NoMeasure,
-    OnPlatform,
-    Output,
-    Text,
-    Twin,
-    measuring,
-    print_json,
-    progress,
-    replace,
-    show_built,
-)
+from ._boards import Machines
+from ._common import Json, Text, Twin, print_json, replace, show_built
+from ._groups import grouped
+from ._place import BuildPlace
 
 
+@grouped
 def test(
     file: Text,
     frames: Annotated[
@@ -38,36 +28,29 @@ def test(
         ),
     ] = None,
     twin: Twin = False,
-    output: Output = None,
-    platform: OnPlatform = "host",
-    board: BoardAddress = None,
-    board_python: BoardPython = "python3",
     machines: Machines = None,
-    force: Force = False,
-    no_measure: NoMeasure = False,
     as_json: Json = False,
+    *,
+    place: BuildPlace,
 ) -> int:
     """Test the program against a sequential run of the same graph. Builds if needed."""
+    from ..driver.run import RunListener
     from ..driver.run import test as driver_test
 
-    if machines is not None and (board is not None or twin):
-        option = "--board" if board is not None else "--twin"
+    if machines is not None and (place.board is not None or twin):
+        option = "--board" if place.board is not None else "--twin"
         raise typer.BadParameter("it is about programs on one machine", param_hint=option)
-    with host_of(board, board_python) as host:
+    with place.host as host:
         tested = driver_test(
             file,
-            output,
-            platform=platform,
+            place.output,
             host=host,
             frames=frames,
             twin=twin,
-            force=force,
             quiet=as_json,
-            measure=not no_measure,
-            on_measure=measuring,
-            on_built=show_built,
-            report=progress,
             machines=machines,
+            listener=RunListener(built=show_built),
+            **place.asked,
         )
     if junit is not None:
         from ..driver.junit import junit as as_junit

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from ..analysis.dataflow.check import measured_too_slow
 from ..analysis.dataflow.order import TooLong
@@ -49,6 +50,29 @@ OnMeasure = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a program is built: for which platform, and where what has to be measured runs (`host`).
+
+    `force` takes a directory that holds other files. If not `measure`, nothing is run or stored: what is known counts,
+    also of another machine. `on_measure` is told that tasks are going to run (`report` where there is none), and
+    `report` gets lines of progress.
+    """
+
+    platform: str = "host"
+    host: Host = HERE
+    force: bool = False
+    measure: bool = True
+    on_measure: OnMeasure | None = None
+    report: Report | None = None
+
+    @classmethod
+    def taken_from(cls, asked: dict[str, Any]) -> BuildOptions:
+        """Those among what was asked, which are no longer in it then."""
+        names = [each.name for each in fields(cls) if each.name in asked]
+        return cls(**{name: asked.pop(name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """A finished build. `fresh` is false when the directory already held exactly this.
 
@@ -78,30 +102,25 @@ def build(
     path: str | Path,
     output: str | Path | None = None,
     *,
-    platform: str = "host",
-    host: Host = HERE,
-    force: bool = False,
-    measure: bool = True,
-    on_measure: OnMeasure | None = None,
-    report: Report | None = None,
     robot: Robot | None = None,
+    **asked: Any,
 ) -> Built:
-    """From a text to a directory with a running program. Raises Errors.
+    """From a text to a directory with a running program; `asked` are fields of `BuildOptions`. Raises Errors.
 
-    Without a stored profile that speaks for it, the application is measured on `host` for a moment first, and the
-    profile is stored beside the text. If not `measure`, nothing is run or stored: what is known counts, also of another
-    machine. `on_measure` is told that tasks are going to run, `report` where there is none. For a `robot` it is a node
-    of that one's dataflow, by default in build/STEM-ROBOT.
+    Without a stored profile that speaks for it, the application is measured for a moment first, and the profile is
+    stored beside the text. For a `robot` it is a node of that one's dataflow, by default in build/STEM-ROBOT.
     """
     from .measure import measure as measured
 
-    valid = prepare(path, platform=platform, host=host, report=report).require()
+    options = BuildOptions(**asked)
+    measure = options.measure
+    valid = prepare(path, platform=options.platform, host=options.host, report=options.report).require()
     for part in valid.parts:
         require_buildable(part, robot)
     stem = valid.system.stem if robot is None else f"{valid.system.stem}-{robot.name}"
     directory = Path(output) if output is not None else Path("build") / stem
     try:  # before anything is measured
-        refuse_foreign(directory, force, _made_there(robot))
+        refuse_foreign(directory, options.force, _made_there(robot))
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     impossible = [d for p in valid.parts for d in pinned(p.system.apps, p.platform, p.system.pins)[1]]
@@ -110,7 +129,7 @@ def build(
     profile, warnings = store.read_profile(valid) if measure else store.read_estimates(valid)
     extra = [*warnings, *(d for part in valid.parts for d in without_gpu(part))]
     if profile is None and measure:
-        profile, seen = measured(valid, on_measure=on_measure or report)
+        profile, seen = measured(valid, on_measure=options.on_measure or options.report)
         extra += seen
         extra += store.save_profile(valid, profile)
     mapping, deployed, told, states = deployment(valid, profile, measure)
@@ -120,7 +139,7 @@ def build(
     if too_much:
         raise Errors([*valid.diagnostics, *too_much])
     extra += [d for part in valid.parts for d in _compiled_kernels(part)]
-    content, fresh = write_program(deployed, directory, force=force, robot=robot)
+    content, fresh = write_program(deployed, directory, force=options.force, robot=robot)
     said = tuple(dict.fromkeys((*valid.diagnostics, *extra)))
     losses = {n: x for part in (*valid.others, *valid.parts, valid) for n, x in part.losses.items()}
     ends = () if robot is None else open_ends(deployed.deployment, robot.separator)

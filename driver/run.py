@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,19 +16,16 @@ from ..dsl.load import Loaded, load
 from ..machines.host import HERE, Host, own_platform
 from ..machines.rig import Site
 from ..model.diagnostic import Diagnostic, Errors, has_errors, listed
-from ..model.files import reason, scratch
+from ..model.files import scratch
 from ..model.json_reader import parse, read
 from ..profiling.measure import signal_name
 from ..report.measured import read_run
-from ..runtime.files import Output
+from ..runtime.options import RunOptions
 from .aftermath import Bounded, Slower, bounded, slower
 from .attending import Hear, attend, reached, there
-from .build import Built, OnMeasure, build
+from .build import BuildOptions, Built, build
 from .check import Report
 from .rig import sites_for
-
-#: What a run gets to know as soon as something is built, before anything starts.
-OnBuilt = Callable[[Built], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +53,22 @@ class Ran:
         return ran(self)
 
 
+def _nothing(*_: object) -> None:
+    """What a listener does that is not interested."""
+
+
 @dataclass(frozen=True, slots=True)
-class States:
-    """The state to begin in, files with events or with the report of a run to repeat, a path for a socket, and what
-    becomes of clock rates: `set`, `model` (they stay as they are) or `emulate` (work takes as long as at these)."""
+class RunListener:
+    """What is called while a program is built and run, and before.
 
-    start: str | None = None
-    events: Path | None = None
-    control: Path | None = None
-    replay: Path | None = None
-    clocks: str = "model"
+    `built` gets the build as soon as it is there. `played` gets the name of a platform that the machine is not, and
+    `agreed` is called when a twin has given the results of the reference. `heard` gets what the program says.
+    """
 
-    def words(self) -> list[str]:
-        """The options of a program."""
-        files = {"--events": self.events, "--control": self.control, "--replay": self.replay}
-        found = [] if self.start is None else ["--start", self.start]
-        found += ["--clocks", self.clocks] if self.clocks != "model" else []
-        return found + [
-            word for option, path in files.items() if path is not None for word in (option, str(path.resolve()))
-        ]
+    built: Callable[[Built], None] = _nothing
+    played: Callable[[str], None] = _nothing
+    agreed: Callable[[], None] = _nothing
+    heard: Hear | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,115 +117,84 @@ def run(
     path: str | Path,
     output: str | Path | None = None,
     *,
-    platform: str = "host",
-    frames: int | None = None,
-    full_speed: bool = False,
-    strict: bool = False,
-    trace: str | Path | None = None,
-    trace_frames: str | None = None,
-    trace_bands: bool = False,
-    report_to: str | Path | None = None,
-    settings: Sequence[str] = (),
-    fail_on_miss: bool = False,
-    watchdog: float | None = None,
-    states: States | None = None,
-    twin: bool = False,
-    force: bool = False,
-    quiet: bool = False,
-    document: bool = False,
-    measure: bool = True,
-    on_measure: OnMeasure | None = None,
-    on_built: OnBuilt | None = None,
-    on_agreed: Callable[[], None] | None = None,
-    host: Host = HERE,
-    live: int | None = None,
-    hear: Hear | None = None,
-    on_played: Callable[[str], None] | None = None,
-    report: Report | None = None,
     machines: Path | None = None,
+    document: bool = False,
+    listener: RunListener | None = None,
+    **asked: Any,
 ) -> Ran:
-    """Build if needed, then run the program until its stream ends, or somebody stops it. Raises Errors of the build.
+    """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors of the build.
 
-    `frames` ends it after so many iterations of each app; `full_speed` ignores periods; `strict` waits after
-    each kernel on a GPU; `trace` is a file for ui.perfetto.dev (of these `trace_frames` only, `100:120` say; with
-    `trace_bands` what networks in bands of rows fire as well), `report_to` one for the report as JSON. `settings` are
-    values of parameters, `App.task.name=value`; `fail_on_miss` makes missed deadlines a failure; `watchdog` is in
-    seconds, `states` for a scenario. With `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are
-    compared with the sequential reference before (`on_agreed` is called then).
-    `quiet` leaves progress and table out. With `document` the report is in the answer, and standard output is left
-    alone: what tasks print goes to standard error. `measure` and `on_measure` are those of `build`. The program runs
-    on `host`; `on_played` gets the name of a platform that it is not. `live` is a file descriptor that it writes a line
-    of JSON to every half second, if it runs here; `hear` gets what it says. With a file of `machines` its parts run
-    where that says, which leaves out traces, twins and states.
+    `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the build. With
+    `document` the report is in the answer, and standard output is left alone: what tasks print goes to standard error.
+    With a `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are compared with the sequential
+    reference before. With a file of `machines` the parts run where that says; options that are about one machine are
+    left out then.
     """
-    named = host.name if platform == HERE.name else platform
+    building = BuildOptions.taken_from(asked)
+    options = _with_whole_paths(RunOptions(**asked))
+    listener = listener or RunListener()
+    host = building.host
+    named = host.name if building.platform == HERE.name else building.platform
     loaded = load(path, platform=named, builtin=[own_platform(host)])
     _refuse_open_ends(loaded, path)
     sites = _sites(machines, loaded)
-    built = build(
-        path,
-        output,
-        platform=platform,
-        force=force,
-        measure=measure,
-        on_measure=on_measure,
-        host=host,
-        report=report,
-    )
-    if on_built is not None:
-        on_built(built)
+    built = build(path, output, **_fields_of(building))
+    listener.built(built)
     if sites:
-        plain = _options(frames, full_speed, strict, fail_on_miss, watchdog)
-        return _run_parts(built, sites, plain, settings, report_to, document, report)
-    if on_played is not None and _is_played(loaded, twin, host):
-        on_played(built.mapping.platform)
-    if twin:
-        if report is not None:
-            report("comparing the twin with the sequential reference")
+        return _run_parts(built, sites, options, document, building.report)
+    if _is_played(loaded, options.twin, host):
+        listener.played(built.mapping.platform)
+    if options.twin:
+        if building.report is not None:
+            building.report("comparing the twin with the sequential reference")
         said = _disagreement(built.directory, host)
         if said:
             return Ran(built, 1, disagreed=said)
-        if on_agreed is not None:
-            on_agreed()
-    words = _options(frames, full_speed, strict, fail_on_miss, watchdog)
-    words += ["--twin"] if twin else []
-    words += ["--trace-frames", trace_frames] if trace_frames is not None else []
-    words += ["--trace-bands"] if trace_bands else []
-    words += [word for text in settings for word in ("--set", text)]
-    words += [] if states is None else states.words()
-    words += ["--quiet"] if document or quiet else []
-    words += ["--live", str(live)] if live is not None else []
-    outputs: dict[str, Path | None] = {"--report": None if report_to is None else Path(report_to)}
-    outputs |= {} if trace is None else {"--trace": Path(trace)}
+        listener.agreed()
+    return _run_alone(loaded, built, options, document, building, listener)
+
+
+def _run_alone(
+    loaded: Loaded, built: Built, options: RunOptions, document: bool, building: BuildOptions, listener: RunListener
+) -> Ran:
+    """Run a program on one machine."""
+    host = building.host
+    words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
+    outputs: dict[str, Path | None] = {"--report": None if options.report_to is None else Path(options.report_to)}
+    if options.trace is not None:
+        outputs["--trace"] = Path(options.trace)
     with reached(host), host.writing(outputs) as files:
-        tree = there(built, host, report)
+        tree = there(built, host, building.report)
         before = host.read(files["--report"])
         words += [word for option, name in files.items() for word in (option, name)]
         main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
-        # Here it runs where the user stands; there, nobody stands anywhere.
+        # Here it runs in the folder of the user; on a board it has a folder of its own.
         status = attend(
             host,
             [*host.python, main, *words],
             silent=document,
             cwd=None if host is HERE else tree,
-            handed=() if live is None else (live,),
-            hear=hear,
+            handed=() if options.live is None else (options.live,),
+            hear=listener.heard,
         )
         written = host.read(files["--report"])
     told = None if written is None or written == before else written.decode(errors="replace") or None
-    slow, bounds = _compared(loaded, built, told, host, paced=not full_speed)
+    slow, bounds = _compared(loaded, built, told, host, paced=not options.full_speed)
     return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
 
 
-def _options(
-    frames: int | None, full_speed: bool, strict: bool, fail_on_miss: bool, watchdog: float | None
-) -> list[str]:
-    """Those that a program and its parts have alike."""
-    words = ["--frames", str(frames)] if frames is not None else []
-    words += ["--full-speed"] if full_speed else []
-    words += ["--strict"] if strict else []
-    words += ["--fail-on-miss"] if fail_on_miss else []
-    return words + (["--watchdog", str(watchdog)] if watchdog is not None else [])
+def _with_whole_paths(options: RunOptions) -> RunOptions:
+    """Files that the program reads, as paths that hold in any folder."""
+    whole: dict[str, Any] = {}
+    for name in ("events", "control", "replay"):
+        path = getattr(options, name)
+        if path is not None:
+            whole[name] = str(Path(path).resolve())
+    return replace(options, **whole)
+
+
+def _fields_of(options: BuildOptions) -> dict[str, Any]:
+    return {each.name: getattr(options, each.name) for each in fields(options)}
 
 
 def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
@@ -241,40 +204,17 @@ def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
     return sites_for(machines, loaded.platform, loaded.system.platforms)
 
 
-def _run_parts(
-    built: Built,
-    sites: Sequence[Site],
-    words: Sequence[str],
-    settings: Sequence[str],
-    report_to: str | Path | None,
-    document: bool,
-    report: Report | None,
-) -> Ran:
+def _run_parts(built: Built, sites: Sequence[Site], options: RunOptions, document: bool, report: Report | None) -> Ran:
+    """Run the parts of a program on their machines."""
     from .rig import placed, run_parts
 
-    output = None if report_to is None else _output(report_to)
+    words = replace(options.in_parts(), settings=(), report_to=None, quiet=False).words()
     with placed(built, sites, report) as rig:
-        status, found = run_parts(rig, words, settings, silent=document)
+        status, found = run_parts(rig, words, options.settings, silent=document)
     text = json.dumps(found, indent=1)
-    if output is not None:
-        try:
-            with output.written() as stream:
-                stream.write(text)
-        except OSError as error:
-            raise _unwritable(output.name, error) from error
+    if options.report_to is not None:
+        Path(options.report_to).write_text(text)
     return Ran(built, status, text if document else None, parts=found)
-
-
-def _output(path: str | Path) -> Output:
-    """A file that is written after the run. Raises Errors."""
-    try:
-        return Output(str(path))
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: str | Path, error: OSError) -> Errors:
-    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None)])
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
@@ -330,37 +270,24 @@ def test(
     path: str | Path,
     output: str | Path | None = None,
     *,
-    platform: str = "host",
     frames: int | None = None,
     twin: bool = False,
-    force: bool = False,
     quiet: bool = False,
-    measure: bool = True,
-    on_measure: OnMeasure | None = None,
-    on_built: OnBuilt | None = None,
-    host: Host = HERE,
-    report: Report | None = None,
     machines: Path | None = None,
+    listener: RunListener | None = None,
+    **asked: Any,
 ) -> Tested:
-    """Build if needed, then run the harness on `host`: the program against a sequential reference.
+    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build.
 
-    With a file of `machines`, what its parts did where that says is compared here. Raises Errors of the build.
+    `asked` are fields of `BuildOptions`. With a file of `machines`, what the parts did where that says is compared.
     """
+    building = BuildOptions(**asked)
+    host, report = building.host, building.report
     sites: tuple[Site, ...] = ()
     if machines is not None:
-        sites = _sites(machines, load(path, platform=platform, builtin=[own_platform(host)]))
-    built = build(
-        path,
-        output,
-        platform=platform,
-        force=force,
-        measure=measure,
-        on_measure=on_measure,
-        host=host,
-        report=report,
-    )
-    if on_built is not None:
-        on_built(built)
+        sites = _sites(machines, load(path, platform=building.platform, builtin=[own_platform(host)]))
+    built = build(path, output, **_fields_of(building))
+    (listener or RunListener()).built(built)
     environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
     environment |= {"FLOWC_TWIN": "1"} if twin else {}
     with ExitStack() as stack:

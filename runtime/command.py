@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence
 
 from .adapt import Front
 from .bands import Bands
@@ -19,8 +18,9 @@ from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
 from .keeper import END, keep
+from .options import SETTINGS, RunOptions, frames_of, parsed
 from .outside import Mistake, Outside, prepare
-from .parameters import VARIABLE, give
+from .parameters import give
 from .program import Interrupted, Program
 from .report import build_of, report, table
 from .segments import Segments
@@ -37,7 +37,7 @@ from .streams import (
     write_to,
 )
 from .tokens import TaskError
-from .trace import Tracer, frames_of
+from .trace import Tracer
 from .wire import unready
 
 #: Calls inside of each other that Python code may count on.
@@ -52,13 +52,10 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     is all about the program: the program goes on in a child of it, and it keeps an eye on the child.
     """
     open_streams()
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.trace is None and (options.trace_frames is not None or options.trace_bands):
-        parser.error("--trace-%s is about --trace FILE" % ("bands" if options.trace_bands else "frames"))
+    options = parsed(arguments)
     program = build()
     program.speak = complain
-    mistakes = give(program, options.set, os.environ.get(VARIABLE, ""))
+    mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
     reason, outside = refusal(program), None
     if program.mesh is not None:
         reason = unready(program.mesh)
@@ -80,14 +77,19 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         except TaskError as error:
             failure = Failure("", "", None, str(error))
             complain(str(failure))
-            _report_in_place(program, options.report)(failure, 1)
+            _report_in_place(program, options.report_to)(failure, 1)
             return 1
     received: List[int] = []
     if arguments is None:
         if any(isinstance(t.code, (Network, Segments, Select, Bands, Front)) for t in program.tasks):
             _with_huge_pages()
         _listen(program, received)
-        keep(program, options.watchdog, _report_in_place(program, options.report), partial(_put_back, program, outside))
+        keep(
+            program,
+            options.watchdog,
+            _report_in_place(program, options.report_to),
+            partial(_put_back, program, outside),
+        )
         keep_streams()
     try:
         if outside is not None:
@@ -99,7 +101,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     except (MemoryError, RecursionError) as error:  # what tasks have left for others is not enough
         failure = Failure("", "", None, "the program failed outside of its tasks: " + describe(error))
         complain(str(failure))
-        _report_in_place(program, options.report)(failure, 1)
+        _report_in_place(program, options.report_to)(failure, 1)
         status = 1
     except BaseException:
         program.board.leave(1)
@@ -136,14 +138,14 @@ def _listen(program: Program, received: List[int]) -> None:
         signal.signal(number, on_signal)
 
 
-def _run(program: Program, options: Any, received: Sequence[int]) -> int:
+def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     try:  # now, not after hours of running
-        trace, measured = [Output(path) if path else None for path in (options.trace, options.report)]
+        trace, measured = [Output(path) if path else None for path in (options.trace, options.report_to)]
     except OSError as error:
         complain("cannot write %s: %s" % (error.filename, error.strerror))
         return 1
     if trace is not None:
-        first, end = options.trace_frames or (0, None)
+        first, end = (0, None) if options.trace_frames is None else frames_of(options.trace_frames)
         program.tracer = Tracer(program, first, end, options.trace_bands)
     shows: List[Any] = []
     if not options.quiet:
@@ -183,7 +185,7 @@ def _run(program: Program, options: Any, received: Sequence[int]) -> int:
     return _status(program, options, good, received) or (0 if delivered else 1)
 
 
-def _status(program: Program, options: Any, good: bool, received: Sequence[int]) -> int:
+def _status(program: Program, options: RunOptions, good: bool, received: Sequence[int]) -> int:
     if not good and program.failure is not None:
         return 1
     if received:
@@ -230,67 +232,6 @@ def _print(text: str) -> bool:
             return True
         complain("cannot write to standard output: %s" % (getattr(error, "strerror", None) or error))
         return False
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Run this program.")
-    parser.add_argument("--frames", type=_count, metavar="N", help="stop after N iterations of each app")
-    parser.add_argument("--full-speed", action="store_true", help="ignore periods: run as fast as data allows")
-    parser.add_argument("--strict", action="store_true", help="wait after each kernel on a GPU: failures name it")
-    parser.add_argument("--twin", action="store_true", help="let CPU threads play the GPU and the DLAs")
-    parser.add_argument("--fail-on-miss", action="store_true", help="exit with status 1 if a deadline was missed")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="APP.TASK.NAME=VALUE",
-        help="start with another value of a parameter; may be repeated (%s has several, with `;` between)" % VARIABLE,
-    )  # fmt: skip
-    parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
-    parser.add_argument(
-        "--trace-frames", type=_frames, metavar="A:B", help="only frames A to B - 1 of each app are in the trace"
-    )
-    parser.add_argument("--trace-bands", action="store_true", help="units of bands of rows are in the trace, too")
-    parser.add_argument("--report", metavar="FILE", help="write the measurements as JSON")
-    parser.add_argument(
-        "--live", type=_count, metavar="FD", help="write a line of JSON to this file descriptor every half second"
-    )
-    parser.add_argument("--start", metavar="STATE", help="begin in that state")
-    parser.add_argument(
-        "--events", metavar="FILE", help="raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`"
-    )
-    parser.add_argument("--control", metavar="PATH", help="raise the events that come in at a Unix datagram socket")
-    parser.add_argument("--replay", metavar="REPORT", help="change states after the frames that a report says")
-    parser.add_argument(
-        "--clocks", choices=["set", "model", "emulate"], default="model",
-        help="`set` the clock rates that the mapping has chosen for states, leave them as they are (`model`), or wait "
-        "after each firing as long as it would take (`emulate`)",
-    )  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
-    parser.add_argument(
-        "--watchdog", type=_seconds, default=60.0, metavar="S",
-        help="stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 = never "
-        "(default 60)",
-    )  # fmt: skip
-    return parser
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return value
-
-
-def _frames(text: str) -> Tuple[int, Optional[int]]:
-    try:
-        return frames_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("must be a number of seconds, 0 or more")
-    return value
 
 
 def _with_huge_pages() -> None:

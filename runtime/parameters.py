@@ -14,11 +14,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .code import C, Python
 from .link import Dropping
+from .options import SETTINGS
 from .process import Process
 from .program import Program
 from .reference import every, load_deployment
 
-VARIABLE = "FLOWC_SET"
 #: Parameters that are listed for who has named one that does not exist.
 MOST_LISTED = 40
 #: What C can hold.
@@ -43,7 +43,7 @@ def give(program: Program, settings: Sequence[str], variable: str = "", word: st
 
     `word`: what the settings are called where they were given.
     """
-    given = [(VARIABLE, text.strip()) for text in variable.split(";") if text.strip()]
+    given = [(SETTINGS, text.strip()) for text in variable.split(";") if text.strip()]
     given += [(word, text) for text in settings]
     if not given:
         return []

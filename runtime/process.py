@@ -46,11 +46,12 @@ _OURS = {signal.SIGINT, signal.SIGTERM}
 _BOOT = """
 import sys
 name, folder, ends, sys.path[:] = sys.argv[1], sys.argv[2], sys.argv[3:7], sys.argv[7:]
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
 package = sys.modules[name] = module_from_spec(spec)
 spec.loader.exec_module(package)
-sys.modules[name + ".process"].serve(*map(int, ends))
+import_module(name + ".process").serve(*map(int, ends))
 """
 
 

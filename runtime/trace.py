@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 RUNNING, APPS = 1, 3
 
 
-def frames_of(text: str) -> Tuple[int, Optional[int]]:
-    """`100:120`, `100:` or `:20` as the first frame and the one behind the last. Raises ValueError."""
-    first, colon, last = text.partition(":")
-    found = int(first or 0), int(last) if last else None
-    if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
-        raise ValueError("`%s` is no range of frames: write `100:120`, `100:` or `:20`" % text)
-    return found
-
-
 class Tracer:
     """Collects events while the program runs; times are ns of one clock.
 

@@ -1,0 +1,41 @@
+"""Where a verb builds a program, and where it runs: options that several verbs share."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._boards import BoardAddress, BoardPython, host_of
+from ._common import Force, NoMeasure, OnPlatform, Output, measuring, progress
+
+if TYPE_CHECKING:
+    from ..machines.host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlace:
+    """The directory of a build, its platform, and the machine that runs it."""
+
+    output: Output = None
+    platform: OnPlatform = "host"
+    board: BoardAddress = None
+    board_python: BoardPython = "python3"
+    force: Force = False
+    no_measure: NoMeasure = False
+
+    @property
+    def host(self) -> AbstractContextManager[Host]:
+        """A connection to the machine."""
+        return host_of(self.board, self.board_python)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The same for the driver (fields of `BuildOptions`), which tells the terminal what it does."""
+        return {
+            "platform": self.platform,
+            "force": self.force,
+            "measure": not self.no_measure,
+            "on_measure": measuring,
+            "report": progress,
+        }
