@@ -183,6 +183,7 @@ class _Process:
         there.close()
         self._thread = ThreadPoolExecutor(1)
         self._told: dict[str, str] = {}
+        self._closed = False
         #: When the request was sent that it works on.
         self._began: float | None = None
 
@@ -194,8 +195,8 @@ class _Process:
 
     @property
     def ended(self) -> bool:
-        """Has it ended by itself, or was it killed?"""
-        return not self._process.is_alive()
+        """Has it ended by itself, or was it killed? Its pipe may be closed a moment before the system says so."""
+        return self._closed or not self._process.is_alive()
 
     def changed(self, texts: Mapping[str, str]) -> dict[str, str | None]:
         """The texts that the process does not know, and None for those that are no longer open."""
@@ -214,6 +215,7 @@ class _Process:
             self._here.send(request)
             reply: Reply = self._here.recv()  # no limit: in a thread of its own, until the process ends
         except (EOFError, OSError):
+            self._closed = True
             raise _Ended from None
         finally:
             self._began = None

@@ -35,10 +35,14 @@ def test_digits_are_read(examples: Path, tmp_path: Path) -> None:
     assert of == 1000 and right >= 970
 
 
+#: Tensors of superres that stay whole between bands of rows.
+KEPT = '"conv_0", "add_4", "add_8", "add_12", "add_16", "add_18"'
+
+
 def test_superres_makes_the_same_picture_in_little_memory(examples: Path, tmp_path: Path) -> None:
     """Whole, and in bands; planned memory is a quarter of what it was."""
     seen, planned = [], []
-    for name, bands in (("whole", ""), ("bands", 'bands 28 keep "conv_0", "add_4", "add_12"')):
+    for name, bands in (("whole", ""), ("bands", f"bands 16 keep {KEPT}")):
         flow = examples / "superres" / f"{name}.flow"
         flow.write_text(
             'use "superres.flow"\nplatform one { cpu core[1] }\n'
@@ -50,7 +54,7 @@ def test_superres_makes_the_same_picture_in_little_memory(examples: Path, tmp_pa
         seen.append(done.stdout)
         planned.append(json.loads((out / "deployment.json").read_text())["planned"]["buffers"])
     assert seen[0] == seen[1] and "3 pictures of 640 x 360" in seen[0]
-    assert planned[1] < planned[0] / 3.9
+    assert planned[1] < planned[0] / 4
     assert (
         (tmp_path / "whole.png").read_bytes()[:8] == (tmp_path / "bands.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     )
