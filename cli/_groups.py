@@ -33,8 +33,8 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(verb)
     def called(**given: Any) -> int:
         for name, group in groups.items():
-            own = {each.name: given.pop(each.name) for each in fields(group) if each.name in given}
-            given[name] = _made(group, own)
+            names = [p.name for p in _parameters(group)]
+            given[name] = _made(group, {own: given.pop(own) for own in names})
         return verb(**given)
 
     taken = {p.name: p for p in parameters}
