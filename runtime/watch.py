@@ -37,6 +37,7 @@ class Starting:
 
     def __init__(self, program: Program) -> None:
         self._program, self._over = program, threading.Event()
+        self._board = program.board  # made here: two threads that ask for it first would make two
 
     def __enter__(self) -> None:
         if not self._program.keeper:
@@ -46,7 +47,7 @@ class Starting:
         self._over.set()
 
     def _run(self) -> None:
-        board, beats, since, words = self._program.board, -1, 0.0, 0
+        board, beats, since, words = self._board, -1, 0.0, 0
         while not self._over.wait(STARTS / 20):
             if board.beats != beats:
                 beats, since, words = board.beats, time.monotonic(), 0

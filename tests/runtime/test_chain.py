@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model import application
-from flowc.runtime import rounds
+from flowc.runtime import board, rounds
+from flowc.runtime import program as programs
 from flowc.runtime.chain import Chain
 from flowc.runtime.code import C, Code
 from flowc.runtime.graph import Fire, Task
@@ -175,3 +177,24 @@ def test_a_crash_names_task_and_firing(write: Callable[..., Path], tmp_path: Pat
     )
     assert done.returncode == 1
     assert "app A, task A.b failed at firing 50000: its process was ended by SIGSEGV" in done.stderr
+
+
+def test_a_program_has_one_board_whoever_asks_for_it_first(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread looks at it while tasks start, and the main thread writes to it."""
+    made = []
+
+    class Slow(board.Board):
+        def __init__(self, threads: int) -> None:
+            made.append(threads)
+            time.sleep(0.2)
+            super().__init__(threads)
+
+    monkeypatch.setattr(programs, "Board", Slow)
+    graph, _ = consistent(random.Random(3))
+
+    def code(number: int, task: application.Task, ends_at: int | None) -> Code:
+        return Mixed(number, None)
+
+    made_of = from_graph(graph, repetition(graph).vector, 2, 3, None, code, home)
+    assert made_of.run(frames=2, watchdog=0), str(made_of.failure)
+    assert len(made) == 1
