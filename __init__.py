@@ -12,23 +12,24 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .model.version import __version__
+
 if TYPE_CHECKING:
-    from .driver.analyze import analyze
-    from .driver.build import build
-    from .driver.check import check
-    from .driver.export import export
-    from .driver.import_ import import_
-    from .driver.map import find_mapping as map
-    from .driver.measure import profile
-    from .driver.open import open_program as open
-    from .driver.run import run, test
+    from .driver.build.build import build
+    from .driver.exchange.export import export
+    from .driver.exchange.import_ import import_
+    from .driver.execute.open import open_program as open
+    from .driver.execute.run import run, test
+    from .driver.measure.measure import profile
+    from .driver.show.analyze import analyze
+    from .driver.solve.map import find_mapping as map
+    from .driver.text.check import check
     from .model.diagnostic import Errors
     from .model.system import System
 
 # As `runtime` has it, for all other uses of ONNX Runtime: it looks when it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-__version__ = "0.1.0"
 __all__ = [
     "Errors",
     "__version__",
@@ -48,16 +49,16 @@ __all__ = [
 #: Where each name is, and what it is called there: nothing is imported before it is asked for.
 _FACES = {
     "Errors": ("model.diagnostic", "Errors"),
-    "analyze": ("driver.analyze", "analyze"),
-    "build": ("driver.build", "build"),
-    "check": ("driver.check", "check"),
-    "export": ("driver.export", "export"),
-    "import_": ("driver.import_", "import_"),
-    "map": ("driver.map", "find_mapping"),
-    "open": ("driver.open", "open_program"),
-    "profile": ("driver.measure", "profile"),
-    "run": ("driver.run", "run"),
-    "test": ("driver.run", "test"),
+    "analyze": ("driver.show.analyze", "analyze"),
+    "build": ("driver.build.build", "build"),
+    "check": ("driver.text.check", "check"),
+    "export": ("driver.exchange.export", "export"),
+    "import_": ("driver.exchange.import_", "import_"),
+    "map": ("driver.solve.map", "find_mapping"),
+    "open": ("driver.execute.open", "open_program"),
+    "profile": ("driver.measure.measure", "profile"),
+    "run": ("driver.execute.run", "run"),
+    "test": ("driver.execute.run", "test"),
 }
 
 
@@ -72,6 +73,6 @@ def __getattr__(name: str) -> object:
 
 def load(path: str | Path, *, platform: str = "host") -> System:
     """The model of a text, networks cut as it pins them. Raises `flowc.Errors` when it has errors."""
-    from .driver.check import check
+    from .driver.text.check import check
 
     return check(path, platform=platform).require().system

@@ -17,10 +17,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from flowc.driver import contest
-from flowc.driver.check import prepare
-from flowc.driver.measure import measure
-from flowc.driver.throughput_problem import problem_of
+from flowc.driver.measure.measure.measure import measure
+from flowc.driver.solve import contest
+from flowc.driver.solve.throughput_problem import problem_of
+from flowc.driver.text.check import prepare
 from flowc.machines.board import Board
 from flowc.machines.host import HERE, Host
 from flowc.model.times import times_of

@@ -25,7 +25,7 @@ HANGS = 600
 NO_GRAPH = ("blocked as drawn", "refused: its cycles wait when phases are one firing")
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/referees")]
 
-from flowc.driver.hopes import ExportedProject, export_project  # noqa: E402
+from flowc.driver.exchange.hopes import ExportedProject, export_project  # noqa: E402
 from flowc.model.diagnostic import Errors  # noqa: E402
 from flowc.model.hopes import POLICIES  # noqa: E402
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import flowc
 import structures
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from paired import Others, execute, machine, table
 
 TEXT = """task Frames  {{ out image: {frame}   python "tasks.py:Frames" }}

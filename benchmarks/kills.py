@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flowc.driver.rig import _PORT, AGAIN, GRACE
+from flowc.driver.execute.rig import _PORT, AGAIN, GRACE
 from flowc.runtime.report import columns
 from paired import Others, machine
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import flowc
 import numpy as np
 import onnx
-from flowc.driver import store
+from flowc.driver.text import store
 from flowc.machines.whoami import description, host_hash
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.profiling.identity import task_hashes

@@ -28,7 +28,7 @@ from typing import Any
 import flowc
 import steady
 import structures
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from flowc.networks.onnx.interface import read_network
 from paired import Others, Spread, alternate, execute, machine, ratio, table, verdict
 

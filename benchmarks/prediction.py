@@ -21,9 +21,9 @@ from statistics import median
 import flowc
 import steady
 import structures
-from flowc.driver import store
-from flowc.driver.map import find_mapping
-from flowc.driver.throughput_problem import problem_of
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.solve.throughput_problem import problem_of
+from flowc.driver.text import store
 from flowc.model.mapping import NetworkPlan, Placement, StagePlan
 from flowc.model.times import times_of
 from flowc.profiling.machine import noise

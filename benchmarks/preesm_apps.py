@@ -28,7 +28,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import flowc
-from flowc.driver.import_ import import_
+from flowc.driver.exchange.import_ import import_
 from flowc.model.diagnostic import Errors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees"))

@@ -26,7 +26,7 @@ from flowc.analysis.timing.program import timed_program
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import utilization
-from flowc.driver.build import place, plan
+from flowc.driver.plan.program import place, plan
 from flowc.model.times import times_of
 from flowc.runtime.report import columns
 

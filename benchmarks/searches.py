@@ -15,7 +15,7 @@ from pathlib import Path
 import flowc
 import steady
 import structures
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from one_network import write_app
 from paired import Others, alternate, machine, ratio, table, verdict
 

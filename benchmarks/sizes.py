@@ -21,7 +21,7 @@ import one_network
 import onnx
 import steady
 import structures
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from flowc.search.throughput.contest import EQUAL
 from paired import Others, Spread, alternate, machine, ratio, table, verdict
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import flowc
 import steady
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from paired import Others, Spread, alternate, execute, machine, ratio, rounds, table, verdict
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "detect"

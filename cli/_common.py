@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 import typer
 
 if TYPE_CHECKING:
-    from ..driver.build import Built
+    from ..driver.build.build import Built
     from ..model.diagnostic import Diagnostic
 
 P = ParamSpec("P")
@@ -119,14 +119,14 @@ def print_json(document: Any) -> None:
 
 def replace(file: Path, content: str | bytes, *, follow: bool = False) -> None:
     """Write a file that the user named whole or not at all. Raises Errors."""
-    from ..driver.import_ import write
+    from ..driver.exchange.import_ import write
 
     write(file, content, follow=follow)
 
 
 def refuse_existing(target: Path, force: bool) -> None:
     """Do not replace a file unless told to. Raises Errors."""
-    from ..driver.import_ import refuse
+    from ..driver.exchange.import_ import refuse
 
     refuse(target, force)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..driver.deadlines import Joint
-    from ..driver.state_map import States
+    from ..driver.solve.deadlines import Joint
+    from ..driver.solve.state_map import States
     from ..model.mapping import GroupBound
     from ..search.deadline.outcome import FewestCores
 
@@ -125,7 +125,7 @@ def _cores(cores: FewestCores, candidates: str) -> str:
 
 def explanation(joint: Joint) -> list[str]:
     """What limits the answer: the terms of the tightest group's bound, and what would help where one is late."""
-    from ..driver.deadlines import reasons
+    from ..driver.solve.deadlines import reasons
 
     return reasons(joint)
 
@@ -266,7 +266,7 @@ def why_no_better(states: States, name: str) -> list[str]:
 
 def why_rates(states: States, name: str) -> list[str]:
     """Why a state has its clock rates."""
-    from ..driver.clocks import why_these_rates
+    from ..driver.solve.clocks import why_these_rates
 
     clocked = states.clocked.get(name)
     return [] if clocked is None else [*why_these_rates(clocked, states.valid.platform)]

@@ -35,7 +35,7 @@ class LiveTables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ..driver.attending import GRACE
+        from ..driver.execute.attending import GRACE
 
         with suppress(OSError):
             os.close(self.descriptor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from ..driver.analyze import Analyzed
+    from ..driver.show.analyze import Analyzed
     from ..model.scenario import Scenario, Transition
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..driver.sweep import Supposed
+    from ..driver.solve.sweep import Supposed
 
 Sweep = Annotated[
     list[str] | None,

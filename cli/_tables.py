@@ -11,8 +11,8 @@ from ._common import number, width
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop, PathLatency
-    from ..driver.dla import OnDla
-    from ..driver.networks import CutPoint, NetworkMemory
+    from ..driver.build.dla import OnDla
+    from ..driver.show.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..networks.bands.compare import Comparison
     from ..networks.dataflow.reduced import Reduction

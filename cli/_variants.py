@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..driver.alternatives import Comparison, Sharing
+    from ..driver.show.alternatives import Comparison, Sharing
 
 
 def variants_table(found: Comparison) -> str:

@@ -15,8 +15,8 @@ from ._variants import variants_table
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Capacities
-    from ..driver.check import Checked
-    from ..driver.networks import CutPoint, NetworkMemory
+    from ..driver.show.networks import CutPoint, NetworkMemory
+    from ..driver.text.check import Checked
     from ..model.application import Application
     from ..model.diagnostic import Diagnostic
     from ..networks.bands.compare import Comparison
@@ -55,8 +55,8 @@ def analyze(
     as_json: Json = False,
 ) -> int:
     """Prove what a graph can do: period, latency, buffers, schedules. Runs nobody's code."""
-    from ..driver.analyze import analyze as driver_analyze
-    from ..driver.networks import network_bands, network_by_thesis, network_cuts, network_memory
+    from ..driver.show.analyze import analyze as driver_analyze
+    from ..driver.show.networks import network_bands, network_by_thesis, network_cuts, network_memory
 
     if memory and file.suffix == ".onnx":
         found_by_thesis = network_by_thesis(file, seconds if by_parts else None)

@@ -27,7 +27,7 @@ from ._tables import in_8_bits
 
 if TYPE_CHECKING:
     from ..codegen.robots import Robot
-    from ..driver.build import Built
+    from ..driver.build.build import Built
 
 
 class Target(StrEnum):
@@ -61,7 +61,7 @@ def build(
     as_json: Json = False,
 ) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
-    from ..driver.build import build as driver_build
+    from ..driver.build.build import build as driver_build
 
     if (graph is None) == (target is Target.FMU):
         help_text = "`--target fmu` needs `--graph NAME`" if graph is None else "`--graph` belongs to `--target fmu`"
@@ -139,7 +139,7 @@ def _predicted(built: Built) -> dict[str, int | None]:
 
 
 def _external(file: Path, output: Path | None, platform: str, force: bool, as_json: bool) -> int:
-    from ..driver.external import build_external
+    from ..driver.build.external import build_external
 
     built = build_external(file, output, platform=platform, force=force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
@@ -167,7 +167,7 @@ def _external(file: Path, output: Path | None, platform: str, force: bool, as_js
 
 
 def _fmu(file: Path, graph: str, output: Path | None, force: bool, as_json: bool) -> int:
-    from ..driver.fmu import build_fmu
+    from ..driver.build.fmu import build_fmu
 
     built = build_fmu(file, graph, output, force=force, report=progress)
     show_diagnostics(built.diagnostics, sources(built.diagnostics))

@@ -11,13 +11,13 @@ from ._scenario import scenario_as_data, scenario_table
 from ._tables import folded, kept, windows
 
 if TYPE_CHECKING:
-    from ..driver.check import Checked
-    from ..driver.dla import OnDla
+    from ..driver.build.dla import OnDla
+    from ..driver.text.check import Checked
 
 
 def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> int:
     """Check a text: names, types, code, networks, rates, deadlock. Nothing is run."""
-    from ..driver.check import check as driver_check
+    from ..driver.text.check import check as driver_check
     from ._diagnostics import as_data
 
     checked = driver_check(file, platform=platform)
@@ -61,7 +61,7 @@ def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
     """What the DLA of the platform can run, where it has one."""
     if not checked.ok or checked.staged is None or all(p.kind != "dla" for p in checked.staged.platform.pools):
         return ()
-    from ..driver.dla import dla_reports
+    from ..driver.build.dla import dla_reports
 
     return dla_reports(checked.system, checked.staged.platform)
 

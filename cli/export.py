@@ -97,8 +97,8 @@ def export(
 
     `hopes` is a project with code and mapping; with `--into`, a mapping goes back into the one that the text came from.
     """
-    from ..driver.export import export as driver_export
-    from ..driver.export import export_into
+    from ..driver.exchange.export import export as driver_export
+    from ..driver.exchange.export import export_into
     from ..interop.registry import EXPORTERS
 
     known = {e.name: e for e in EXPORTERS}
@@ -155,7 +155,7 @@ def _project(
     force: bool,
     as_json: bool,
 ) -> int:
-    from ..driver.hopes import export_project
+    from ..driver.exchange.hopes import export_project
 
     made = export_project(
         file,

@@ -9,7 +9,7 @@ from ._common import Json, Text, print_json, replace
 
 def headers(file: Text, as_json: Json = False) -> int:
     """Write the C prototypes of tasks beside their sources. dsp.c gets dsp.flow.h."""
-    from ..driver.headers import headers_of
+    from ..driver.build.headers import headers_of
 
     written = []
     for target, text in headers_of(file).items():

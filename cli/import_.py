@@ -60,8 +60,8 @@ def import_(
     as_json: Json = False,
 ) -> int:
     """Import SDF3, PREESM, HOPES, JEDI as .flow, Darknet as .onnx."""
-    from ..driver.import_ import foreign_options, importer_of
-    from ..driver.import_ import import_ as driver_import
+    from ..driver.exchange.import_ import foreign_options, importer_of
+    from ..driver.exchange.import_ import import_ as driver_import
     from ..interop.registry import Request
 
     chosen = tuple(modes or ()) or None

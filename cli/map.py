@@ -40,8 +40,8 @@ from ._sweep import table as sweep_table
 from ._tables import fitted, folded, in_8_bits
 
 if TYPE_CHECKING:
-    from ..driver.map import Answer
-    from ..driver.request import WhatIf
+    from ..driver.solve.map import Answer
+    from ..driver.solve.request import WhatIf
     from ..model.deployment import PlannedMemory
     from ..model.mapping import Mapping
 
@@ -102,10 +102,10 @@ def map_(
     Apps with periods are mapped together, so that every deadline is met in the worst case. Without periods, the best
     configurations are run on this machine, and compared with the plain ways of running the same.
     """
-    from ..driver.check import ValidScenario
-    from ..driver.map import find_mapping
-    from ..driver.request import WhatIf
-    from ..driver.sweep import suppositions
+    from ..driver.solve.map import find_mapping
+    from ..driver.solve.request import WhatIf
+    from ..driver.solve.sweep import suppositions
+    from ..driver.text.check import ValidScenario
     from ..model.extras import require
     from ..search.objectives import OBJECTIVES
     from ..search.registry import SEARCHES
@@ -173,7 +173,7 @@ def map_(
 
 def _swept(file: Path, what_ifs: list[WhatIf], options: dict[str, Any], as_json: bool) -> int:
     """One mapping after the other; what is said of the text is said once."""
-    from ..driver.sweep import sweep
+    from ..driver.solve.sweep import sweep
 
     found = list(sweep(file, what_ifs, **options))
     told = tuple(dict.fromkeys(d for s in found if s.mapped is not None for d in s.mapped.diagnostics))
@@ -238,7 +238,7 @@ def _planned(memory: PlannedMemory) -> str:
 
 def _draw(mapped: Answer, file: Path) -> None:
     """The Gantt chart of a simulation of the mapped system. Raises Errors."""
-    from ..driver.deadlines import simulated
+    from ..driver.solve.deadlines import simulated
     from ..model.diagnostic import Diagnostic, Errors
     from ..report.gantt import draw
 

@@ -28,7 +28,7 @@ def profile(
     On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well.
     Of an .onnx file the layers are measured instead, and it is shown where to cut it into stages.
     """
-    from ..driver.measure import profile as measure
+    from ..driver.measure.measure import profile as measure
 
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
@@ -75,7 +75,7 @@ def profile(
 
 
 def _layers(file: Path, seconds: float, as_json: bool) -> int:
-    from ..driver.networks import measured_cuts
+    from ..driver.show.networks import measured_cuts
 
     cuts, times = measured_cuts(file, seconds)
     if as_json:

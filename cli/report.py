@@ -44,7 +44,7 @@ def report(
     Without --run nothing is executed: the stored profile and mapping count, and the files of a run that are named. The
     page needs no network; what is not known stands there with the command that finds it out.
     """
-    from ..driver.reporting import report as driver_report
+    from ..driver.show.reporting import report as driver_report
     from ..report.page import page
 
     if run is not None and (run_file is not None or trace_file is not None):

@@ -17,7 +17,7 @@ from ._groups import grouped
 from ._place import BuildPlace
 
 if TYPE_CHECKING:
-    from ..driver.run import Ran
+    from ..driver.execute.run import Ran
     from ._live import LiveTables
 
 
@@ -38,8 +38,8 @@ def run(
 
     With --twin, a few frames are compared with the sequential reference before.
     """
-    from ..driver.run import RunListener
-    from ..driver.run import run as driver_run
+    from ..driver.execute.run import RunListener
+    from ..driver.execute.run import run as driver_run
 
     _require_possible(options, place, live, machines)
     shown = _live() if live else nullcontext()
@@ -82,7 +82,7 @@ def _require_possible(options: RunOptions, place: BuildPlace, live: bool, machin
 
 def _print_parts(document: dict[str, Any]) -> None:
     """The table of a program on several machines, and how well their clocks are known."""
-    from ..driver.joining import clocks
+    from ..driver.execute.joining import clocks
     from ..runtime.failures import Failure
     from ..runtime.report import columns, table
 

@@ -32,7 +32,7 @@ def show(
 
     Once a profile is stored, colors say what runs where.
     """
-    from ..driver.show import look
+    from ..driver.show.show import look
     from ..model.diagnostic import Diagnostic, Errors
     from ..model.extras import require
     from ..report import gantt as chart

@@ -34,8 +34,8 @@ def test(
     place: BuildPlace,
 ) -> int:
     """Test the program against a sequential run of the same graph. Builds if needed."""
-    from ..driver.run import RunListener
-    from ..driver.run import test as driver_test
+    from ..driver.execute.run import RunListener
+    from ..driver.execute.run import test as driver_test
 
     if machines is not None and (place.board is not None or twin):
         option = "--board" if place.board is not None else "--twin"
@@ -53,7 +53,7 @@ def test(
             **place.asked,
         )
     if junit is not None:
-        from ..driver.junit import junit as as_junit
+        from ..driver.execute.junit import junit as as_junit
 
         replace(junit, as_junit(tested), follow=True)
     if as_json:

@@ -41,7 +41,7 @@ def view(
     Only this machine can open the page, with the whole address. Once the program has ended, the page has what it
     measured, until Ctrl-C.
     """
-    from ..driver.viewing import STOPPED, Viewer
+    from ..driver.show.viewing import STOPPED, Viewer
 
     viewer = Viewer(file, platform=platform, port=port, edit=edit, on_measure=measuring, progress=progress)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..driver.check import check
+from ..driver.text.check import check
 from . import worker
 
 __all__ = ["worker"]

@@ -15,7 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
-from .. import __version__
+from ..model.version import __version__
 from .workers import Broken, CannotAnswer, NotNow, Workers
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..driver import store
-from ..driver.check import Checked, Valid, check
+from ..driver.text import store
+from ..driver.text.check import Checked, Valid, check
 from ..dsl.index import Index, index
 from ..model.diagnostic import Errors
 from ..model.files import read_bytes

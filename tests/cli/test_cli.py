@@ -136,7 +136,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_a_mistake_of_ours_is_an_internal_error(tmp_path: Path) -> None:
-    script = "import flowc.driver.check as d, flowc.cli\ndef broken(*a, **k): raise KeyError('x')\nd.check = broken\nflowc.cli.main()"
+    script = "import flowc.driver.text.check as d, flowc.cli\ndef broken(*a, **k): raise KeyError('x')\nd.check = broken\nflowc.cli.main()"
     done = subprocess.run(
         [sys.executable, "-c", script, "check", "x.flow"],
         capture_output=True,

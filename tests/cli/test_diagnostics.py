@@ -24,7 +24,7 @@ import pytest
 from flowc.cli import app
 from flowc.cli._diagnostics import render
 from flowc.codegen.nvrtc import libraries
-from flowc.driver.check import Checked
+from flowc.driver.text.check import Checked
 from flowc.model.catalogue import CODES
 from flowc.model.span import Span
 from hypothesis import given, settings

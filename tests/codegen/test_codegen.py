@@ -14,7 +14,7 @@ import pytest
 from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
-from flowc.driver import store
+from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
 from hypothesis import given
 from hypothesis import strategies as st

@@ -16,8 +16,8 @@ import onnx
 import onnxruntime
 import pytest
 from flowc.cli import app
-from flowc.driver import store
-from flowc.driver.external import BuiltExternal, build_external
+from flowc.driver.plan.program.external import BuiltExternal, build_external
+from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping, NetworkPlan, StagePlan
 from flowc.networks.bands.net import read_net

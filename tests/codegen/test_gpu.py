@@ -23,11 +23,11 @@ import onnx
 import pytest
 from flowc.cli import app
 from flowc.codegen.nvrtc import compiled, libraries
-from flowc.driver import devices as device
-from flowc.driver import store
-from flowc.driver.check import Valid, prepare
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.throughput_problem import problem_of
+from flowc.driver.measure.measure import devices as device
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.solve.throughput_problem import problem_of
+from flowc.driver.text import store
+from flowc.driver.text.check import Valid, prepare
 from flowc.dsl.kernels import kernels
 from flowc.machines.host import HERE, Done, Here
 from flowc.model.diagnostic import Errors

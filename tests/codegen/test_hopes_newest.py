@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.codegen.write import MANIFEST
-from flowc.driver.hopes import ExportedProject, export_project
+from flowc.driver.exchange.hopes import ExportedProject, export_project
 
 import hopes_translator
 from builds import Write

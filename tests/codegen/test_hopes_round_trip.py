@@ -12,7 +12,7 @@ import flowc
 import pytest
 from flowc.codegen.hopes.graph import folded
 from flowc.codegen.write import MANIFEST
-from flowc.driver.hopes import ExportedProject, export_project
+from flowc.driver.exchange.hopes import ExportedProject, export_project
 from flowc.interop.hopes.baggage import read_baggage
 from flowc.model.hopes import POLICIES
 from flowc.model.system import System

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.cli import app as command
-from flowc.driver.hopes import export_project
+from flowc.driver.exchange.hopes import export_project
 from typer.testing import CliRunner
 
 from builds import Write

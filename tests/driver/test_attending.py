@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
-from flowc.driver import attending
-from flowc.driver.attending import attend
+from flowc.driver.execute import attending
+from flowc.driver.execute.attending import attend
 from flowc.machines.host import HERE
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.cli import app
-from flowc.driver.map import Answer
+from flowc.driver.solve.map import Answer
 from flowc.dsl.format import format_text
 from typer.testing import CliRunner
 

@@ -12,9 +12,9 @@ import flowc
 import pytest
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.slower import slower
-from flowc.driver.clocks import why_these_rates
-from flowc.driver.map import Answer
-from flowc.driver.request import WhatIf
+from flowc.driver.solve.clocks import why_these_rates
+from flowc.driver.solve.map import Answer
+from flowc.driver.solve.request import WhatIf
 from flowc.model.diagnostic import Errors
 
 from builds import Write, harness, run

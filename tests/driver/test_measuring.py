@@ -10,8 +10,8 @@ import flowc
 import onnx
 import pytest
 from flowc.cli import app
-from flowc.driver import measure as measuring
-from flowc.driver import store
+from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.text import store
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.profile import Profile
 from flowc.profiling.measure import MeasurementFailed

@@ -15,11 +15,13 @@ import pytest
 from flowc.codegen.deploy import Deployed
 from flowc.codegen.kinds.engine import EngineCode
 from flowc.codegen.memory import shared_arenas
-from flowc.driver import band_costs, memory, store
-from flowc.driver.build import place, plan
-from flowc.driver.check import check
-from flowc.driver.map import find_mapping
-from flowc.driver.request import WhatIf
+from flowc.driver.measure.measure import band_costs
+from flowc.driver.plan import memory
+from flowc.driver.plan.program import place, plan
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.solve.request import WhatIf
+from flowc.driver.text import store
+from flowc.driver.text.check import check
 from flowc.machines.whoami import host_hash
 from flowc.model.deployment import DeployedWorker, Entry
 from flowc.model.diagnostic import Errors

@@ -11,9 +11,9 @@ from typing import Any
 
 import flowc
 import pytest
-from flowc.driver import notebook
-from flowc.driver import run as running
-from flowc.driver.notebook import MOST, table
+from flowc.driver.execute import run as running
+from flowc.driver.show.show import notebook
+from flowc.driver.show.show.notebook import MOST, table
 
 from builds import ROOT, Write, pretend_runs
 

@@ -14,11 +14,11 @@ import flowc
 import pytest
 from flowc.analysis.timing.switching import played
 from flowc.cli._deadlines import states_document, states_table, why_elsewhere
-from flowc.driver.check import Valid
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.own_places import bound_together, different
-from flowc.driver.reporting import report
-from flowc.driver.states import placed_states
+from flowc.driver.plan.own_places import bound_together, different
+from flowc.driver.plan.states import placed_states
+from flowc.driver.show.show.reporting import report
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.text.check import Valid
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool

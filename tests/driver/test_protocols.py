@@ -8,7 +8,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.analysis.timing.system import TimedTask
-from flowc.driver.protocols import _longer
+from flowc.driver.plan.protocols import _longer
 from flowc.model.diagnostic import Errors
 from flowc.model.workload import is_curve, workload
 from hypothesis import given

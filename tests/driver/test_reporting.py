@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from flowc.cli import app
-from flowc.driver.build import build as flowc_build
-from flowc.driver.check import check
-from flowc.driver.map import find_mapping
-from flowc.driver.reporting import report
-from flowc.driver.store import save_mapping
+from flowc.driver.build.build.build import build as flowc_build
+from flowc.driver.show.show.reporting import report
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.text.check import check
+from flowc.driver.text.store import save_mapping
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import (
     Contestant,
@@ -140,7 +140,7 @@ def test_charts_begin_with_the_same_frame(document: Document) -> None:
 def test_same_inputs_same_bytes(ran: Ran, document: Document) -> None:
     """Also where sets come in another order."""
     flow, _, run_file, trace_file = ran
-    block = "import sys; from flowc.driver.reporting import report; from flowc.report.page import page; "
+    block = "import sys; from flowc.driver.show.reporting import report; from flowc.report.page import page; "
     block += "sys.stdout.write(page(report(sys.argv[1], run_file=sys.argv[2], trace_file=sys.argv[3]).document))"
     command = [sys.executable, "-c", block, str(flow), str(run_file), str(trace_file)]
     other = dict(os.environ, PYTHONHASHSEED="11", PYTHONIOENCODING="utf-8")

@@ -25,7 +25,18 @@ from typer.testing import CliRunner
 
 from builds import HANGS, Write, store_profile
 
-for _driver in ("analyze", "build", "check", "export", "import_", "map", "measure", "networks", "run", "show"):
+for _driver in (
+    "build.build",
+    "exchange.export",
+    "exchange.import_",
+    "execute.run",
+    "measure.measure",
+    "show.analyze",
+    "show.networks",
+    "show.show",
+    "solve.map",
+    "text.check",
+):
     import_module(f"flowc.driver.{_driver}")
 
 PARTS = """
@@ -110,16 +121,16 @@ def test_each_step_is_taken_once(
 
 
 FACES = {
-    "check": ("check", "check", "check"),
-    "load": ("check", "check", "check"),
-    "analyze": ("analyze", "analyze", "analyze"),
-    "export": ("export", "export", "export"),
-    "import_": ("import_", "import_", "import"),
-    "map": ("map", "find_mapping", "map"),
-    "build": ("build", "build", "build"),
-    "profile": ("measure", "profile", "profile"),
-    "run": ("run", "run", "run"),
-    "test": ("run", "test", "test"),
+    "check": ("text.check", "check", "check"),
+    "load": ("text.check", "check", "check"),
+    "analyze": ("show.analyze", "analyze", "analyze"),
+    "export": ("exchange.export", "export", "export"),
+    "import_": ("exchange.import_", "import_", "import"),
+    "map": ("solve.map", "find_mapping", "map"),
+    "build": ("build.build", "build", "build"),
+    "profile": ("measure.measure", "profile", "profile"),
+    "run": ("execute.run", "run", "run"),
+    "test": ("execute.run", "test", "test"),
 }
 
 
@@ -184,7 +195,7 @@ def watched(flow: Path, *words: str) -> tuple[int, set[str]]:
 def test_check_imports_what_it_needs_and_no_more(flow: Path, period: str, status: int, needed: list[str]) -> None:
     flow.write_text(TEXT.format(period=period))
     found, modules = watched(flow, "check", "app.flow", "--platform", "board")
-    assert found == status and "flowc.driver.check" in modules
+    assert found == status and "flowc.driver.text.check" in modules
     assert [m for m in FOREIGN if m in modules] == needed
     assert sorted(m for m in modules if m.startswith(LATER)) == []
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.states import placed_states
+from flowc.driver.plan.states import placed_states
+from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.deadline.problem import JointProblem

@@ -16,13 +16,13 @@ import pytest
 from flowc.analysis.dataflow import liveness
 from flowc.analysis.dataflow.analyze import limits
 from flowc.cli import app
-from flowc.driver import store
-from flowc.driver.analyze import Analyzed, analyze
-from flowc.driver.build import place
-from flowc.driver.check import Checked, Valid, ValidScenario
-from flowc.driver.export import export
-from flowc.driver.map import Answer, find_mapping
-from flowc.driver.show import look
+from flowc.driver.exchange.export import export
+from flowc.driver.plan.program import place
+from flowc.driver.show.show.analyze import Analyzed, analyze
+from flowc.driver.show.show.show import look
+from flowc.driver.solve.map import Answer, find_mapping
+from flowc.driver.text import store
+from flowc.driver.text.check import Checked, Valid, ValidScenario
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.times import MARGIN, Times, times_of
 from typer.testing import CliRunner

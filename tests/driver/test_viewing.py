@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from flowc.driver.check import check
-from flowc.driver.choosing import choose
-from flowc.driver.map import find_mapping
-from flowc.driver.store import save_mapping
-from flowc.driver.viewing import Viewer
+from flowc.driver.show.show.viewing import Viewer
+from flowc.driver.solve.choosing import choose
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.text.check import check
+from flowc.driver.text.store import save_mapping
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import Contestant, Placement, as_text
 

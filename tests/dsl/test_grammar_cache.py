@@ -42,7 +42,7 @@ found = flowc.check(flow)
 print(json.dumps({"apps": [a.name for a in found.system.apps], "ok": found.ok, "compiled": len(compiled)}))
 """
 #: Imported once for all processes; compiles nothing.
-MODULES = ("lark.lark", "flowc.driver.check")
+MODULES = ("lark.lark", "flowc.driver.text.check")
 
 
 @pytest.fixture

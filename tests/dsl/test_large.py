@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from flowc.driver.check import check
+from flowc.driver.text.check import check
 from flowc.model.diagnostic import MOST_COMPARED, closest, few_guesses
 
 from builds import Write, in_a_moment

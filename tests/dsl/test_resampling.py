@@ -8,9 +8,9 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.check import check
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.throughput_problem import problem_of
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.solve.throughput_problem import problem_of
+from flowc.driver.text.check import check
 from flowc.dsl.format import format_text
 from flowc.model.application import Resampling
 from flowc.model.mapping import Placement

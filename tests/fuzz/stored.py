@@ -11,9 +11,9 @@ from random import Random
 import flowc
 from flowc import cli
 from flowc.codegen.emit import emit
-from flowc.driver import store
-from flowc.driver.build import place, plan
-from flowc.driver.check import Checked
+from flowc.driver.plan.program import place, plan
+from flowc.driver.text import store
+from flowc.driver.text.check import Checked
 from flowc.machines.whoami import host_hash
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from flowc.model.profile import LayerTime, Profile, ProfileEntry, Transfer

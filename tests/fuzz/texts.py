@@ -14,9 +14,9 @@ from random import Random
 import flowc
 from flowc import cli
 from flowc.codegen.emit import emit
-from flowc.driver.build import place, require_buildable
-from flowc.driver.build import plan as plan_of
-from flowc.driver.check import Checked
+from flowc.driver.plan.program import place, require_buildable
+from flowc.driver.plan.program import plan as plan_of
+from flowc.driver.text.check import Checked
 from flowc.dsl.format import format_text
 from flowc.dsl.load import read_text
 from flowc.model.diagnostic import Errors

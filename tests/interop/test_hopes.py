@@ -12,8 +12,8 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver import store
-from flowc.driver.check import Checked
+from flowc.driver.text import store
+from flowc.driver.text.check import Checked
 from flowc.dsl import format as layout
 from flowc.interop.hopes import importer as hopes
 from flowc.model.application import Application

@@ -9,7 +9,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver import store
+from flowc.driver.text import store
 from flowc.interop.hopes import importer as hopes
 from flowc.interop.hopes.baggage import read_baggage
 from flowc.model.diagnostic import Errors
@@ -110,7 +110,7 @@ def test_times_become_a_profile(project: Path) -> None:
 
 def refused(*words: str) -> list[str]:
     with pytest.raises(Errors) as raised:
-        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+        flowc.driver.exchange.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
     assert {d.code for d in raised.value.diagnostics} == {"F724"}
     return [d.message for d in raised.value.diagnostics]
 
@@ -157,7 +157,7 @@ def test_names_of_the_baggage_count_when_others_would_follow(project: Path) -> N
     assert done.stdout == f"Doorbell/{FILES}/Doorbell_mapping.xml\n"
     Path("door.hopes.json").unlink()
     with pytest.raises(Errors) as raised:
-        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+        flowc.driver.exchange.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
     assert "no task that becomes `Doorbell1.Camera.Clean`" in raised.value.diagnostics[0].message
 
 
@@ -179,7 +179,7 @@ def test_baggage_of_others_is_refused(old: str, new: str, told: str, project: Pa
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(Errors) as raised:
-        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+        flowc.driver.exchange.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
     (found,) = raised.value.diagnostics
     assert found.code == "F726" and told in found.message and "import the project again" in found.help
 
@@ -189,7 +189,7 @@ def test_baggage_that_is_older_than_the_project_is_refused(project: Path) -> Non
     text = top.read_text()
     top.write_text(text.replace("</task_list>", '<task name="Late"><config/></task></task_list>'))
     with pytest.raises(Errors) as raised:
-        flowc.driver.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
+        flowc.driver.exchange.export.export_into("door.flow", "Doorbell", platform="door_board.flow")
     assert raised.value.diagnostics[0].message == "`door.hopes.json` does not name `Late` of the project"
 
 
@@ -198,7 +198,7 @@ def test_another_board_is_refused(project: Path) -> None:
         'use "door.flow"\nplatform pc { cpu core[4] }\nmapping on pc { DoorbellClock.Clock -> core[1] }\n'
     )
     with pytest.raises(Errors) as raised:
-        flowc.driver.export.export_into("pc.flow", "Doorbell", platform="pc")
+        flowc.driver.exchange.export.export_into("pc.flow", "Doorbell", platform="pc")
     found = {d.message: d.help for d in raised.value.diagnostics}
     (message,) = (m for m in found if m.startswith("`DoorbellClock.Clock` runs on `core[1]`, which the device"))
     assert found[message] == "map it with `--platform door_board.flow`"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.check import Checked
+from flowc.driver.text.check import Checked
 from flowc.interop.hopes import importer as hopes
 from flowc.interop.hopes.counts import counts_of
 from flowc.interop.hopes.design import every

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver.export import export_into
-from flowc.driver.hopes import export_project
+from flowc.driver.exchange.export import export_into
+from flowc.driver.exchange.hopes import export_project
 from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver.hopes import export_project
+from flowc.driver.exchange.hopes import export_project
 from flowc.interop.hopes import importer as hopes
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.span import Span

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 import pytest
 from flowc.cli import app as cli
-from flowc.driver import store
-from flowc.driver.check import check
+from flowc.driver.text import store
+from flowc.driver.text.check import check
 from flowc.dsl import format as layout
 from flowc.dsl import load as loading
 from flowc.dsl.parse import Parser

@@ -14,7 +14,7 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.cli import app as cli
-from flowc.driver.check import Valid
+from flowc.driver.text.check import Valid
 from flowc.dsl import format as layout
 from flowc.interop.preesm import expressions
 from flowc.interop.preesm.expressions import Wrong

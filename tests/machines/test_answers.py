@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.driver import run as running
-from flowc.driver.devices import _fired, _plans
-from flowc.driver.rig import run_parts
+from flowc.driver.execute import run as running
+from flowc.driver.execute.rig import run_parts
+from flowc.driver.measure.measure.devices import _fired, _plans
 from flowc.machines.answers import Machine, machine, printed_as
 from flowc.machines.host import Done, Here
 from flowc.machines.whoami import document

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from flowc.driver.build import place, plan
-from flowc.driver.check import Valid, prepare
-from flowc.driver.measure import run_elsewhere
+from flowc.driver.measure.measure.measure import run_elsewhere
+from flowc.driver.plan.program import place, plan
+from flowc.driver.text.check import Valid, prepare
 from flowc.machines.board import Board
 from flowc.model.diagnostic import Errors
 from flowc.model.times import times_of

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from flowc.driver import contest, known_times
-from flowc.driver import map as mapping
-from flowc.driver import measure as measuring
+from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.solve import contest, known_times
+from flowc.driver.solve import map as mapping
 from flowc.machines.board import Board
 from flowc.machines.fleet import Fleet, fleet
 from flowc.model.diagnostic import Errors

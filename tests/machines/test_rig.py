@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from flowc.driver import rig
-from flowc.driver.build import build
-from flowc.driver.run import run
-from flowc.driver.run import test as harness_of
+from flowc.driver.build.build.build import build
+from flowc.driver.execute import rig
+from flowc.driver.execute.run import run
+from flowc.driver.execute.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
 from flowc.runtime import peer

@@ -15,7 +15,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.cli import app
-from flowc.driver import store
+from flowc.driver.text import store
 from flowc.dsl.includes import c_includes
 from flowc.model.diagnostic import Errors
 from flowc.model.files import read_bytes, replace_file, scratch

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from flowc.driver.check import Checked, check, prepare
-from flowc.driver.dla import OnDla, dla_reports
+from flowc.driver.plan.program.dla import OnDla, dla_reports
+from flowc.driver.text.check import Checked, check, prepare
 from flowc.networks.dla.checks import NOT_OFFERED
 from flowc.networks.onnx.cuts import cut_points, read_chain
 from flowc.networks.onnx.interface import NetworkError

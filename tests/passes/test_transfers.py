@@ -8,7 +8,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from flowc.dsl.format import format_text
 from flowc.model.application import Application
 from flowc.model.diagnostic import Errors

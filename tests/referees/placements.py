@@ -20,11 +20,11 @@ from itertools import product
 from math import lcm
 from pathlib import Path
 
-from flowc.driver.check import Valid, prepare
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.deadlines import judged
-from flowc.driver.known_times import KnownTimes
-from flowc.driver.request import Request
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.solve.deadlines import judged
+from flowc.driver.solve.known_times import KnownTimes
+from flowc.driver.solve.request import Request
+from flowc.driver.text.check import Valid, prepare
 from flowc.machines.crew import ALONE
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import Profile, ProfileEntry

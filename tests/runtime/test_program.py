@@ -13,7 +13,7 @@ from pathlib import Path
 
 import flowc
 import pytest
-from flowc.driver import store
+from flowc.driver.text import store
 
 from builds import HANGS, Write, build, harness, in_its_own_time, run, store_profile
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from flowc.runtime.channel import Channel, LocalChannel
+from flowc.runtime.options import frames_of
 from flowc.runtime.report import histogram
 from flowc.runtime.status import LiveStatus, LogStatus
-from flowc.runtime.options import frames_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.cli import app
-from flowc.driver import store
-from flowc.driver.build import place, plan
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.deadlines import Joint, reasons
-from flowc.driver.map import find_mapping
-from flowc.driver.measure import run_deployed
+from flowc.driver.measure.measure.measure import run_deployed
+from flowc.driver.plan.program import place, plan
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.solve.deadlines import Joint, reasons
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.text import store
 from flowc.machines.crew import ALONE
 from flowc.model.mapping import Mapping
 from flowc.model.platform import Platform, Pool
@@ -432,7 +432,7 @@ def test_where_few_processors_are_late_more_are_tried(write: Write, monkeypatch:
         late = tuple(t.name for t in joint.problem.teams) if tried[-1] else ()
         return replace(joint, verdict=replace(joint.verdict, late=late))
 
-    monkeypatch.setattr("flowc.driver.deadlines._of_program", run)
+    monkeypatch.setattr("flowc.driver.solve.deadlines._of_program", run)
     text = "".join(f"app {n} {{ period 100 ms  a: T  b: T }}\n" for n in "AB")
     flow = write("task T { wcet 1 ms }\nplatform board { cpu core[4] }\n" + text)
     found = find_mapping(flow, platform="board", budget=2.0)

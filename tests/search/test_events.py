@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from flowc.driver.check import check
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.text.check import check
 from flowc.model.mapping import MOST_POINTS, Mapping
 from flowc.search.events import Event, Teller
 from hypothesis import given

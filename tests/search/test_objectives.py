@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from flowc.driver.map import Answer, find_mapping
+from flowc.driver.solve.map import Answer, find_mapping
 from flowc.model.diagnostic import Errors
 from flowc.search.objectives import OBJECTIVES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from flowc.driver.map import find_mapping
+from flowc.driver.solve.map import find_mapping
 from flowc.search.budget import Budget
 
 import placements

@@ -13,11 +13,11 @@ import pytest
 from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import TimedSystem
-from flowc.driver.check import Valid
-from flowc.driver.deadline_problem import joint_problem
-from flowc.driver.deadlines import Joint, program
-from flowc.driver.known_times import KnownTimes
-from flowc.driver.request import Request
+from flowc.driver.solve.deadline_problem import joint_problem
+from flowc.driver.solve.deadlines import Joint, program
+from flowc.driver.solve.known_times import KnownTimes
+from flowc.driver.solve.request import Request
+from flowc.driver.text.check import Valid
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain

@@ -13,10 +13,10 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.deploy import Deployed
-from flowc.driver import measure as measuring
-from flowc.driver import store
-from flowc.driver.build import place, plan
-from flowc.driver.check import Valid
+from flowc.driver.measure.measure import measure as measuring
+from flowc.driver.plan.program import place, plan
+from flowc.driver.text import store
+from flowc.driver.text.check import Valid
 from flowc.machines.whoami import description, host_hash
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile, ProfileEntry

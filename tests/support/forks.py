@@ -47,9 +47,9 @@ PROGRAM = (
 #: What most verbs import.
 FLOWC = (
     "flowc.cli._diagnostics",
-    "flowc.driver.build",
-    "flowc.driver.measure",
-    "flowc.driver.run",
+    "flowc.driver.build.build",
+    "flowc.driver.measure.measure",
+    "flowc.driver.execute.run",
     "onnx",
     "pydantic",
     "typer._adapters",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import flowc
-from flowc.driver.hopes import ExportedProject
+from flowc.driver.exchange.hopes import ExportedProject
 from flowc.model.application import Application
 
 from graphs import consistent

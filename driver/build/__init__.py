@@ -1,0 +1,1 @@
+"""Texts to directories: programs, libraries for C, units for simulators, headers."""

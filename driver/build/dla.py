@@ -1,0 +1,53 @@
+"""What of the networks of a text its platform's DLA can run: a table of broken rules, and the longest legal runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...model.application import Network
+from ...model.platform import Platform
+from ...model.system import System
+from ...networks.dla.rules import Row, Run, legal_runs, summary
+from ...networks.onnx.cuts import read_chain
+from ...networks.onnx.interface import NetworkError
+from ...networks.quantization.quantize import PAIR
+from ...targets.dla import broken_rules, generation
+
+#: Runs that are worth a line.
+RUNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OnDla:
+    """A network: how many of its `layers` are `legal`, the rules that the others break, and the longest legal runs."""
+
+    network: str
+    layers: int
+    legal: int
+    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
+
+
+def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
+    """One report for each network of a text on a platform with a DLA that its TensorRT can use."""
+    if all(p.kind != "dla" for p in platform.pools) or not platform.tensorrt:
+        return ()
+    if not generation(platform).works_with(platform.tensorrt):
+        return ()
+    networks: dict[str, Network] = {}
+    for task in (t for a in system.apps for t in a.tasks):
+        if task.network is not None and task.network.moving is None:
+            networks.setdefault(task.network.definition, task.network.cut_from or task.network)
+    reports = []
+    for name, network in networks.items():
+        try:
+            chain = read_chain(Path(network.path), network.shapes)
+            found = broken_rules(network, platform)
+        except NetworkError:  # it runs as a whole, and has been checked as one
+            continue
+        names = [x.name for x in chain.layers if x.operator not in PAIR]
+        illegal = {b.layer for b in found}
+        runs = legal_runs(names, found)[:RUNS]
+        reports.append(OnDla(name, len(names), sum(n not in illegal for n in names), summary(found), runs))
+    return tuple(reports)

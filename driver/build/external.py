@@ -1,0 +1,102 @@
+"""`build --target hopes-external`: the networks of an application as a C library, without the application.
+
+In: a path. Out: a directory. Nothing is measured or run (but for networks that are brought to 8 bits), so the tasks
+around the networks need no code: it belongs to whoever calls the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...codegen.emit import digest
+from ...codegen.external import Version, external, none_to_export, without_size
+from ...codegen.write import CannotWrite, write
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.external import External
+from ...model.mapping import Pin, Placement
+from ...model.platform import Platform
+from ...model.system import System
+from ...networks.quantization.quantize import Loss
+from ...targets.pins import pinned
+from ..text.check import Report, Valid, prepare
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltExternal:
+    """A finished build. `fresh` is false when the directory already held exactly this."""
+
+    directory: Path
+    digest: str
+    external: External
+    diagnostics: tuple[Diagnostic, ...]
+    fresh: bool
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+
+
+def build_external(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    force: bool = False,
+    report: Report | None = None,
+) -> BuiltExternal:
+    """From a text to a directory with a library for C, by default build/STEM-external. Raises Errors."""
+    valid = prepare(path, platform=platform, report=report).require()
+    fault = none_to_export(valid.loaded.system)
+    if fault is not None:
+        raise Errors([*valid.diagnostics, fault])
+    every = (valid, *valid.others)
+    ragged = without_size([part.loaded.system for part in every])
+    if ragged:
+        raise Errors([*valid.diagnostics, *ragged])
+    exported = external([_version(part) for part in every], valid.platform.name)
+    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-external"
+    try:
+        fresh = write(exported.files, directory, {}, force=force)
+    except CannotWrite as error:
+        raise Errors([error.diagnostic]) from error
+    diagnostics = dict.fromkeys((*valid.diagnostics, *(d for part in every for d in in_full(part.loaded.system))))
+    losses = {name: loss for part in reversed(every) for name, loss in part.losses.items()}
+    return BuiltExternal(directory, digest(exported.files), exported.external, tuple(diagnostics), fresh, losses)
+
+
+def _version(valid: Valid) -> Version:
+    """What is to be exported with one variant of each network: the text as it was written, and as it was cut.
+
+    Raises Errors.
+    """
+    networks = {t.name for a in valid.system.apps for t in a.tasks if t.network is not None}
+    pins = tuple(p for p in valid.system.pins if p.task in networks)  # where the others run is not asked here
+    placements, impossible = pinned(valid.system.apps, valid.platform, pins)
+    if not impossible:
+        impossible = _elsewhere(valid.platform, placements, {p.task: p for p in pins})
+    if impossible:
+        raise Errors(impossible)
+    return Version(valid.loaded.system, valid.system, placements)
+
+
+def in_full(system: System) -> tuple[Diagnostic, ...]:
+    """Warnings of networks that would like to be faster than ONNX Runtime is on a CPU."""
+    found = {}
+    for task in (t for a in system.apps for t in a.tasks):
+        if task.network is not None and task.network.precision == "fp16":
+            message = f"`{task.definition}` runs in the precision of its file: a CPU computes in fp32"
+            found[task.definition] = Diagnostic("F608", message, task.span, severity="warning")
+    return tuple(found.values())
+
+
+def _elsewhere(
+    platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
+) -> tuple[Diagnostic, ...]:
+    """Networks that shall run on something else than CPUs: the library does not pretend."""
+    faults = []
+    for place in (p for p in placements.values() if p.task in pins):
+        kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
+        if kinds:
+            message = f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs only"
+            help_text = "pin it to a cpu, or choose another `--platform`"
+            faults.append(Diagnostic("F603", message, pins[place.task].span, help=help_text))
+    return tuple(faults)

@@ -1,0 +1,26 @@
+"""The C prototypes of the tasks of a text, for the headers beside their sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...codegen.in_c import header
+from ...model.application import Task
+from ...model.diagnostic import Errors
+from ..text.check import check
+
+
+def headers_of(path: str | Path) -> dict[Path, str]:
+    """The text of the header of each C source, by its path. Raises Errors.
+
+    A header is what makes missing C code easy to write: a function that is not there yet (F302) is no obstacle.
+    """
+    checked = check(path)
+    if any(d.severity == "error" and d.code != "F302" for d in checked.diagnostics):
+        raise Errors(checked.diagnostics)
+    sources: dict[str, list[Task]] = {}
+    for task in (t for a in checked.loaded.system.apps for t in a.tasks):
+        for code in task.implementations:
+            if code.language == "c":
+                sources.setdefault(code.path, []).append(task)
+    return {Path(p).with_suffix(".flow.h"): header(Path(p).name, tuple(tasks)) for p, tasks in sources.items()}

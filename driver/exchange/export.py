@@ -1,0 +1,81 @@
+"""An app for another tool: its graph with the times that `analyze` counts with, or its mapping.
+
+In: a text (or a network), the name of a format. Out: the name of the app and the text of a file. Which formats there
+are, and what writes them, is in `interop.registry`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...interop.registry import EXPORTERS, Changes, Exporter, Source
+from ...model.diagnostic import Diagnostic, Errors, one_of
+from ...model.times import times_of
+from ..plan.program import places
+from ..show.networks import check_network
+from ..text import store
+from ..text.check import Checked, check
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The file's text, a name for it, and what could not be said in that format."""
+
+    name: str
+    text: str
+    suffix: str
+    warnings: tuple[Diagnostic, ...]
+
+
+def export(path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host") -> Export:
+    """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
+    exporter = _exporter(format)
+    if exporter.write is None:
+        help_text = "`driver.hopes.export_project` writes one, and `--into PROJECT` a mapping into one that is there"
+        raise Errors([Diagnostic("F704", f"`{format}` is a folder of files", None, help=help_text)])
+    alone = Path(path).suffix == ".onnx"
+    if alone and not exporter.networks:
+        message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
+        raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
+    source, told = _source(check_network(path) if alone else check(path, platform=platform), exporter, alone)
+    written = exporter.write(source, app)
+    return Export(written.name, written.text, exporter.suffix, (*told, *written.warnings))
+
+
+def export_into(
+    path: str | Path, project: str | Path, format: str = "hopes", *, platform: str = "host", policy: str | None = None
+) -> Changes:
+    """What changes in a project of another tool that an application came from.
+
+    `policy` is one of `model.hopes.POLICIES`; without one, who decides when a task runs stays as it is. Writes nothing.
+    Raises Errors.
+    """
+    exporter = _exporter(format)
+    if exporter.into is None:
+        names = one_of(e.name for e in EXPORTERS if e.into is not None)
+        raise Errors(
+            [Diagnostic("F704", f"`{format}` makes a file of its own", None, help=f"only {names} has `--into`")]
+        )
+    checked = check(path, platform=platform)
+    source, _ = _source(checked, exporter, False)
+    made = exporter.into(source, Path(project), policy)
+    return replace(made, warnings=tuple(dict.fromkeys((*checked.diagnostics, *made.warnings))))
+
+
+def _exporter(format: str) -> Exporter:
+    known = {e.name: e for e in EXPORTERS}
+    if format not in known:
+        raise Errors([Diagnostic("F704", f"unknown format `{format}`", None, help=f"choose {one_of(known)}")])
+    return known[format]
+
+
+def _source(checked: Checked, exporter: Exporter, alone: bool) -> tuple[Source, tuple[Diagnostic, ...]]:
+    """What an exporter gets, and what has to be said of the times."""
+    valid = checked.require()
+    profile, stale = (None, ()) if alone else store.read_profile(valid)
+    times = times_of(valid.system, valid.platform, profile)
+    if exporter.timed:
+        times = times.on_mapping(places(valid, times, profile), valid.platform)
+    source = Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, times)
+    return source, stale if exporter.timed else ()

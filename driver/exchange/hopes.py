@@ -1,0 +1,253 @@
+"""`export --format hopes`: an application as a project of HOPES.
+
+In: a path. Out: a directory. A text that was imported from HOPES goes by the baggage beside it. Nothing is measured or
+run: times come from the text and from a profile that is stored beside it. Where tasks run is what is pinned or mapped,
+else what `build` would choose.
+"""
+
+from __future__ import annotations
+
+import os
+import platform as machine
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from ...analysis.dataflow.order import TooLong
+from ...analysis.dataflow.repetition import repetition
+from ...codegen.deploy import deploy, missing, sequential
+from ...codegen.emit import digest
+from ...codegen.hopes import limits, newest, sources
+from ...codegen.hopes.files import files, written
+from ...codegen.hopes.graph import folded
+from ...codegen.hopes.kept import Kept, Own, newest_of
+from ...codegen.hopes.kept import refusals as of_hopes
+from ...codegen.hopes.library import ROOM, has_code, is_called, library
+from ...codegen.hopes.project import Project, device_name, project
+from ...codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
+from ...dsl.modules import local_modules
+from ...interop.hopes.baggage import WRONG, NamedCode, beside, read_baggage
+from ...model.application import Application, Task
+from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ...model.platform import Platform
+from ...model.system import System
+from ...model.times import times_of
+from ..build.external import in_full
+from ..plan.program import place, too_long
+from ..text import store
+from ..text.check import Report, Valid, prepare
+from .hopes_again import Again, again
+
+#: A task has no code.
+NO_CODE = "F601"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedProject:
+    """A finished project. `fresh` is false when the directory already held exactly this.
+
+    `script` makes the library that tasks in Python and networks need, None where all are in C. `tasks` leads from the
+    text to HOPES. `project` is None where the project that the text came from was written again; then `changed` are its
+    files that are others than at the import.
+    """
+
+    directory: Path
+    digest: str
+    script: Path | None
+    name: str
+    device: str
+    tasks: Mapping[str, str]
+    channels: int
+    project: Project | None
+    changed: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    fresh: bool
+
+
+def export_project(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    policy: str | None = None,
+    form: str = "cic",
+    stubs: bool = False,
+    force: bool = False,
+    report: Report | None = None,
+) -> ExportedProject:
+    """From a text to a directory with a project of HOPES, by default build/STEM-hopes. Raises Errors.
+
+    `policy` is one of `model.hopes.POLICIES`: who decides when a task runs; None is "static-assignment", or what the
+    project has that the text came from. `form` is one of `model.hopes.FORMS`; that of the tool has no policy. With
+    `stubs`, tasks without code have nothing between reading and writing.
+
+    A text that was imported from a project in this form gives that project again, where it still says the same.
+    """
+    valid = prepare(path, platform=platform, report=report).require()
+    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
+    kept = _kept(valid)
+    # HOPES' translator puts its program into a folder of the project that is called like the device.
+    theirs = (*MADE_THERE, device_name(valid.platform, kept)) if form == "cic" else MADE_THERE
+    try:
+        refuse_foreign(directory, force, theirs)
+        was = _again(valid, policy, form)
+        if isinstance(was, Again):
+            fresh = write(was.plan, directory, {}, force=force, made_there=theirs)
+            told = in_order(dict.fromkeys((*valid.diagnostics, *was.diagnostics)))
+            return ExportedProject(
+                directory, digest(was.plan), None, was.name, was.device, was.tasks, was.channels, None, was.changed,
+                told, fresh,
+            )  # fmt: skip
+        try:
+            made, plan, told = _made(valid, policy or "static-assignment", form, stubs, kept)
+        except Errors as errors:
+            raise Errors([*errors.diagnostics, *([was] if was is not None else [])]) from errors
+        fresh = write(plan, directory, {}, force=force, made_there=theirs)
+    except CannotWrite as error:
+        raise Errors([error.diagnostic]) from error
+    except TooLong as error:
+        raise too_long(valid.system, error) from error
+    script = f"{ROOM}/build_shim.py"
+    tasks = {flow: name for flow, name in made.names.items() if name in made.places}
+    return ExportedProject(
+        directory, digest(plan), directory / script if script in plan else None, made.name, made.device, tasks,
+        len(made.channels), made, (), (*told, *([was] if was is not None else [])), fresh,
+    )  # fmt: skip
+
+
+def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
+    """The project in this form that a text was imported from, or why it is not written again; None without one."""
+    path = beside(valid.system)
+    if not os.path.exists(path):
+        return None
+    said = read_baggage(path)
+    if not said.xml or said.form != ("tool" if form == "project" else "translator"):
+        return None
+    return again(valid, said, path, policy)
+
+
+def _made(
+    valid: Valid, policy: str, form: str, stubs: bool, kept: Kept
+) -> tuple[Project, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+    """The project, its files, and what was noticed. Raises Errors and TooLong."""
+    if not valid.system.apps:
+        raise Errors([Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")])
+    lacking = [d for d in missing(valid.system) if not (stubs and d.code == NO_CODE)]
+    found = [*valid.diagnostics, *lacking, *limits.refusals(valid.system)]
+    system, looks = newest.joined(valid.system, kept)
+    firings = {a.name: _per_cycle(a) for a in system.apps}
+    for app in system.apps:
+        found += limits.blocking(folded(app), firings[app.name])
+    units, own = sources.units(system, kept.own), [(valid.tasks[name], code) for name, code in kept.own.items()]
+    found += [*sources.refusals(units, (), own), *newest.refusals(system, kept, looks)]
+    if has_errors(found):
+        raise Errors(in_order(dict.fromkeys(found)))
+    profile, _ = store.read_estimates(valid)
+    placements = {p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements}
+    pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
+    times = times_of(system, valid.platform, profile)
+    made = project(
+        system, looks, valid.platform, firings, placements, times, policy, _architecture(valid.platform), kept
+    )
+    found += [*limits.too_large(system, made), *sources.refusals(units, written(made), own)]
+    found += of_hopes(system, kept, made.held)
+    if has_errors(found):
+        raise Errors(in_order(dict.fromkeys(found)))
+    found += limits.left_out(system, valid.platform, firings, placements, pins)
+    tasks = [t for a in system.apps for t in a.tasks]
+    python, deployed = library(system.stem, Path(system.path).name, tasks), None
+    if python is not None:
+        found += in_full(system)
+        coded = _coded(valid.system)
+        placed = sequential(coded, valid.platform)
+        deployed = deploy(coded, valid.platform, placed, valid.repetition, {}, local_modules)
+    plan = files(made, system, units, python, deployed, form)
+    if form == "project":
+        found += limits.elsewhere(system, plan)
+    return made, plan, in_order(dict.fromkeys(found))
+
+
+def _coded(system: System) -> System:
+    """What can be deployed: all of it, or, where some tasks have no code, those that the library runs, each alone."""
+    if all(has_code(t) for a in system.apps for t in a.tasks):
+        return system
+    return replace(
+        system,
+        apps=tuple(replace(a, tasks=tuple(t for t in a.tasks if is_called(t)), channels=()) for a in system.apps),
+    )
+
+
+def _kept(valid: Valid) -> Kept:
+    """What the baggage beside a text says of the project that it came from. Raises Errors."""
+    path = beside(valid.system)
+    if not os.path.exists(path):
+        return Kept()
+    said = read_baggage(path)
+    paths = [name for name in (said.project, *(t.full for t in said.tasks)) if not name or {*name} & {*"/\\\0"}]
+    if paths:
+        message = f"`{path.name}` has `{paths[0]}` as a name, which files cannot have"
+        raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+    tasks = {t.task: t for t in said.tasks if t.task in valid.tasks}
+    ports = {(name, port): hopes for name, t in tasks.items() for port, hopes in t.ports.items()}
+    own = {name: own for name, t in tasks.items() if (own := _own(valid.tasks[name], t.code, path)) is not None}
+    seen = (
+        (name, port.name)
+        for name, code in own.items()
+        for task, known in [(valid.tasks[name], newest_of(code))]
+        for port in (*task.inputs, *task.outputs)
+        if ports.get((name, port.name), port.name) in known
+    )
+    devices = {p.device for p in said.pools}
+    return Kept(
+        said.project,
+        devices.pop() if len(devices) == 1 else "",
+        {p.pool: (p.element, p.type) for p in said.pools},
+        {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
+        ports,
+        {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
+        own,
+        frozenset(seen),
+    )
+
+
+def _own(task: Task, code: NamedCode | None, baggage: Path) -> Own | None:
+    """The code of HOPES that a task runs, if it still does. Raises Errors."""
+    folder = Path(os.path.abspath(baggage.parent))
+    runs = task.implementation_on("cpu")
+    if code is None or runs is None or Path(os.path.abspath(runs.path)) != folder / code.around:
+        return None
+
+    def paths(names: Iterable[str]) -> tuple[Path, ...]:
+        return tuple(Path(os.path.normpath(folder / name)) for name in names)
+
+    # Whatever somebody has written into the baggage: nothing beside the text is copied.
+    for file in paths((code.file, *code.headers, *code.sources, *code.files)):
+        inside = file.resolve().is_relative_to(folder.resolve())
+        if not inside or not os.path.isfile(file):
+            message = f"`{baggage.name}` names `{file}`, which is {'not there' if inside else 'not beside it'}"
+            raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
+    given = dict(task.parameters)
+    parameters = tuple(
+        (hopes, "int" if isinstance(value, int) else "float", str(value if isinstance(value, int) else float(value)))
+        for name, hopes in code.parameters.items()
+        if isinstance(value := given.get(name), (int, Fraction))
+    )
+    return Own(
+        paths([code.file])[0], paths([code.around])[0], paths(code.headers), paths(code.sources), paths(code.files),
+        parameters,
+        code.cflags, code.ldflags, code.language,
+    )  # fmt: skip
+
+
+def _per_cycle(app: Application) -> dict[str, int]:
+    """Firings of HOPES in an iteration: one for each cycle of phases."""
+    vector = repetition(app).vector
+    return {t.name: vector[t.name] // t.phases for t in app.tasks}
+
+
+def _architecture(platform: Platform) -> str:
+    """What HOPES calls the instruction set: that of this machine, or what boards have."""
+    if platform.name != "host":
+        return "arm64"
+    return {"x86_64": "x86_64", "i686": "x86", "armv7l": "arm"}.get(machine.machine(), "arm64")

@@ -1,0 +1,202 @@
+"""The project of HOPES that a text came from, written again with what was decided since.
+
+In: a text that was checked, and the baggage beside it. Out: the files of the project, as long as the text still says
+what an import of them says: they are imported once more, and both are compared. Then XML that is in no text stays as it
+was, and what a mapping, a profile and a policy say otherwise is changed in the files that say it. What else differs
+is named; such a text is exported as any other (`driver.hopes`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+
+from ...codegen.sources import Plan
+from ...interop.hopes.again import absent, files_of, not_kept, start
+from ...interop.hopes.back import onto
+from ...interop.hopes.baggage import ENDING, Baggage
+from ...interop.hopes.files import Collector
+from ...interop.hopes.importer import Understood, understand
+from ...interop.hopes.numbers import renumbered
+from ...interop.names import listed
+from ...interop.registry import Source
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import read_bytes, reason, replace_file, scratch
+from ...model.platform import Platform
+from ...model.span import Span
+from ...model.system import System
+from ...model.times import Times, times_of
+from ...profiling.identity import task_hashes
+from ..text import store
+from ..text.check import Valid, check
+from .import_ import import_
+
+#: The project is written anew; it names files that are not here.
+ANEW, ABSENT = "F737", "F738"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The files of a project; `changed` are those whose content is another one than at the import.
+
+    `tasks` leads from the text to HOPES.
+    """
+
+    plan: Plan
+    name: str
+    device: str
+    tasks: dict[str, str]
+    channels: int
+    changed: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def again(valid: Valid, kept: Baggage, beside: Path, policy: str | None) -> Again | Diagnostic:
+    """The project of a text, or what the text says otherwise (a warning). `beside` is the file of the baggage.
+
+    `policy` is one of `model.hopes.POLICIES`, or None: that of the project stays. Raises Errors for a baggage that is
+    none.
+    """
+    was = files_of(kept, beside)
+    with scratch() as work:
+        plan, there = was, _project(valid, kept, beside, was, work / "was")
+        others = there.others(valid, beside)
+        if others:
+            apps = there.then.loaded.system.apps, valid.loaded.system.apps
+            edits = renumbered(there.found, kept, *apps)
+            plan = {**was, **{str(path.relative_to(there.folder)): content for path, content in edits.items()}}
+            with contextlib.suppress(Errors):  # then what differs is what differed before
+                there = _project(valid, kept, beside, plan, work / "now")
+                others = there.others(valid, beside) and others
+        changes: dict[Path, str] = {}
+        if not others:
+            source = Source(valid.loaded.system, valid.system, valid.platform, valid.mapping, _times(valid))
+            try:
+                changes = onto(source, there.found, kept, _times(there.then), policy)
+            except Errors as errors:
+                others = [errors.diagnostics[0].message]
+        if others:
+            text = Path(valid.system.path).name
+            message = f"`{text}` does not say any more what its project `{kept.project}` says: {'; '.join(others)}"
+            help_text = (
+                "it is written anew, from the text alone: composites, loops and control tasks are not made again"
+            )
+            return Diagnostic(ANEW, message, None, help=help_text, severity="warning")
+        plan = {**plan, **{str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()}}
+        warnings = tuple(_absent(there.found, kept))
+    changed = tuple(sorted(name for name, content in plan.items() if was.get(name) != content))
+    board, tasks = there.found.board, {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks}
+    graphs = (there.found.graph, *(t.graph for t in there.found.tasks.values() if t.graph is not None))
+    channels = sum(len(g.channels) for g in graphs)
+    device = board.device if board is not None else ""
+    return Again(dict(sorted(plan.items())), kept.project, device, tasks, channels, changed, warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """A project in the folder `folder`, and the text in the folder `texts` that it becomes."""
+
+    folder: Path
+    texts: Path
+    found: Understood
+    then: Valid
+
+    def others(self, valid: Valid, beside: Path) -> list[str]:
+        """What a text beside a baggage says otherwise."""
+        others = list(_others(valid, self.then, Path(os.path.abspath(beside.parent)), self.texts))
+        if self.found.board is not None and _pools(valid.platform) != _pools(self.then.platform):
+            board = self.found.board.name
+            others.append(f"the platform is `{valid.platform.name}`, not that of `--platform {board}.flow`")
+        return others
+
+
+def _project(valid: Valid, kept: Baggage, beside: Path, plan: Plan, work: Path) -> _There:
+    """The project of these files, written into a folder and imported. Raises Errors."""
+    folder, texts = work / "project", work / "text"
+    try:
+        for name, content in plan.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / name, content if isinstance(content, bytes) else read_bytes(content))
+    except OSError as error:
+        raise not_kept(beside, f"has files that cannot be: {reason(error)}") from error
+    target = texts / f"{beside.name.removesuffix(ENDING)}.flow"
+    found, then = _imported(folder / start(kept), target, Path(valid.system.path).name, kept, beside)
+    return _There(folder, texts, found, then)
+
+
+def _imported(start: Path, target: Path, text: str, kept: Baggage, beside: Path) -> tuple[Understood, Valid]:
+    """What the files of a project say, and the text of that name that they become."""
+    choice = kept.choice
+    try:
+        found = understand(start, target.stem, Collector(), choice)
+        modes = [f"{task}={mode}" for task, mode in choice.modes.items()]
+        import_(start, target, modes=modes, state=choice.state, device=choice.device)
+        own = target.with_name(text) if os.path.isfile(target.with_name(text)) else target
+        platform = "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
+        return found, check(own, platform=platform).require()
+    except Errors as errors:
+        raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
+
+
+def _absent(found: Understood, kept: Baggage) -> Iterator[Diagnostic]:
+    files = absent(found)
+    if files:
+        message = f"{listed(files)} of the project `{kept.project}` {'is' if len(files) == 1 else 'are'} not here"
+        help_text = "copy them from the project: code that flowc cannot run is not imported"
+        yield Diagnostic(ABSENT, message, None, help=help_text, severity="warning")
+
+
+def _times(valid: Valid) -> Times:
+    return times_of(valid.system, valid.platform, store.read_estimates(valid)[0])
+
+
+def _pools(platform: Platform) -> set[tuple[str, str, int]]:
+    return {(p.name, p.kind, p.count) for p in platform.pools}
+
+
+# -- what differs ------------------------------------------------------------------------------------------------------
+def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
+    """What a text in the folder `here` says otherwise than one in `there`."""
+    ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    for word, found in (
+        ("other", [n for n in names if n in ours and n in theirs]),
+        ("new", [n for n in names if n not in theirs]),
+        ("gone", [n for n in names if n not in ours]),
+    ):
+        if found:
+            yield f"{listed(found, 4)} {'is' if len(found) == 1 else 'are'} {word}"
+
+
+def _parts(system: System, folder: Path) -> dict[str, object]:
+    """What a text means, by the names of its parts: places in texts and comments do not count."""
+    hashes = task_hashes(system)
+    found: dict[str, object] = {}
+    for app in system.apps:
+        found[app.name] = app.period_ns, app.deadline_ns, app.priority, _bare((app.paths, app.variants), folder)
+        found |= {t.name: (hashes.get(t.name), _bare(t, folder)) for t in app.tasks}
+        found |= {c.name: _bare(c, folder) for c in app.channels}
+    if system.scenario is not None:
+        found[system.scenario.name] = _bare(system.scenario, folder)
+    return found
+
+
+def _bare(value: object, folder: Path) -> object:
+    """A value of the model without places in texts and comments; paths are those from the folder."""
+    if isinstance(value, Span):
+        return None
+    if is_dataclass(value):
+        said = ((f.name, getattr(value, f.name)) for f in fields(value) if f.name != "doc")
+        return type(value).__name__, *(_path(v, folder) if name == "path" else _bare(v, folder) for name, v in said)
+    if isinstance(value, (tuple, list)):
+        return tuple(_bare(v, folder) for v in value)
+    if isinstance(value, dict):
+        return tuple((key, _bare(v, folder)) for key, v in value.items())
+    return value
+
+
+def _path(path: str, folder: Path) -> str:
+    return os.path.relpath(path, folder) if path else ""

@@ -1,0 +1,114 @@
+"""Files of other tools become texts and networks: who reads them is found in `interop.registry`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ...interop.registry import IMPORTERS, Importer, Request
+from ...model.diagnostic import Diagnostic, Errors, few_guesses
+from ...model.files import replace_file
+from ...profiling.identity import task_hashes
+from ..text import store
+from ..text.check import check
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What was written: `target` is what was asked for, `written` all files; `key` says what it is (text, network).
+
+    `said` is a line about what was made, where there is something to say.
+    """
+
+    target: Path
+    written: tuple[Path, ...]
+    warnings: tuple[Diagnostic, ...]
+    key: str
+    said: str = ""
+
+
+def importer_of(path: Path) -> Importer:
+    """Who reads a path. Raises Errors where it cannot be looked at."""
+    return next(i for i in IMPORTERS if i.recognizes(path))
+
+
+def foreign_options(request: Request) -> tuple[str, ...]:
+    """Options of a request that mean nothing to the format of its path."""
+    meant = importer_of(request.path).options
+    given = (f.name for f in fields(request) if f.name not in ("path", "target"))
+    return tuple(name for name in given if getattr(request, name) is not None and name not in meant)
+
+
+def import_(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    processor: str | None = None,
+    weights: str | Path | None = None,
+    times: str | Path | None = None,
+    modes: Sequence[str] = (),
+    state: str | None = None,
+    device: str | None = None,
+    force: bool = False,
+) -> Import:
+    """Turn a graph or a configuration of another tool into a .flow text, or a Darknet network into an .onnx.
+
+    `output` is by default STEM.flow or STEM.onnx here. `processor` is whose times SDF3 gives, `weights` those of
+    Darknet, `times` a JSON file of worst cases for HOPES; of that, `modes` (`TASK=MODE`), `state` and `device` choose a
+    part. Raises Errors; what is wrong with the files of the other tool
+    is found before anything is written.
+    """
+    path = Path(path)
+    if not path.name:  # `.`, which has a name elsewhere
+        path = path.resolve()
+    importer = importer_of(path)
+    stem = path.resolve().name if os.path.isdir(path) else path.stem.removesuffix(importer.ending)
+    target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
+    refuse(target, force)
+    request = Request(
+        path,
+        target,
+        processor=processor,
+        weights=None if weights is None else Path(weights),
+        times=None if times is None else Path(times),
+        modes=tuple(modes) or None,
+        state=state,
+        device=device,
+    )
+    with few_guesses():
+        imported = importer.read(request)
+    folder = target.parent
+    for name in imported.files:
+        refuse(folder / name, force)
+    written = [folder / name for name in imported.files]
+    for name, content in imported.files.items():
+        write(folder / name, content)
+    for name, content in imported.kept.items():
+        if not (folder / name).exists():  # --force must not destroy code that was filled in
+            write(folder / name, content)
+            written.append(folder / name)
+    if imported.profile is not None:
+        valid = check(target, platform=str(folder / imported.platform)).require()
+        place = store.profile_path(valid.system, valid.platform)
+        refuse(place, force)
+        write(place, imported.profile(task_hashes(valid.system)).to_json())
+        written.append(place)
+    return Import(target, tuple(written), imported.warnings, importer.key, imported.said)
+
+
+def refuse(target: Path, force: bool) -> None:
+    """Files that exist are replaced only by `force`. Raises Errors."""
+    if os.path.exists(target) and not force:
+        help_text = "choose another --output, or say --force"
+        raise Errors([Diagnostic("F604", f"`{target}` exists", None, help=help_text)])
+
+
+def write(file: Path, content: str | bytes, *, follow: bool = False) -> None:
+    """Write a file that the user named whole or not at all (see `files.replace_file`). Raises Errors."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, content, follow=follow)
+    except OSError as error:
+        raise Errors([Diagnostic("F605", f"cannot write `{file}`: {error.strerror}", None)]) from error

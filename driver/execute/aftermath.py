@@ -1,0 +1,76 @@
+"""What a run has shown, beside what was known before: measured times of tasks, and bounds on latencies.
+
+In: a build, and the report of its run. Out: what differs so much that it is worth a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from ...report.measured import Ran
+from ..build.build import Built
+
+#: A task is worth a line where its firings take so many times what was measured, after so many of them, and the rest
+#: is at least this share of the run.
+TIMES, FIRINGS, SHARE = 2.0, 10, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """A task whose firings took longer than they did alone, when they were measured: mean times in ns."""
+
+    task: str
+    mean_ns: float
+    profile_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The longest latency of a run beside its bound, of an app (`source` is empty) or of a path; times in ns."""
+
+    task: str
+    source: str
+    bound_ns: int
+    deadline_ns: int | None
+    longest_ns: int
+
+    @property
+    def exceeded(self) -> bool:
+        """Was it longer than the bound? Then the times that the bound counts with were too short."""
+        return self.longest_ns > self.bound_ns
+
+
+def slower(built: Built, ran: Ran, waiting: Collection[str] = ()) -> tuple[Slower, ...]:
+    """Tasks that took much longer than in the profile, the most expensive first; not those that are `waiting`."""
+    if built.profile is None:
+        return ()
+    alone = {e.subject: float(e.mean_ns) for e in built.profile.entries if e.processor == "cpu" and not e.estimated}
+    seconds = max((app.seconds for app in ran.apps.values()), default=0.0)
+    found = []
+    for name, task in ran.tasks.items():
+        if name in waiting or not alone.get(name) or task.firings < FIRINGS or task.mean_ns is None:
+            continue
+        more = (task.mean_ns - alone[name]) * task.firings
+        if task.mean_ns >= TIMES * alone[name] and more >= SHARE * seconds * 1e9:
+            found.append((more, Slower(name, task.mean_ns, alone[name])))
+    return tuple(s for _, s in sorted(found, key=lambda f: -f[0]))
+
+
+def bounded(built: Built, ran: Ran) -> tuple[Bounded, ...]:
+    """Latencies that the stored mapping bounds, as far as the run has shown any."""
+    return tuple(_bounded(built, ran))
+
+
+def _bounded(built: Built, ran: Ran) -> Iterator[Bounded]:
+    for group in built.mapping.groups:
+        app = ran.apps.get(group.app)
+        if app is None:
+            continue
+        longest = app.latency.max_ns
+        if group.response_ns is not None and longest is not None:
+            yield Bounded(group.app, "", group.response_ns, group.deadline_ns, longest)
+        for path in group.paths:
+            seen = app.paths.get((path.source, path.task))
+            if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
+                yield Bounded(path.task, path.source, path.latency_ns, path.deadline_ns, seen.max_ns)

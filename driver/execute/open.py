@@ -1,0 +1,69 @@
+"""A program in this process: built if it is given as a text, and loaded as the package that its folder is."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ...model.diagnostic import Diagnostic, Errors
+from ..build.build import build
+from ..text.check import Report
+
+if TYPE_CHECKING:
+    from ...runtime.embed import Running
+
+_loading = threading.Lock()
+
+
+def open_program(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    platform: str = "host",
+    force: bool = False,
+    report: Report | None = None,
+    frames: int | None = None,
+    full_speed: bool = False,
+    twin: bool = False,
+    watchdog: float = 60.0,
+    settings: Sequence[str] = (),
+) -> Running:
+    """Start a program in threads of this process: the build in a directory, or a text, which is built first if needed.
+
+    The first options are those of `build`, the others those of `main.py`. Raises Errors of the build, `Failed` (of the
+    program's own copy of the runtime) where it cannot start, and ValueError for `settings` that cannot be.
+    """
+    directory = Path(path)
+    if not directory.is_dir():
+        directory = build(path, output, platform=platform, force=force, report=report).directory
+    running: Running = _package(directory).open(frames, full_speed, twin, watchdog, settings)
+    return running
+
+
+def _package(directory: Path) -> ModuleType:
+    """The package of a build, under a name that nobody else gives: loaded once, and again when it was built anew."""
+    directory = directory.resolve()
+    init, deployment = directory / "__init__.py", directory / "deployment.json"
+    if not init.is_file() or not deployment.is_file():
+        help_text = "`flowc build APP.flow -o DIRECTORY` makes one"
+        raise Errors([Diagnostic("F002", f"`{directory}` holds no program", None, help=help_text)])
+    stamps = [(str(f), f.stat().st_mtime_ns) for f in sorted(directory.rglob("*.py"))]
+    name = f"flowc_program_{hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]}"
+    with _loading:
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(directory)])
+        assert spec is not None and spec.loader is not None
+        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(package)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return package

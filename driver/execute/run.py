@@ -1,0 +1,336 @@
+"""Running what was built: the program itself, its harness, and the comparison of a twin with the reference.
+
+How a program is waited for, here or on a board, is `attending.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ...dsl.load import Loaded, load
+from ...machines.host import HERE, Host, own_platform
+from ...machines.rig import Site
+from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ...model.files import scratch
+from ...model.json_reader import parse, read
+from ...profiling.measure import signal_name
+from ...report.measured import read_run
+from ...runtime.options import RunOptions
+from ..build.build import BuildOptions, Built, build
+from ..text.check import Report
+from ..text.notebook_result import NotebookResult
+from .aftermath import Bounded, Slower, bounded, slower
+from .attending import Hear, attend, reached, there
+from .rig import sites_for
+
+
+@dataclass(frozen=True, slots=True)
+class Ran(NotebookResult):
+    """A finished run: its exit status, and its report as JSON text (None where it wrote none).
+
+    `disagreed` is what the harness said where a twin did not give the results of the reference: nothing was run then.
+    Of a run on `host`, `slower` are tasks that took much longer than in the profile, `bounded` the longest latencies
+    beside the bounds of the stored mapping, where the program ran at its own pace. On several machines `parts` is the
+    report of all of them together.
+    """
+
+    built: Built
+    status: int
+    report: str | None = None
+    disagreed: str = ""
+    slower: tuple[Slower, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
+    parts: dict[str, Any] | None = None
+
+
+def _nothing(*_: object) -> None:
+    """What a listener does that is not interested."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunListener:
+    """What is called while a program is built and run, and before.
+
+    `built` gets the build as soon as it is there. `played` gets the name of a platform that the machine is not, and
+    `agreed` is called when a twin has given the results of the reference. `heard` gets what the program says.
+    """
+
+    built: Callable[[Built], None] = _nothing
+    played: Callable[[str], None] = _nothing
+    agreed: Callable[[], None] = _nothing
+    heard: Hear | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a test: `outcome` is `passed`, `failed`, `error` or `skipped`, and `message` says why.
+
+    `app` is None for what is about no single app.
+    """
+
+    name: str
+    app: str | None
+    outcome: Literal["passed", "failed", "error", "skipped"]
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """What `runtime.outcomes` writes."""
+
+    seconds: float = 0.0
+    tests: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tested(NotebookResult):
+    """A finished run of the harness: its exit status, and what became of each test.
+
+    `name` is the text's stem, `seconds` all that it took.
+    """
+
+    built: Built
+    name: str
+    status: int
+    tests: tuple[Outcome, ...]
+    seconds: float
+
+
+def run(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    machines: Path | None = None,
+    document: bool = False,
+    listener: RunListener | None = None,
+    **asked: Any,
+) -> Ran:
+    """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors of the build.
+
+    `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the build. With
+    `document` the report is in the answer, and standard output is left alone: what tasks print goes to standard error.
+    With a `twin`, threads of a CPU play the GPU and the DLAs, and a few frames are compared with the sequential
+    reference before. With a file of `machines` the parts run where that says; options that are about one machine are
+    left out then.
+    """
+    building = BuildOptions.taken_from(asked)
+    options = _with_whole_paths(RunOptions(**asked))
+    listener = listener or RunListener()
+    host = building.host
+    named = host.name if building.platform == HERE.name else building.platform
+    loaded = load(path, platform=named, builtin=[own_platform(host)])
+    _refuse_open_ends(loaded, path)
+    sites = _sites(machines, loaded)
+    built = build(path, output, **_fields_of(building))
+    listener.built(built)
+    if sites:
+        return _run_parts(built, sites, options, document, building.report)
+    if _is_played(loaded, options.twin, host):
+        listener.played(built.mapping.platform)
+    if options.twin:
+        if building.report is not None:
+            building.report("comparing the twin with the sequential reference")
+        said = _disagreement(built.directory, host)
+        if said:
+            return Ran(built, 1, disagreed=said)
+        listener.agreed()
+    return _run_alone(loaded, built, options, document, building, listener)
+
+
+def _run_alone(
+    loaded: Loaded, built: Built, options: RunOptions, document: bool, building: BuildOptions, listener: RunListener
+) -> Ran:
+    """Run a program on one machine."""
+    host = building.host
+    words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
+    outputs: dict[str, Path | None] = {"--report": None if options.report_to is None else Path(options.report_to)}
+    if options.trace is not None:
+        outputs["--trace"] = Path(options.trace)
+    with reached(host), host.writing(outputs) as files:
+        tree = there(built, host, building.report)
+        before = host.read(files["--report"])
+        words += [word for option, name in files.items() for word in (option, name)]
+        main = f"{Path(tree).resolve() if host is HERE else tree}/main.py"
+        # Here it runs in the folder of the user; on a board it has a folder of its own.
+        status = attend(
+            host,
+            [*host.python, main, *words],
+            silent=document,
+            cwd=None if host is HERE else tree,
+            handed=() if options.live is None else (options.live,),
+            hear=listener.heard,
+        )
+        written = host.read(files["--report"])
+    told = None if written is None or written == before else written.decode(errors="replace") or None
+    slow, bounds = _compared(loaded, built, told, host, paced=not options.full_speed)
+    return Ran(built, status, told if document else None, slower=slow, bounded=bounds)
+
+
+def _with_whole_paths(options: RunOptions) -> RunOptions:
+    """Files that the program reads, as paths that hold in any folder."""
+    whole: dict[str, Any] = {}
+    for name in ("events", "control", "replay"):
+        path = getattr(options, name)
+        if path is not None:
+            whole[name] = str(Path(path).resolve())
+    return replace(options, **whole)
+
+
+def _fields_of(options: BuildOptions) -> dict[str, Any]:
+    return {each.name: getattr(options, each.name) for each in fields(options)}
+
+
+def _sites(machines: Path | None, loaded: Loaded) -> tuple[Site, ...]:
+    """Where the machines of the platform are, if somebody says so. Raises Errors."""
+    if machines is None or loaded.platform is None or has_errors(loaded.diagnostics):
+        return ()  # the build tells what is wrong
+    return sites_for(machines, loaded.platform, loaded.system.platforms)
+
+
+def _run_parts(built: Built, sites: Sequence[Site], options: RunOptions, document: bool, report: Report | None) -> Ran:
+    """Run the parts of a program on their machines."""
+    from .rig import placed, run_parts
+
+    words = replace(options.in_parts(), settings=(), report_to=None, quiet=False).words()
+    with placed(built, sites, report) as rig:
+        status, found = run_parts(rig, words, options.settings, silent=document)
+    text = json.dumps(found, indent=1)
+    if options.report_to is not None:
+        Path(options.report_to).write_text(text)
+    return Ran(built, status, text if document else None, parts=found)
+
+
+def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
+    """Is the platform another one than the machine that runs the program, as far as that can be seen?"""
+    platform = loaded.platform
+    if platform is None or platform.name == host.name:
+        return False
+    if twin:
+        return True
+    if all(pool.kind == "cpu" for pool in platform.pools):
+        return host is HERE
+    return not host.has_gpu()
+
+
+def _compared(
+    loaded: Loaded, built: Built, said: str | None, host: Host, *, paced: bool
+) -> tuple[tuple[Slower, ...], tuple[Bounded, ...]]:
+    """A run beside what was known of its machine; times of other platforms say nothing of it."""
+    if said is None or (host is HERE and built.mapping.platform != HERE.name):
+        return (), ()
+    try:
+        ran = read_run(said.encode())
+    except ValueError as error:
+        if host is HERE:  # the disk was full
+            return (), ()
+        raise Errors([_unreadable("the report of the program", error)]) from error
+    waiting = [t.name for a in loaded.system.apps for t in a.tasks if t.live]
+    return slower(built, ran, waiting), bounded(built, ran) if paced else ()
+
+
+def _unreadable(what: str, error: ValueError) -> Diagnostic:
+    help_text = "the board may have no space left, or another program writes its files"
+    return Diagnostic("F657", f"{what} cannot be read: {error}", None, help=help_text)
+
+
+def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
+    """Nobody puts anything in where a program runs by itself. Raises Errors."""
+    if has_errors(loaded.diagnostics):
+        return  # the build tells all of them
+    found = []
+    for app in loaded.system.apps:
+        ends = [t for t in app.tasks if t.border is not None]
+        if ends:
+            shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
+            message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
+            help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
+            found.append(Diagnostic("F617", message, ends[0].span, help=help_text))
+    if found:
+        raise Errors(found)
+
+
+def test(
+    path: str | Path,
+    output: str | Path | None = None,
+    *,
+    frames: int | None = None,
+    twin: bool = False,
+    quiet: bool = False,
+    machines: Path | None = None,
+    listener: RunListener | None = None,
+    **asked: Any,
+) -> Tested:
+    """Build if needed, then run the harness: the program against a sequential reference. Raises Errors of the build.
+
+    `asked` are fields of `BuildOptions`. With a file of `machines`, what the parts did where that says is compared.
+    """
+    building = BuildOptions(**asked)
+    host, report = building.host, building.report
+    sites: tuple[Site, ...] = ()
+    if machines is not None:
+        sites = _sites(machines, load(path, platform=building.platform, builtin=[own_platform(host)]))
+    built = build(path, output, **_fields_of(building))
+    (listener or RunListener()).built(built)
+    environment = {"FLOWC_TEST_FRAMES": str(frames)} if frames is not None else {}
+    environment |= {"FLOWC_TWIN": "1"} if twin else {}
+    with ExitStack() as stack:
+        if sites:
+            recorded = stack.enter_context(scratch())
+            status = _record_parts(built, sites, frames, recorded, report, quiet)
+            if status:
+                outcome = Outcome("parts", None, "error", 0.0, _end_in_words(status))
+                return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
+            environment["FLOWC_RECORDED"] = str(recorded)
+        stack.enter_context(reached(host))
+        folder = stack.enter_context(host.folder())
+        tree = there(built, host, report)
+        written = f"{folder}/outcomes.json"
+        words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
+        status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
+        content = host.read(written)
+    found, why = _Outcomes(), _end_in_words(status)
+    if content is not None:
+        try:
+            found, why = read(_Outcomes, parse(content)), ""
+        except ValueError as error:
+            why = f"what became of the tests cannot be read: {error}"
+    tests = found.tests
+    if why and status not in (130, 143):  # the process was gone before it was written
+        tests, status = (Outcome("harness", None, "error", 0.0, why),), 1
+    return Tested(built, Path(path).stem, status, tests, found.seconds)
+
+
+def _record_parts(
+    built: Built, sites: Sequence[Site], frames: int | None, folder: Path, report: Report | None, quiet: bool
+) -> int:
+    """Run all parts for a few frames, and keep what their firings read and made."""
+    from ...runtime.harness import frames_of
+    from ...runtime.reference import load_deployment
+    from .rig import placed, record_parts
+
+    count = frames or frames_of(load_deployment(str(built.directory)))
+    with placed(built, sites, report) as rig:
+        return record_parts(rig, count, folder, silent=quiet)
+
+
+def _end_in_words(status: int) -> str:
+    import signal
+
+    killed = status - 128 in signal.valid_signals()
+    how = f"was killed by {signal_name(status - 128)}" if killed else f"exited with status {status}"
+    return f"the process of the tests {how}"
+
+
+def _disagreement(directory: Path, host: Host) -> str:
+    """What the harness says where the twin does not give the results of the sequential reference; else nothing."""
+    with reached(host):
+        tree = host.put(directory, str(directory.resolve()))
+        words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
+        done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
+    return done.stderr or f"exit status {done.status}" if done.status else ""

@@ -1,0 +1,1 @@
+"""Times of tasks, networks and devices, from runs."""

@@ -1,0 +1,137 @@
+"""What bands of rows cost on this machine, measured: a network runs as a whole and in some plans, in turns.
+
+In: a text and its profile. Out: the profile, with prices by network. They are for networks for which bands pay, and for
+the machine that flowc runs on: plans in ONNX Runtime's own layout are made by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from ...codegen.kinds.bands import document_here
+from ...machines.host import HERE, Host
+from ...model.application import Network
+from ...model.diagnostic import Diagnostic
+from ...model.files import scratch
+from ...model.profile import BandCosts, Profile
+from ...networks.bands.choose import Choice, extra_of, front
+from ...networks.bands.firings import CannotBand
+from ...networks.bands.fitted import fitted
+from ...networks.bands.made import as_made, blocked_of, net_of
+from ...networks.bands.net import Net
+from ...networks.onnx.interface import NetworkError
+from ...networks.onnx.memory import needs, needs_of
+from ...profiling.there import bands as there
+from ..plan.memory import may_band
+from ..text import store
+from ..text.check import Report, Valid
+
+#: Bytes between layers from which on bands are worth a measurement.
+PAYS = 1_000_000
+#: Seconds for a search for plans to run, and for runs, for each network; plans that are run.
+SEARCHING, RUNNING, PLANS = 1.5, 2.0, 5
+
+
+def with_band_costs(
+    valid: Valid, profile: Profile, report: Report | None = None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The profile with what bands cost, of every network for which they pay; it is stored after each.
+
+    What is known is not measured again. Returns what could not be stored.
+    """
+    if valid.host is not HERE:
+        return profile, ()
+    unsaved: set[Diagnostic] = set()
+    for position, e in enumerate(profile.entries):
+        task = valid.every_task.get(e.subject)
+        if e.processor != "cpu" or e.bands is not None or task is None or not may_band(task):
+            continue
+        assert task.network is not None
+        same = (k.bands for k in profile.entries if k.content_hash == e.content_hash and k.processor == "cpu")
+        costs = next(filter(None, same), None) or measured_costs(task.network, float(e.mean_ns), valid.host, report)
+        if costs is None:
+            continue
+        entries = (*profile.entries[:position], replace(e, bands=costs), *profile.entries[position + 1 :])
+        profile = replace(profile, entries=entries)
+        unsaved.update(store.save_profile(valid, profile))
+    return profile, tuple(unsaved)
+
+
+def measured_costs(
+    network: Network, whole_ns: float, host: Host = HERE, report: Report | None = None
+) -> BandCosts | None:
+    """What bands of a network cost here; None where they do not pay, or nothing could be measured."""
+    known = needs(network)
+    if known is None or known.block < PAYS:
+        return None
+    try:
+        net, blocked = net_of(network), blocked_of(network)
+        with scratch() as folder:
+            path = Path(network.path)
+            if network.model:
+                path = folder / path.name
+                path.write_bytes(network.model)
+            return costs_of(path, net, blocked, whole_ns, host, report)
+    except (CannotBand, NetworkError):
+        return None
+
+
+def costs_of(
+    path: Path,
+    net: Net,
+    blocked: Net | None,
+    whole_ns: float | None = None,
+    host: Host = HERE,
+    report: Report | None = None,
+) -> BandCosts | None:
+    """The same of a model in a file, as it is and as ONNX Runtime executes it. Raises CannotBand."""
+    form = blocked or net
+    whole = needs_of(net.chain, net.model, net.folder)
+    choices = front(form, whole, whole_ns, SEARCHING, None if blocked is None else net)
+    plans = _spread([c for c in choices if c.bands])
+    if len(plans) < 2:
+        return None
+    if report is not None:
+        report(f"measuring what bands of {net.file} cost, in {len(plans)} plans for {RUNNING:g} s")
+    return _measured(path, form, plans, host)
+
+
+def _spread(choices: Sequence[Choice]) -> list[Choice]:
+    """Some of them, from the smallest to the fastest."""
+    if len(choices) <= PLANS:
+        return list(choices)
+    return [choices[round(k * (len(choices) - 1) / (PLANS - 1))] for k in range(PLANS)]
+
+
+def _measured(path: Path, form: Net, choices: Sequence[Choice], host: Host) -> BandCosts | None:
+    with scratch() as folder:
+        made = [as_made(form, c.bands, asked=False) for c in choices]
+        ends = {
+            side: [(t, form.chain.tensors[t].dtype, form.shapes[t]) for t in getattr(form.chain, side)]
+            for side in ("inputs", "outputs")
+        }
+        (folder / there.ENDS).write_text(json.dumps(ends))
+        (folder / there.MODEL).symlink_to(path.resolve())  # its weights may lie beside it
+        for k, one in enumerate(made):
+            (folder / str(k)).mkdir()
+            plan = document_here(one, partial(_place, folder, str(k)), form.chain.inputs, form.chain.outputs)
+            (folder / str(k) / there.PLAN).write_text(json.dumps(plan))
+        done = host.module("profiling.there.bands", [host.put(folder, "bands"), str(RUNNING)])
+    if done.status:  # it was worth trying: without it, the usual prices hold
+        return None
+    whole, *spent = json.loads(done.stdout)
+    seen = [
+        (extra_of(one.plan), median(a / b for a, b in zip(ns, whole, strict=True)))
+        for one, ns in zip(made, spent, strict=True)
+    ]
+    return fitted(seen, float(median(whole)), form.blocked)
+
+
+def _place(folder: Path, plan: str, name: str, content: bytes) -> str:
+    (folder / plan / name).write_bytes(content)
+    return f"{plan}/{name}"

@@ -1,0 +1,269 @@
+"""Measuring an application here: it is built for one core, run, and every task and layer gets its times.
+
+In: a valid system. Out: a profile. Nothing of it is kept but by `profile`, the verb, and where a search goes on for
+long (`with_layers`). Times on GPUs and DLAs are those of `devices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from ...analysis.dataflow.order import TooLong
+from ...codegen.deploy import Deployed, deploy, sequential
+from ...dsl.modules import local_modules
+from ...machines.host import HERE, Host, own_platform
+from ...model.application import Task
+from ...model.diagnostic import Diagnostic, Errors, listed
+from ...model.files import scratch
+from ...model.profile import LayerTime, Profile, ProfileEntry
+from ...model.system import System
+from ...networks.onnx.cuts import read_chain
+from ...networks.onnx.interface import NetworkError
+from ...networks.quantization.quantize import Loss
+from ...profiling import machine
+from ...profiling.identity import task_hashes
+from ...profiling.layers import layer_times
+from ...profiling.measure import MeasurementFailed, Seen, run_build
+from ...profiling.measure import profile as profile_of
+from ..plan.program import require_buildable, too_long, write_program
+from ..text import store
+from ..text.check import OnMeasure, Report, Valid, ValidScenario, prepare
+from ..text.notebook_result import NotebookResult
+
+T = TypeVar("T")
+
+#: Seconds that a build without a stored profile measures the application for, and seconds for layers of one network.
+SHORT, LAYERS = 1.5, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled(NotebookResult):
+    """What was measured: `profile` speaks for the tasks of the text among `entries`.
+
+    `path` is where it is stored, None where that was not possible. `noise`: by so much equal work differs now.
+    `celsius` is how hot the machine was before and afterwards, where it tells.
+    """
+
+    profile: Profile
+    entries: tuple[ProfileEntry, ...]
+    path: Path | None
+    noise: float
+    celsius: tuple[float, float] | None
+    losses: dict[str, tuple[Loss, ...]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def profile(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    host: Host = HERE,
+    seconds: float = 5.0,
+    on_measure: OnMeasure | None = None,
+    report: Report | None = None,
+) -> Profiled:
+    """Measure every task and network of a text at `host`, and store the times beside it. Raises Errors.
+
+    On a board with its GPU the tasks that can run there, and on its DLAs, are measured there as well. `on_measure` is
+    told that tasks are going to run, `report` where there is none.
+    """
+    from .band_costs import with_band_costs
+    from .devices import measure_devices
+
+    valid = prepare(path, platform=platform, host=host, report=report).require()
+    cold = host.celsius
+    measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
+    unsaved = store.save_profile(valid, measured)
+    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools) and host.has_gpu()
+    if devices:
+        measured = measure_devices(valid, measured, seconds, report)
+        unsaved = store.save_profile(valid, measured)
+    stored, _ = store.read_profile(valid)  # with the layers that are known
+    if valid.at_hand or devices:
+        measured, _ = with_layers(valid, stored or measured, seconds, report)
+        measured, _ = with_band_costs(valid, measured, report)
+    tasks = {name for part in (valid, *valid.others) for name in task_hashes(part.system)}
+    own = tuple(e for e in measured.entries if e.subject in tasks)
+    kept = None if unsaved else store.profile_path(valid.system, valid.platform)
+    noise, hot = _asked(machine.noise, host)
+    celsius = None if cold is None or hot is None else (cold, hot)
+    return Profiled(measured, own, kept, noise, celsius, valid.losses, (*unsaved, *warnings))
+
+
+def measure(
+    valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """Run the application on one core and measure every task; with warnings of what was seen.
+
+    It runs again for other variants of its networks. Raises Errors when it cannot be built or run.
+    """
+    for part in (valid, *valid.others):
+        require_buildable(part)
+        _require_twins(part)
+    if on_measure is not None:
+        each = f"{1 + len(valid.others)} x " if valid.others else ""
+        on_measure(f"measuring {valid.system.stem} for {each}{seconds:g} s: its tasks run, sinks included")
+    result, warnings = _measured(valid, seconds)
+    for other in valid.others:
+        more, told = _measured(other, seconds)
+        result, warnings = result.over(more), tuple(dict.fromkeys((*warnings, *told)))
+    return result, warnings
+
+
+def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The times of the tasks of one version of the application."""
+    own, plain = own_platform(valid.host), without_periods(valid.system)
+    try:
+        deployed = deploy(plain, own, sequential(plain, own), valid.repetition, {}, local_modules)
+    except TooLong as error:
+        raise too_long(valid.system, error) from error
+    seen = run_deployed(valid, deployed, seconds, strict=True)
+    tasks = [t for t in valid.tasks.values() if t.resampling is None and t.transfer is None]
+    result = profile_of(valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity)
+    if not valid.at_hand:
+        result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
+    silent = [t.name for t in tasks if not seen.samples.get(t.name)]
+    if silent:
+        message = f"the stream ended before {listed(silent)} fired once"
+        help_text = "a source has to deliver at least one iteration"
+        raise Errors([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
+    return result, tuple(_waiting(valid.tasks[name]) for name in seen.waits)
+
+
+def _waiting(task: Task) -> Diagnostic:
+    """A source that waits, on the worker of other tasks."""
+    message = f"`{task.name}` spends its time in waiting for data, and whatever else its processor has to do waits too"
+    help_text = f"write `live` in task `{task.definition}`, if its data come from outside"
+    return Diagnostic("F616", message, task.span, severity="warning", help=help_text)
+
+
+def without_periods(system: System) -> System:
+    """The same at full speed."""
+    return replace(system, apps=tuple(replace(a, period_ns=None, deadline_ns=None) for a in system.apps))
+
+
+def _require_twins(valid: Valid) -> None:
+    """Measuring here runs everything on a CPU. Raises Errors for what has code for a GPU only."""
+    faults = []
+    for task in valid.tasks.values():
+        if task.built_in or task.network is not None:
+            continue
+        if task.implementation_on("cpu") is None and task.reference is None:
+            message = f"`{task.definition}` has code for a GPU only: it can neither be measured nor tried here"
+            help_text = 'add `reference python "file.py:function"`, or bring the profile of the board'
+            faults.append(Diagnostic("F610", message, task.span, help=help_text))
+    if faults:
+        raise Errors(list(dict.fromkeys(faults)))
+
+
+def run_deployed(
+    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool = False, report: Report | None = None
+) -> Seen:
+    """Write a program to a folder that is gone afterwards and measure it: `strict` at full speed, else at its own pace.
+
+    Raises Errors when it fails.
+    """
+    return run_elsewhere(valid, deployed, seconds, strict=strict, paced=not strict, report=report)
+
+
+def run_elsewhere(
+    valid: Valid, deployed: Deployed, seconds: float, *, strict: bool, paced: bool, report: Report | None = None
+) -> Seen:
+    """Write a program to a folder that is gone afterwards and run it (`run_build`). Raises Errors when it fails."""
+    with scratch() as folder:
+        directory = folder / "measured"
+        write_program(deployed, directory)
+        try:
+            return run_build(
+                directory, seconds, strict=strict, paced=paced, host=valid.host,
+                about=f"{valid.system.path}.measured", report=report,
+            )  # fmt: skip
+        except MeasurementFailed as failure:
+            places = (str(directory.resolve()) + "/tasks/", str(directory) + "/tasks/")
+            said = str(failure).replace(places[0], "").replace(places[1], "")
+            raise Errors([_failed(valid.system, said)]) from failure
+
+
+def _failed(system: System, said: str) -> Diagnostic:
+    tasks = sorted((t for a in system.apps for t in a.tasks), key=lambda t: -len(t.name))
+    task = next((t for t in tasks if f"task {t.name} " in said), None)
+    message = f"the application failed while it was measured\n{said}"
+    if task is not None and task.inputs:
+        return Diagnostic("F606", message, task.span)
+    # A source without its camera, most likely, or one that waits for data from outside.
+    help_text = "`flowc build --no-measure` builds without running anything"
+    return Diagnostic("F606", message, task.span if task else None, help=help_text)
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+def with_layers(
+    valid: Valid, profile: Profile, seconds: float | None = None, report: Report | None = None
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The profile with the layers of every network that could be cut, and what firings, transfers and changes of state
+    cost here.
+
+    It is stored after each network, so that an interrupted profile goes on where it was. Layers that are known are not
+    measured again. Raises Errors; returns what could not be stored.
+    """
+    seconds = LAYERS if seconds is None else seconds
+    tasks = {name: t for name, t in valid.every_task.items() if may_be_cut(t)}
+    unsaved: set[Diagnostic] = set()
+    if profile.firing_ns is None:
+        if report is not None:
+            report("measuring what the runtime adds to firings and hand-overs")
+        costs = _asked(machine.runtime_costs, valid.host)
+        profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        unsaved.update(store.save_profile(valid, profile))
+    if isinstance(valid, ValidScenario) and profile.change_ns is None:
+        profile = replace(profile, change_ns=_asked(machine.change_ns, valid.host))
+        unsaved.update(store.save_profile(valid, profile))
+    for position, e in enumerate(profile.entries):
+        task = tasks.get(e.subject)
+        if task is None or e.processor != "cpu" or e.layers:
+            continue
+        known = {k.content_hash: k for k in profile.entries if k.layers and k.processor == e.processor}
+        layered = _layered(e, task, known.get(e.content_hash), seconds, valid.host, report)
+        entries = (*profile.entries[:position], layered, *profile.entries[position + 1 :])
+        profile = replace(profile, entries=entries)
+        unsaved.update(store.save_profile(valid, profile))
+    return profile, tuple(unsaved)
+
+
+def _asked(ask: Callable[[Host], T], host: Host) -> T:
+    """What a machine takes beside computing. Raises Errors."""
+    try:
+        return ask(host)
+    except MeasurementFailed as failure:
+        message = f"what the machine takes beside computing cannot be measured\n{failure}"
+        raise Errors([Diagnostic("F606", message, None)]) from failure
+
+
+def _layered(
+    e: ProfileEntry, task: Task, same: ProfileEntry | None, seconds: float, host: Host, report: Report | None
+) -> ProfileEntry:
+    assert task.network is not None
+    if same is not None:
+        return replace(e, layers=same.layers, overhead_ns=same.overhead_ns)
+    if report is not None:
+        report(f"measuring the layers of {task.name} for {seconds:g} s")
+    path = Path(task.network.path)
+    try:
+        chain = read_chain(path, task.network.shapes)
+        times = layer_times(path, chain, seconds, host)
+    except NetworkError:  # nothing that could be cut; it runs as a whole
+        return e
+    except Errors:  # about the machine, and not about the network
+        raise
+    except Exception as error:  # what ONNX Runtime raises has no common type
+        said = str(error).strip().splitlines()[0]
+        raise Errors([Diagnostic("F606", f"`{task.network.file}` does not run: {said}", task.span)]) from error
+    layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())
+    return replace(e, layers=layers, overhead_ns=round(times.overhead_ns))
+
+
+def may_be_cut(task: Task) -> bool:
+    """Is it a network that searches may cut, so that times of its layers matter?"""
+    return task.network is not None and not task.network.model and task.network.batch == 1

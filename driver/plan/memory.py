@@ -1,0 +1,109 @@
+"""Memory of networks: what a build plans to take against what its platform has, and what a network can do with.
+
+A GPU whose pool says `memory` has memory of its own; else it shares that of the CPUs, as on all boards of NVIDIA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...codegen.deploy import Deployed
+from ...codegen.memory import on_devices
+from ...model.application import Task
+from ...model.deployment import PlannedMemory
+from ...model.diagnostic import Diagnostic
+from ...model.platform import Platform, Pool
+from ...model.profile import Profile
+from ...networks.bands.choose import Choice, front
+from ...networks.bands.firings import CannotBand
+from ...networks.bands.made import blocked_of, net_of
+from ...networks.onnx.interface import NetworkError
+from ...networks.onnx.memory import needs
+from ...search.throughput.problem import Problem
+from ...targets.memory import BASE, memory_of
+
+#: Seconds for the search for bands, over all networks.
+SEARCHING = 5.0
+
+
+def beyond_platform(deployed: Deployed, platform: Platform) -> tuple[Diagnostic, ...]:
+    """The errors that a program needs more memory than its platform has, as far as that is known."""
+    planned = deployed.deployment.planned
+    if planned is None:
+        return ()
+    found, elsewhere = [], 0
+    for pool in (p for p in platform.pools if p.kind not in ("cpu", "link") and p.memory_bytes):
+        weights, arenas = on_devices(deployed.deployment, pool.processors)
+        elsewhere += weights + arenas
+        if weights + arenas > pool.memory_bytes:
+            found.append(_beyond_device(pool, platform, weights, arenas))
+    limit, here = memory_of(platform), planned.total - elsewhere
+    if limit is not None and here + BASE > limit:
+        message = f"networks need {in_mb(here)} beside {in_mb(BASE)} for Python and libraries"
+        message += f", and `{platform.name}` has {in_mb(limit)}"
+        help_text = (
+            f"{largest(planned)}; `flowc map --memory` looks for less, `memory` of the platform says what there is"
+        )
+        found.append(Diagnostic("F521", message, platform.span, help=help_text))
+    return tuple(found)
+
+
+def room_of(platform: Platform) -> int | None:
+    """Bytes that its CPUs have for networks; None where that is not said."""
+    limit = memory_of(platform)
+    return None if limit is None else max(0, limit - BASE)
+
+
+def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) -> Diagnostic:
+    message = f"networks need {in_mb(weights + arenas)} on `{pool.name}` of `{platform.name}`"
+    message += f", which has {in_mb(pool.memory_bytes)}"
+    help_text = f"{in_mb(weights)} are weights, {in_mb(arenas)} lie between layers"
+    help_text += ": fewer `streams` need less, `memory` of the pool says what there is"
+    return Diagnostic("F513", message, platform.span, help=help_text)
+
+
+def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[Choice, ...]]:
+    """What each network that nobody has pinned can do with, where it may run on a CPU."""
+    cpu = {name: of["cpu"] for name, of in problem.firing_ns.items() if "cpu" in of}
+    tasks = [t for a in problem.apps for t in a.tasks if t.name in problem.networks and t.name in cpu]
+    return fronts_of(tasks, cpu, profile)
+
+
+def fronts_of(
+    tasks: Iterable[Task], cpu_ns: Mapping[str, float], profile: Profile | None = None
+) -> dict[str, tuple[Choice, ...]]:
+    """The same of those tasks that are networks and may go in bands; they take so long on a CPU.
+
+    What bands cost is as the profile says.
+    """
+    found = {}
+    entries = profile.entries if profile is not None else ()
+    costs = {e.subject: e.bands for e in entries if e.processor == "cpu" and not e.estimated}
+    able = [t for t in tasks if may_band(t)]
+    for task in able:
+        assert task.network is not None
+        try:
+            net, blocked, whole = net_of(task.network), blocked_of(task.network), needs(task.network)
+            if whole is None:
+                continue
+            spent, seconds = cpu_ns[task.name], SEARCHING / len(able)
+            plain = None if blocked is None else net
+            found[task.name] = front(blocked or net, whole, spent, seconds, plain, costs.get(task.name))
+        except (CannotBand, NetworkError):
+            continue
+    return found
+
+
+def may_band(task: Task) -> bool:
+    """Is it a network of one image, whose cut does not move?"""
+    return task.network is not None and task.network.batch == 1 and task.network.moving is None
+
+
+def largest(planned: PlannedMemory) -> str:
+    """What a plan is made of, in words."""
+    return ", ".join(f"{in_mb(n)} are {name}" for name, n in sorted(planned.figures.items(), key=lambda p: -p[1]))
+
+
+def in_mb(count: int) -> str:
+    """Bytes in millions."""
+    return f"{count / 1e6:.4g} MB"

@@ -1,0 +1,192 @@
+"""How a program goes from one state to another: after all frames under way have ended, with the next frame, or at once.
+
+In: the deployments of the states of a scenario, and where there are bounds, their timing. Out: a protocol for each
+change, with what it takes at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from ...analysis.timing.response_time import worst_cases
+from ...analysis.timing.system import Group, Refused, TimedSystem, TimedTask
+from ...codegen.layouts import apart, not_broken_off, place_of
+from ...model.deployment import DeployedState
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import ChangeBound
+from ...model.scenario import ChangeProtocol, Scenario
+from ...model.workload import LENGTHS, WorkloadCurve
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From one state to another without a pause, as far as channels and workers are concerned."""
+
+    source: DeployedState
+    target: DeployedState
+    protocol: ChangeProtocol
+
+
+def ways(scenario: Scenario, states: Sequence[DeployedState]) -> dict[Pair, Way]:
+    """The changes for which frames need not end. Raises Errors for those that are asked for at once and cannot be."""
+    named = {s.name: s for s in states}
+    found: dict[Pair, Way] = {}
+    faults = []
+    for t in scenario.transitions:
+        source, target = named[t.source], named[t.target]
+        why = apart(source, target)
+        if t.at_once:
+            why = why or not_broken_off(source) or not_broken_off(target)
+            if why is not None:
+                help_text = "leave `at once` out: frames under way end first"
+                faults.append(Diagnostic("F811", f"it cannot be made at once: {why}", t.span, help=help_text))
+        if why is None and (t.at_once or (t.source, t.target) not in found):
+            found[t.source, t.target] = Way(source, target, "at once" if t.at_once else "next")
+    if faults:
+        raise Errors(faults)
+    return found
+
+
+def changes_of_build(
+    scenario: Scenario, states: Sequence[DeployedState], stored: Mapping[Pair, ChangeBound]
+) -> dict[Pair, ChangeBound]:
+    """How the program of a build changes states. Raises Errors.
+
+    What a mapping has proved is kept: it says where frames have to end first. Without one nothing is proved of any
+    state, so nothing is lost either. What somebody wants at once is made at once.
+    """
+    possible = ways(scenario, states)
+    found: dict[Pair, ChangeBound] = {}
+    for t in scenario.transitions:
+        pair = t.source, t.target
+        way, known = possible.get(pair), stored.get(pair)
+        protocol: ChangeProtocol = "idle"
+        if way is not None and (way.protocol == "at once" or known is None or known.protocol != "idle"):
+            protocol = way.protocol
+        same = known is not None and known.protocol == protocol
+        found[pair] = known if known is not None and same else ChangeBound(*pair, None, protocol=protocol)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The timing of a state's program, and whether all its deadlines are proved; no `system`: nothing is known."""
+
+    system: TimedSystem | None
+    kept: bool
+
+
+def with_protocols(
+    scenario: Scenario,
+    states: Sequence[DeployedState],
+    timings: Mapping[str, Timing],
+    bounds: Sequence[ChangeBound],
+) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
+    """The bounds of changes of the protocol `idle`, where a change has another one with that and its bound.
+
+    The next frame may be the first of the next state where every deadline holds with the longer of both times for each
+    task; at once, with their sum where an inference is done again. Raises Errors for what cannot be made at once.
+    """
+    possible = ways(scenario, states)
+    found, told = [], []
+    for bound in bounds:
+        way = possible.get((bound.source, bound.target))
+        if way is None:
+            found.append(bound)
+            continue
+        a, b = timings[bound.source], timings[bound.target]
+        worst = _followed(way, a, b)
+        if worst is not None and worst.kept:
+            control = bound.control_ns or 0
+            delay = None if worst.delay_ns is None else worst.delay_ns + control
+            found.append(replace(bound, delay_ns=delay, protocol=way.protocol))
+        elif way.protocol == "at once":
+            found.append(replace(bound, delay_ns=None, protocol=way.protocol))
+            if a.kept and b.kept:
+                told.append(_unproved(scenario, bound, worst))
+        else:
+            found.append(bound)
+    return tuple(found), tuple(told)
+
+
+def _unproved(scenario: Scenario, bound: ChangeBound, worst: _Followed | None) -> Diagnostic:
+    span = next(t.span for t in scenario.transitions if (t.source, t.target) == (bound.source, bound.target))
+    late = "" if worst is None else f": {worst.late}"
+    message = f"a frame that is done again when `{bound.source}` changes to `{bound.target}` may be late{late}"
+    help_text = "leave `at once` out, or let the app have a longer deadline"
+    return Diagnostic("F811", message, span, help=help_text, severity="warning")
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """Whether all deadlines hold while one state follows another one, which does not, and what the change takes."""
+
+    kept: bool
+    delay_ns: int | None
+    late: str
+
+
+def _followed(way: Way, before: Timing, after: Timing) -> _Followed | None:
+    if before.system is None or after.system is None:
+        return None
+    system = _slowest(way, before.system, after.system)
+    try:
+        worst = worst_cases(system)
+    except Refused:
+        return None
+    late = [_late(g.name, worst.groups[g.name], g.due) for g in system.groups]
+    for g in system.groups:
+        late += [
+            _late(f"{p.source} -> {p.sink}", latency, p.deadline)
+            for p, latency in zip(g.paths, worst.paths[g.name], strict=True)
+        ]
+    responses = [(g.period, worst.groups[g.name]) for g in system.groups]
+    known = [Fraction(period) + r for period, r in responses if r is not None]
+    delay = ceil(max(known)) if len(known) == len(responses) else None
+    said = next(filter(None, late), "")
+    return _Followed(not said, delay, said)
+
+
+def _late(name: str, bound: Fraction | None, due: Fraction | int | None) -> str:
+    if due is None or (bound is not None and bound <= due):
+        return ""
+    took = "no bound is known" if bound is None else f"{float(bound) / 1e6:.2f} ms"
+    return f"`{name}` has {float(due) / 1e6:.2f} ms, {took}"
+
+
+def _slowest(way: Way, a: TimedSystem, b: TimedSystem) -> TimedSystem:
+    """Every firing takes what the longer of both takes, or, where it may be done again, both."""
+    place = place_of(way.target)
+    theirs = {place(t.name): t for g in b.groups for t in g.tasks}
+    own = place_of(way.source)
+
+    def group(g: Group) -> Group:
+        return replace(g, tasks=tuple(_longer(t, theirs[own(t.name)], way.protocol) for t in g.tasks))
+
+    return replace(a, groups=tuple(group(g) for g in a.groups))
+
+
+def _longer(a: TimedTask, b: TimedTask, protocol: ChangeProtocol) -> TimedTask:
+    both = a.name != b.name and protocol == "at once"
+    lengths = [len(t.curve.totals) for t in (a, b) if t.curve is not None]
+    if not lengths:
+        return replace(a, wcet=(a.cost + b.cost if both else max(a.cost, b.cost),), bcet=())
+    totals = []
+    for count in LENGTHS[: min(lengths)]:
+        if both:  # a frame that is done again takes a firing of each
+            totals.append(_total(a, count) + _total(b, count))
+        elif a.name == b.name:
+            totals.append(max(_total(a, count), _total(b, count)))
+        else:  # firings of one are successive ones of it, however those of the other lie between them
+            totals.append(max(_total(a, k) + _total(b, count - k) for k in range(count + 1)))
+    return replace(a, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
+
+
+def _total(task: TimedTask, count: int) -> int:
+    """What so many successive firings take at most."""
+    return ceil(task.cost * count) if task.curve is None else task.curve.total(count)

@@ -1,0 +1,86 @@
+"""Variants of networks that have a part in common share it: their weights are in memory once.
+
+In: the states of a scenario, with everything placed. Out: the same, with segments in the variants that share one; and
+what that saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...model.application import Application, Network, Segments, Task
+from ...model.deployment import SharedWeights
+from ...networks.supergraph import Saved, Whole, saved, shared_parts
+from ..text.check import Valid
+
+#: What makes two networks the same.
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Segments of networks, and the bytes of weights that they save; `among` are the variants that were looked at."""
+
+    segments: Mapping[_Key, Segments]
+    saved: Saved
+    among: tuple[str, ...]
+
+
+def shared(states: Mapping[str, Valid]) -> Shared | None:
+    """What variants of the states have in common; None where there are no two of them."""
+    found: dict[_Key, Network] = {}
+    names: dict[_Key, str] = {}
+    for task in _variants(states):
+        assert task.network is not None
+        found.setdefault(_key(task.network), task.network)
+        names.setdefault(_key(task.network), task.name)
+    if len(found) < 2:
+        return None
+    wholes = [whole_of(n) for n in found.values()]
+    parts = shared_parts(wholes)
+    segments = {key: p for key, p in zip(found, parts, strict=True) if p is not None}
+    return Shared(segments, saved(wholes, parts), tuple(names.values()))
+
+
+def with_shared_parts(states: Mapping[str, Valid]) -> tuple[dict[str, Valid], SharedWeights | None]:
+    """The states, where variants run in the segments that they share; and their weights, if there are such variants."""
+    known = shared(states)
+    if known is None or not known.segments:
+        return dict(states), None
+
+    def task(t: Task) -> Task:
+        own = None if t.network is None else known.segments.get(_key(t.network))
+        return t if own is None or t.network is None else replace(t, network=replace(t.network, segments=own))
+
+    def app(a: Application) -> Application:
+        return replace(a, tasks=tuple(map(task, a.tasks)))
+
+    found = {
+        name: replace(s, system=replace(s.system, apps=tuple(map(app, s.system.apps)))) for name, s in states.items()
+    }
+    return found, SharedWeights(known.saved.separate, known.saved.distinct, known.saved.built)
+
+
+def _variants(states: Mapping[str, Valid]) -> Iterator[Task]:
+    """Whole networks that are variants, and take their inputs one by one."""
+    for app in (a for state in states.values() for a in state.system.apps):
+        names = {f"{instance}.{variant}" for instance, variant in app.variants}
+        for task in app.tasks:
+            if task.name in names and task.network is not None and task.network.batch == 1:
+                yield task
+
+
+def _key(network: Network) -> _Key:
+    return network.path, network.content_hash, network.inputs, network.outputs
+
+
+def whole_of(network: Network) -> Whole:
+    """A network with its weights."""
+    import onnx
+
+    model: Any = onnx.load_model_from_string(network.model) if network.model else onnx.load(str(Path(network.path)))
+    inputs = tuple((t.name, t.type.shape) for t in network.inputs)
+    return Whole(model, inputs, tuple(t.name for t in network.outputs))

@@ -1,0 +1,115 @@
+"""The states of a scenario with one placement: what runs in several of them is in one place, but where a stored mapping
+says otherwise of a state.
+
+In: a valid text with a scenario. Out: its states with everything pinned that a stored mapping, or an earlier state, has
+placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ...model.diagnostic import Diagnostic, Errors, did_you_mean, has_errors, one_of
+from ...model.mapping import ChangeBound, Mapping, Placement, StateBound
+from ...model.platform import Platform
+from ...model.profile import Profile
+from ...model.times import times_of
+from ...passes.staged import Staged
+from ..text import store
+from ..text.check import Valid, ValidScenario
+from .own_places import in_state, require_own_places
+from .program import place, union
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStates:
+    """The states, each with the places of all its tasks. By a stored mapping: how changes are made and what they take
+    at most, and what is proved of states; `diagnostics` say why that does not count. `homes` are the common places of
+    what is elsewhere in some state."""
+
+    states: dict[str, Valid]
+    bounds: dict[tuple[str, str], ChangeBound]
+    proved: dict[str, StateBound]
+    diagnostics: tuple[Diagnostic, ...]
+    homes: tuple[Placement, ...]
+
+
+def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates:
+    """One placement for all states; the one with the most tasks is placed first. Raises Errors."""
+    stored, told = store.read_mapping(valid.system, valid.platform)
+    stale = None if stored is None else stored.stale(valid.system, valid.platform)
+    placed = Mapping(valid.platform.name, (), search="states")
+    if stored is not None and stale is None:
+        placed = stored.mapping
+        _require_rates(placed, valid.platform, stored.file)
+        require_own_places(valid, placed, stored.file)
+    own = {s.state: s.placements for s in placed.states}
+    found: dict[str, Valid] = {}
+    for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
+        beside = replace(placed, placements=(*placed.placements, *_beside(state, placed, found.values())))
+        moved = {p.task for p in own.get(name, ())}
+        state = state.mapped(in_state(beside, own.get(name, ())))
+        all_of_it = place(state, times_of(state.system, state.platform, profile)).placements
+        kept = tuple(p for p in all_of_it if state.tasks[p.task].resampling is None and p.task not in moved)
+        placed = union((placed, replace(placed, placements=kept)))
+        found[name] = state
+    bounds = {(t.source, t.target): t for t in placed.transitions}
+    proved = {s.state: s for s in placed.states}
+    elsewhere = {p.task for places in own.values() for p in places}
+    homes = tuple(p for p in placed.placements if p.task in elsewhere)
+    said = (*told, *([] if stale is None else [stale]))
+    return PlacedStates({name: found[name] for name in valid.states}, bounds, proved, said, homes)
+
+
+def with_stored(valid: Valid) -> tuple[Valid, tuple[Diagnostic, ...]]:
+    """A text with its tasks where a stored mapping has them in all states, for pictures; and why that does not count.
+
+    Raises Errors.
+    """
+    stored, told = store.read_mapping(valid.system, valid.platform)
+    if stored is None:
+        return valid, told
+    staged = stored(Staged(valid.system, valid.platform))
+    if has_errors(staged.diagnostics):
+        raise Errors(staged.diagnostics)
+    return replace(valid.rewritten(staged.system), mapping=staged.mapping), (*told, *staged.diagnostics)
+
+
+def _require_rates(mapping: Mapping, platform: Platform, file: str) -> None:
+    """Clock rates of a file that was edited by hand are some that the platform has. Raises Errors."""
+    known = {pool.name: [round(hz) for hz in pool.frequencies_hz] for pool in platform.pools}
+    faults = []
+    for state in mapping.states:
+        for pool, hz in state.clocks_hz:
+            if pool not in known:
+                message = f"platform `{platform.name}` has no pool `{pool}`"
+                help_text = did_you_mean(pool, known) or f"it has {one_of(known)}"
+                faults.append(Diagnostic("F501", message, None, help=f"{help_text}; this is said in `{file}`"))
+            elif hz not in known[pool]:
+                message = f"`{pool}` has no clock rate of {hz / 1e6:g} MHz"
+                faults.append(Diagnostic("F105", message, None, help=f"this is said in `{file}`"))
+    if faults:
+        raise Errors(faults)
+
+
+def _beside(state: Valid, placed: Mapping, earlier: Iterable[Valid]) -> Iterator[Placement]:
+    """Variants that nobody has placed go where those are whose place they take, so that nothing waits for them."""
+    known = {p.task: p for p in placed.placements}
+    homes = {where: known[task] for e in earlier for task, where in places_of_variants(e) if task in known}
+    for task, where in places_of_variants(state):
+        home = homes.get(where)
+        if home is None or task in known or home.bands:
+            continue
+        if all(state.platform.pool_of(p).kind == "cpu" for p in home.processors):
+            yield replace(home, task=task)
+
+
+def places_of_variants(state: Valid) -> Iterator[tuple[str, str]]:
+    """The tasks of variants, each with the name that it has without the variant's."""
+    for app in state.system.apps:
+        wholes = {f"{instance}.{variant}": instance for instance, variant in app.variants}
+        for task in app.tasks:
+            for whole, instance in wholes.items():
+                if task.name == whole or task.name.startswith(f"{whole}."):
+                    yield task.name, instance + task.name[len(whole) :]

@@ -1,0 +1,112 @@
+"""What variants of a network have in common: what SBRS would share and when it would switch, and what flowc does.
+
+In: a valid text. Out: a comparison for each network with variants. SBRS is of Minakova's thesis (analysis.sbrs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from ...analysis import sbrs
+from ...model.application import Network
+from ...networks.alternatives import alternative
+from ...networks.onnx.interface import NetworkError
+from ...networks.supergraph import Saved, saved, shared_parts
+from ..plan.shared import whole_of
+from ..text.check import Valid
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Layers and buffers of all variants together, and how many of each several of them have.
+
+    `overwritten` are pairs of tensors of one variant that are in one buffer while both are needed.
+    """
+
+    layers: int
+    buffers: int
+    shared_layers: int
+    shared_buffers: int
+    overwritten: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """From one variant to another: the delays X of the layers, and how many steps the first new output takes, if a
+    switch is asked for in the first step. `races` are steps in which layers disturb each other."""
+
+    source: str
+    target: str
+    delays: tuple[int, ...]
+    safe_delays: tuple[int, ...]
+    steps: int
+    safe_steps: int
+    steps_in_turn: int
+    races: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A network with variants; `layers` and `edges` count those of all variants apart. Bytes are of weights."""
+
+    network: str
+    variants: tuple[str, ...]
+    layers: int
+    edges: int
+    printed: Sharing
+    safe: Sharing
+    switches: tuple[Switch, ...]
+    weights: Saved
+
+
+def compared(valid: Valid) -> tuple[Comparison, ...]:
+    """Every network with variants that can be read layer by layer."""
+    found: dict[str, dict[str, Network]] = {}
+    for instance, variant, network in _variants(valid):
+        found.setdefault(network.definition.rpartition(".")[0] or instance, {}).setdefault(variant, network)
+    return tuple(c for name, variants in found.items() if (c := _comparison(name, variants)) is not None)
+
+
+def _variants(valid: Valid) -> Iterator[tuple[str, str, Network]]:
+    for app in (a for part in (valid, *valid.others) for a in part.system.apps):
+        tasks = {t.name: t for t in app.tasks}
+        for instance, variant in app.variants:
+            task = tasks.get(f"{instance}.{variant}")
+            if task is not None and task.network is not None:
+                yield instance, variant, task.network
+
+
+def _comparison(name: str, variants: dict[str, Network]) -> Comparison | None:
+    wholes = [whole_of(n) for n in variants.values()]
+    try:
+        own = [alternative(v, w) for v, w in zip(variants, wholes, strict=True)]
+    except NetworkError:  # there is nothing to compute, say
+        return None
+    printed, apart = sbrs.as_printed(own), sbrs.safe(own)
+    return Comparison(
+        name,
+        tuple(variants),
+        sum(len(a.layers) for a in own),
+        sum(len(a.edges) for a in own),
+        _sharing(own, printed),
+        _sharing(own, apart),
+        tuple(_switch(own, apart, a, b) for a, b in permutations(range(len(own)), 2)),
+        saved(wholes, shared_parts(wholes)),
+    )
+
+
+def _sharing(own: Sequence[sbrs.Alternative], found: sbrs.Supergraph) -> Sharing:
+    lost = sum(len(sbrs.overwritten(a, b)) for a, b in zip(own, found.buffer_of, strict=True))
+    return Sharing(found.layers, found.buffers, found.shared_layers(), found.shared_buffers(), lost)
+
+
+def _switch(own: Sequence[sbrs.Alternative], graph: sbrs.Supergraph, a: int, b: int) -> Switch:
+    """Layers of one variant stay apart here: as printed, some of a variant would race with itself."""
+    old, new = ([str(graph.layer_of[k][layer]) for layer in own[k].order] for k in (a, b))
+    before, after = ([(str(graph.layer_of[k][x]), str(graph.layer_of[k][y])) for x, y in own[k].edges] for k in (a, b))
+    waits, kept = sbrs.delays(old, new), sbrs.safe_delays(old, new, before, after)
+    printed, apart = (len(sbrs.switch(len(old), len(new), x, 1)) for x in (waits, kept))
+    raced = sbrs.races(old, new, before, after, waits, 1)
+    return Switch(own[a].name, own[b].name, waits, kept, printed, apart, len(old) + len(new), raced)

@@ -1,0 +1,151 @@
+"""What the graphs of a text can do: period, latency, buffers, schedules (analysis.dataflow.analyze).
+
+Times are those of `model.times` with the stored profile; nothing is measured here. A network on its own, as an .onnx
+file, is analyzed as an app whose tasks are its layers (`networks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...analysis.dataflow.analyze import Analysis, limits
+from ...analysis.dataflow.analyze import analyze as analyze_app
+from ...model.application import Application
+from ...model.diagnostic import Diagnostic, Errors, has_errors
+from ...model.profile import Profile
+from ...model.times import Times, times_of
+from ..plan.program import places
+from ..text import store
+from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
+from ..text.notebook_result import NotebookResult
+from .alternatives import Comparison, compared
+
+#: Called with an app, what is known of it so far, and its static orders by processor.
+Answered = Callable[[Application, Analysis, dict[str, str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed(NotebookResult):
+    """Every app's analysis, and its static orders in loop notation by processor (none without a stored profile).
+
+    `alternatives` are networks with variants, `states` those of a scenario, with the apps as they are there: their
+    periods, latencies and least buffers.
+
+    `diagnostics` are those that count: firings that follow each other are no error where they may overlap.
+    """
+
+    checked: Checked
+    apps: dict[str, Analysis]
+    orders: dict[str, dict[str, str]]
+    diagnostics: tuple[Diagnostic, ...]
+    overlap: bool
+    alternatives: tuple[Comparison, ...] = ()
+    states: dict[str, dict[str, Analysis]] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> bool:
+        """Is a verdict no, or do the declared times forbid a period or a deadline on every mapping?"""
+        if any(self.apps[a.name].impossible(a) for a in self.checked.system.apps):
+            return True
+        for name, state in self.checked.states.items():
+            if any(self.states[name][a.name].impossible(a) for a in state.system.apps):
+                return True
+        verdicts = any(v.impossible for v in self.checked.verdicts.values()) and not self.overlap
+        return verdicts or has_errors(self.diagnostics)
+
+
+def analyze(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    overlap: bool = False,
+    for_period: bool = False,
+    pareto: bool = False,
+    by_parts: bool = False,
+    seconds: float = 10.0,
+    report: Report | None = None,
+    noticed: Callable[[tuple[Diagnostic, ...], Checked], None] | None = None,
+    answered: Answered | None = None,
+) -> Analyzed:
+    """What every app of a text can do, or a network in an .onnx file. Raises Errors.
+
+    Texts whose only errors are rates that do not balance, or deadlocks, are analyzed as far as that goes. `for_period`
+    also looks for the least buffers that keep the period, `pareto` for the whole trade-off; `overlap` lets firings of a
+    task overlap. Each search may take `seconds`. `by_parts` lets the layers of a network work row by row. `noticed`
+    gets the diagnostics before anything takes long, `answered` what is known of an app whenever there is more.
+    """
+    from .networks import check_network
+    from .show import processor_schedules
+
+    alone = Path(path).suffix == ".onnx"
+    checked = check_network(path, by_parts=by_parts) if alone else check(path, platform=platform)
+    diagnostics = tuple(d for d in checked.diagnostics if not (overlap and d.code == "F211"))
+    try:
+        valid = checked.require(VERDICT_CODES)
+    except Errors:
+        raise Errors(checked.diagnostics) from None
+    profile, stale = (None, ()) if alone else store.read_profile(valid)
+    times = times_of(valid.system, valid.platform, profile)
+    told = (*diagnostics, *stale, *times.warnings(valid.tasks))
+    if noticed is not None:
+        noticed(told, checked)
+    if not valid.system.apps:
+        raise Errors([Diagnostic("F215", "there is no app to analyze", None, help="add `app Name { ... }`")])
+    orders = processor_schedules(checked, valid, times, profile)
+    if checked.ok:
+        times = times.on_mapping(places(valid, times, profile), valid.platform)
+    found: dict[str, Analysis] = {}
+    for app in valid.system.apps:
+        mean = _mean_period(app, valid, times, profile, overlap)
+
+        def tell(so_far: Analysis, app: Application = app, mean: Analysis | None = mean) -> None:
+            if answered is not None:
+                answered(app, _with_mean(so_far, mean), orders[app.name])
+
+        answer = analyze_app(
+            app,
+            valid.verdicts[app.name],
+            times.app(app),
+            overlap=overlap,
+            for_period=for_period,
+            pareto=pareto,
+            seconds=seconds,
+            progress=report,
+            answered=tell,
+        )
+        found[app.name] = _with_mean(answer, mean)
+    alternatives = compared(valid) if checked.ok else ()
+    known = [(a, found[a.name]) for a in valid.system.apps]
+    states = {}
+    for name, state in valid.states.items() if isinstance(valid, ValidScenario) else ():
+        states[name] = dict(_in_state(state, known, profile, overlap, seconds))
+    return Analyzed(checked, found, orders, told, overlap, alternatives, states)
+
+
+def _in_state(
+    state: Valid, known: list[tuple[Application, Analysis]], profile: Profile | None, overlap: bool, seconds: float
+) -> Iterator[tuple[str, Analysis]]:
+    """The apps of a state; what is `known` of those that are the same elsewhere is kept, and comes to it."""
+    times = times_of(state.system, state.platform, profile)
+    for app in state.system.apps:
+        same = next((found for other, found in known if other == app), None)
+        if same is None:
+            same = analyze_app(app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds)
+            known.append((app, same))
+        yield app.name, same
+
+
+def _with_mean(answer: Analysis, mean: Analysis | None) -> Analysis:
+    return answer if mean is None else replace(answer, mean_period=mean.period)
+
+
+def _mean_period(
+    app: Application, valid: Valid, times: Times, profile: Profile | None, overlap: bool
+) -> Analysis | None:
+    """Limits where every measured task takes its mean time: worst cases alone may be far from what happens."""
+    means = times.app_means(app)
+    if profile is None or means.source != "profile":
+        return None
+    return limits(app, valid.verdicts[app.name], means, overlap=overlap, seconds=2.0)

@@ -1,0 +1,253 @@
+"""A report beside something else: a mapping, another report, or a build.
+
+In: rows of this one, and a path. Out: what differs, the largest change first, and what only one of them has. Names are
+those of texts: what is called the same is compared, whatever else is different. A task that is elsewhere in a state is
+compared there as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import read_bytes, reason
+from ...model.json_reader import parse_object
+from ...model.mapping import Mapping as StoredMapping
+from ...report.document import (
+    VERSION,
+    ChangeRow,
+    ChannelRow,
+    CompareRow,
+    Difference,
+    PathRow,
+    ProcessorRow,
+    StateRow,
+    TaskRow,
+)
+from ...report.page import data_of
+
+#: Numbers of one thing by what they say.
+_Numbers = dict[str, float | str | None]
+#: Things of a section by name; between a task, or an app, and the state that it is about stands `_IN`.
+_Side = dict[tuple[str, str], _Numbers]
+_IN = " in "
+#: Differences that are nothing.
+NOTHING = 0.0005
+#: A report has at most so many bytes.
+MOST_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a report has to compare."""
+
+    tasks: tuple[TaskRow, ...]
+    channels: tuple[ChannelRow, ...]
+    paths: tuple[PathRow, ...]
+    processors: tuple[ProcessorRow, ...]
+    states: tuple[StateRow, ...]
+    changes: tuple[ChangeRow, ...]
+
+
+def compared(other: Path, rows: Rows) -> CompareRow:
+    """Compare. Raises Errors for what cannot be read."""
+    here, there = _of_rows(rows), _read(other)
+    for one, two in ((here, there), (there, here)):
+        _complete(one, two)
+    differences = [d for key in here if key in there for d in _differences(key, here[key], there[key])]
+    differences.sort(key=lambda d: (d.change is not None, -abs(d.change or 0.0), d.section, d.name, d.what))
+    sections = {section for section, _ in there}
+    return CompareRow(
+        other.name,
+        tuple(differences),
+        tuple(f"{s}: {n}" for s, n in here if s in sections and (s, n) not in there),
+        tuple(f"{s}: {n}" for s, n in there if (s, n) not in here),
+    )
+
+
+def _complete(side: _Side, other: _Side) -> None:
+    """What has a place of its own in a state on the other side only is at its common one there on this side."""
+    for section, name in [k for k in other if k[0] == "places" and k not in side]:
+        task, _, state = name.partition(_IN)
+        common = side.get(("tasks", task), {}).get("processors")
+        if ("states", state) in side and common is not None:
+            side[section, name] = _place(common)
+
+
+def _differences(key: tuple[str, str], here: _Numbers, there: _Numbers) -> Iterable[Difference]:
+    for what in here.keys() & there.keys():
+        mine, theirs = here[what], there[what]
+        if mine == theirs or mine is None or theirs is None:
+            continue
+        change = None
+        if isinstance(mine, int | float) and isinstance(theirs, int | float) and theirs:
+            change = round(mine / theirs - 1, 4)
+            if abs(change) < NOTHING:
+                continue
+        yield Difference(*key, what, mine, theirs, change)
+
+
+def _task(processors: Iterable[str], predicted: int | None, measured: int | None, longest: int | None) -> _Numbers:
+    on = ", ".join(processors)
+    return {"processors": on or None, "predicted_ns": predicted, "measured_ns": measured, "measured_max_ns": longest}
+
+
+def _place(processors: float | str | None) -> _Numbers:
+    return {"processors": processors}
+
+
+def _state(clocks: str | None, variants: str | None, energy_mw: float | None) -> _Numbers:
+    return {"clocks": clocks or None, "variants": variants or None, "energy_mw": energy_mw}
+
+
+def _change(bound: int | None, mean: int | None, longest: int | None) -> _Numbers:
+    return {"bound_ns": bound, "mean_ns": mean, "max_ns": longest}
+
+
+def _path(p50: int | None, p99: int | None, longest: int | None, bound: int | None) -> _Numbers:
+    return {"p50_ns": p50, "p99_ns": p99, "max_ns": longest, "bound_ns": bound}
+
+
+def _path_name(app: str, source: str, task: str) -> str:
+    return f"{source} -> {task}" if task else f"frames of {app}"
+
+
+def _read(other: Path) -> _Side:
+    """What the other one says. Raises Errors."""
+    try:
+        if other.is_dir():
+            return _of_build(parse_object(read_bytes(other / "deployment.json")))
+        content = read_bytes(other, MOST_BYTES)
+        if content.lstrip()[:1] == b"{":
+            document = parse_object(content)
+            if "placements" in document:
+                return _of_mapping(StoredMapping.from_json(content)[0])
+            return _of_report(document)
+        return _of_report(parse_object(data_of(content)))
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        why = reason(error) if isinstance(error, OSError | ValueError) else "it is not as flowc writes it"
+        message = f"cannot compare with `{other}`: {why}"
+        help_text = "name a mapping.json, a report (.html, or --json), or the directory of a build"
+        raise Errors([Diagnostic("F622", message, None, help=help_text)]) from error
+
+
+def _of_rows(rows: Rows) -> _Side:
+    side: _Side = {}
+    for t in rows.tasks:
+        if t.kind != "resampling":
+            side["tasks", t.name] = _task(t.processors, t.predicted_ns, t.measured_ns, t.measured_max_ns)
+    for p in rows.paths:
+        side["paths", _path_name(p.app, p.source, p.task)] = _path(p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns)
+    for c in rows.channels:
+        side["buffers", c.name] = {"capacity": c.capacity, "most": c.most}
+    for row in rows.processors:
+        side["processors", row.name] = {"predicted": row.predicted, "measured": row.measured}
+    for s in rows.states:
+        side["states", s.name] = _state(s.clocks, ", ".join(s.variants), s.energy_mw)
+        for task, on in s.own_places.items():
+            side["places", task + _IN + s.name] = _place(on)
+        for b in s.bounds:
+            side["bounds", b.app + _IN + s.name] = {"bound_ns": b.bound_ns}
+    for change in rows.changes:
+        numbers = _change(change.bound_ns, change.mean_ns, change.max_ns)
+        side["changes", f"{change.source} -> {change.target}"] = numbers
+    return side
+
+
+def _of_mapping(mapping: StoredMapping) -> _Side:
+    side: _Side = {}
+    for p in mapping.placements:
+        side["tasks", p.task] = _task(p.processors, None, None, None)
+    for network in mapping.networks:
+        for number, stage in enumerate(network.stages, 1):
+            name = network.task if len(network.stages) == 1 else f"{network.task}.stage{number}"
+            side["tasks", name] = _task(stage.processors, round(stage.predicted_ns) or None, None, None)
+    for g in mapping.groups:
+        side["paths", _path_name(g.app, "", "")] = _path(None, None, None, g.response_ns)
+        for path in g.paths:
+            side["paths", _path_name(g.app, path.source, path.task)] = _path(None, None, None, path.latency_ns)
+    for name, share in mapping.utilization:
+        side["processors", name] = {"predicted": share}
+    for s in mapping.states:
+        clocks = ", ".join(f"{pool} {hz / 1e6:g} MHz" for pool, hz in s.clocks_hz)
+        variants = ", ".join(f"{instance} = {variant}" for instance, variant in s.choices)
+        side["states", s.state] = _state(clocks, variants, s.energy_mw)
+        for p in s.placements:
+            side["places", p.task + _IN + s.state] = _place(", ".join(p.processors))
+        for g in s.groups:
+            side["bounds", g.app + _IN + s.state] = {"bound_ns": g.response_ns}
+    for t in mapping.transitions:
+        side["changes", f"{t.source} -> {t.target}"] = _change(t.delay_ns, None, None)
+    return side
+
+
+def _of_build(document: Mapping[str, Any]) -> _Side:
+    if document.get("scenario") is None:
+        return _of_program(document)
+    side, moving = _Side(), set[str]()
+    states = {str(s["name"]): _of_program(s) for s in document["scenario"]["states"]}
+    for name, own in states.items():
+        side["states", name] = _state(None, None, None)
+        for key, numbers in own.items():
+            if side.setdefault(key, numbers) != numbers and key[0] == "tasks":
+                moving.add(key[1])
+    for task in moving:  # which of its places is the common one is not said
+        side["tasks", task] = _task((), None, None, None)
+        for name, own in states.items():
+            if ("tasks", task) in own:
+                side["places", task + _IN + name] = _place(own["tasks", task]["processors"])
+    return side
+
+
+def _of_program(document: Mapping[str, Any]) -> _Side:
+    """Of a program without states, or of one of its states."""
+    places: dict[str, list[str]] = {}
+    for worker in document["processors"]:
+        for entry in worker["order"]:
+            known = places.setdefault(entry["task"], [])
+            if worker["processor"] not in known:
+                known.append(worker["processor"])
+    side: _Side = {("tasks", name): _task(on, None, None, None) for name, on in places.items()}
+    for app in document["apps"]:
+        for c in app["channels"]:
+            name = f"{c['source']}.{c['source_port']}->{c['destination']}.{c['destination_port']}"
+            side["buffers", name] = {"capacity": int(c["capacity"])}
+    return side
+
+
+def _of_report(document: Mapping[str, Any]) -> _Side:
+    if document.get("version") != VERSION or "tasks" not in document:
+        raise ValueError(f"not a report of version {VERSION}")
+    side: _Side = {}
+    for t in document["tasks"]:
+        if t["kind"] != "resampling":
+            figures = (_number(t[key]) for key in ("predicted_ns", "measured_ns", "measured_max_ns"))
+            side["tasks", str(t["name"])] = _task(map(str, t["processors"]), *figures)
+    for p in document["paths"]:
+        name = _path_name(str(p["app"]), str(p["source"]), str(p["task"]))
+        side["paths", name] = _path(*(_number(p[key]) for key in ("p50_ns", "p99_ns", "max_ns", "bound_ns")))
+    for c in document["channels"]:
+        side["buffers", str(c["name"])] = {"capacity": _number(c["capacity"]), "most": _number(c["most"])}
+    for row in document["processors"]:
+        side["processors", str(row["name"])] = {
+            key: None if row[key] is None else float(row[key]) for key in ("predicted", "measured")
+        }
+    for s in document.get("states", ()):
+        name, energy = str(s["name"]), s["energy_mw"]
+        variants = ", ".join(map(str, s["variants"]))
+        side["states", name] = _state(str(s["clocks"]), variants, None if energy is None else float(energy))
+        for task, on in s.get("own_places", {}).items():
+            side["places", task + _IN + name] = _place(str(on))
+        for b in s.get("bounds", ()):
+            side["bounds", str(b["app"]) + _IN + name] = {"bound_ns": _number(b["bound_ns"])}
+    for c in document.get("changes", ()):
+        numbers = _change(*(_number(c[key]) for key in ("bound_ns", "mean_ns", "max_ns")))
+        side["changes", f"{c['source']} -> {c['target']}"] = numbers
+    return side
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

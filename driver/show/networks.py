@@ -1,0 +1,164 @@
+"""Networks on their own, as .onnx files: as graphs of layers, the memory they need, and where they can be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from time import monotonic
+
+from ...analysis.dataflow.buffers import Buffers, least_capacities
+from ...analysis.dataflow.check import check as check_app
+from ...analysis.dataflow.graph import graph_of
+from ...analysis.dataflow.repetition import repetition
+from ...dsl.load import Loaded
+from ...machines.host import HERE, own_platform
+from ...model.application import Application
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.extras import require
+from ...model.system import System
+from ...networks.bands.blocked import read_blocked
+from ...networks.bands.compare import Comparison, compare
+from ...networks.bands.net import read_net
+from ...networks.dataflow import by_parts as parts
+from ...networks.dataflow.layerwise import as_sdf
+from ...networks.dataflow.reduced import Reduction, reduction
+from ...networks.onnx.cuts import Chain, read_chain
+from ...networks.onnx.interface import NetworkError
+from ...networks.onnx.layers import Cnn
+from ...networks.onnx.read_layers import read_layers
+from ...passes import Staged
+from ...profiling.layers import LayerTimes, layer_times
+from ..text.check import Checked
+
+
+def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
+    """An ONNX network as an app of its own: a task per layer, a token per element of its data.
+
+    `by_parts` lets every layer work through its data row by row (networks.dataflow.by_parts). Raises Errors.
+    """
+    cnn = _layers(path)
+    stem = Path(path).stem
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
+    try:
+        app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+    verdicts, diagnostics = check_app(app)
+    system, host = System(stem, str(path), (app,), (), (), {}), own_platform(HERE)
+    return Checked(Loaded(system, host, ()), Staged(system, host), {name: verdicts}, diagnostics)
+
+
+def _layers(path: str | Path) -> Cnn:
+    try:
+        return read_layers(Path(path))
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+
+
+def _as_diagnostic(fault: NetworkError) -> Diagnostic:
+    return Diagnostic(fault.code, fault.message, None, help=fault.help)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkMemory:
+    """Elements in the buffers between the layers of a network: each layer at once, by parts, and by Algorithm 4.
+
+    Where Algorithm 4 does not apply, `algorithm4` is None and `reason` says why. `overlap` are the elements that it
+    keeps in self-loops beside the buffers of the edges.
+    """
+
+    layerwise: int
+    by_parts: int
+    by_parts_proved: bool
+    algorithm4: int | None
+    overlap: int
+    reason: str
+
+
+def network_memory(path: str | Path) -> NetworkMemory:
+    """Least buffers of a network in three ways of running it. Raises Errors."""
+    cnn = _layers(path)
+    ours = _least(parts.by_parts(cnn, "Net"))
+    printed, overlap, reason = None, 0, ""
+    try:
+        app = parts.algorithm4(cnn, "Net")
+    except parts.DoesNotApply as error:
+        reason = str(error)
+    else:
+        least = _least(app)
+        loops = {i for i, c in enumerate(app.channels) if c.source == c.destination}
+        overlap = sum(n for c, n in least.capacities.items() if c in loops)
+        printed = least.total
+    return NetworkMemory(parts.layerwise_elements(cnn), ours.total, ours.proved, printed, overlap, reason)
+
+
+def network_bands(path: str | Path) -> Comparison:
+    """What a network needs between its layers, whole and in bands of rows. Raises Errors."""
+    try:
+        net = read_net(Path(path))
+        return compare(net, blocked=read_blocked(net))
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+
+
+def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reduction:
+    """The same by the rules of Minakova's thesis; so many seconds of its genetic search, if any. Raises Errors."""
+    if seconds is not None:
+        require("deap", "search", "Algorithm 9 of Minakova's thesis")
+    end = None if seconds is None else monotonic() + seconds
+    try:
+        return reduction(_layers(path), None if end is None else lambda: monotonic() > end)
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+
+
+@dataclass(frozen=True, slots=True)
+class CutPoint:
+    """A place to cut a network: after `layer`; `share` of its work is done before.
+
+    Work is multiplications, or measured time.
+    """
+
+    layer: str
+    tensors: tuple[str, ...]
+    bytes: int
+    share: float
+
+
+def network_cuts(path: str | Path) -> tuple[CutPoint, ...]:
+    """Where a network can be cut into stages without parting what becomes one kernel. Raises Errors."""
+    chain = _chain(path)
+    return _cut_points(chain, {x.name: x.macs for x in chain.layers})
+
+
+def measured_cuts(path: str | Path, seconds: float) -> tuple[tuple[CutPoint, ...], LayerTimes]:
+    """The same by time on a CPU of this machine, and the times of the layers. Raises Errors."""
+    chain = _chain(path)
+    try:
+        times = layer_times(Path(path), chain, seconds)
+    except Exception as error:  # what ONNX Runtime raises has no common type
+        said = str(error).strip().splitlines()[0]
+        raise Errors([Diagnostic("F606", f"`{path}` does not run: {said}", None)]) from error
+    return _cut_points(chain, times.mean_ns), times
+
+
+def _chain(path: str | Path) -> Chain:
+    try:
+        return read_chain(Path(path))
+    except NetworkError as fault:
+        raise Errors([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
+
+
+def _cut_points(chain: Chain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:
+    done = list(accumulate(work[x.name] for x in chain.layers))
+    return tuple(
+        CutPoint(c.layer, c.tensors, c.bytes, done[c.after] / done[-1] if done[-1] else 0.0)
+        for c in chain.cuts()
+        if not chain.fused(c.after)
+    )
+
+
+def _least(app: Application) -> Buffers:
+    return least_capacities(graph_of(app, repetition(app).vector, overlap=True))

@@ -1,0 +1,156 @@
+"""Everything that is known of an application, collected for a report: predicted, proved and measured, side by side.
+
+In: a text, and the files of a run. Out: a `report.document.Document`. Nothing is executed here but what `run` is asked
+for, and nothing is measured; what is not known is left out, with the command that would find it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...codegen.deploy import missing as without_code
+from ...codegen.emit import digest, emit
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import read_bytes, reason, scratch
+from ...report.document import Document
+from ...report.measured import Ran, Traced, read_run, read_trace
+from ..execute.run import run as run_program
+from ..plan.program import deployment
+from ..text.check import Report
+from .report_document import Collector
+from .show import Shown, look
+
+#: A report or a trace of a run that somebody named has at most so many bytes.
+MOST_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The document, what was noticed on the way, and how a run ended (0 where there was none)."""
+
+    document: Document
+    diagnostics: tuple[Diagnostic, ...]
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has ended: its report and its trace, as far as it wrote them, and its exit status."""
+
+    ran: Ran | None
+    traced: Traced | None
+    status: int
+
+
+def report(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    frames: int | None = None,
+    run: Run | None = None,
+    run_file: str | Path | None = None,
+    trace_file: str | Path | None = None,
+    compare: str | Path | None = None,
+    on_measure: Callable[[str], None] | None = None,
+    progress: Report | None = None,
+) -> Reported:
+    """Collect what is known of a text. Raises Errors.
+
+    With `frames` the program is built and run for so many first (the two callbacks are those of `run`); else `run` is a
+    run of it, or `run_file` the report of one and `trace_file` its trace. `compare` is a mapping, another report, or a
+    build.
+    """
+    if frames is not None:
+        run = run_for(path, platform=platform, frames=frames, on_measure=on_measure, progress=progress)
+    shown = look(path, platform=platform)
+    if run_file is not None or trace_file is not None:
+        build = _digest(shown)
+        ran = _read_run(Path(run_file), build) if run_file is not None else None
+        run = Run(ran, _read_trace(Path(trace_file), build) if trace_file is not None else None, 0)
+    run = run or Run(None, None, 0)
+    document = Collector(shown, Path(path), platform, run.ran, run.traced).document(compare)
+    return Reported(document, shown.diagnostics, run.status)
+
+
+# -- what ran ----------------------------------------------------------------------------------------------------------
+def run_for(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    frames: int | None = None,
+    trace: bool = True,
+    live: int | None = None,
+    full_speed: bool = False,
+    settings: Sequence[str] = (),
+    on_measure: Callable[[str], None] | None = None,
+    progress: Report | None = None,
+) -> Run:
+    """Build and run the program, with a trace if asked for (it makes firings slower). Raises Errors of the build.
+
+    The other options are those of `run`.
+    """
+    with scratch() as folder:
+        written, traced = folder / "run.json", folder / "trace.json"
+        status = run_program(
+            path,
+            platform=platform,
+            frames=frames,
+            full_speed=full_speed,
+            settings=settings,
+            report_to=str(written),
+            trace=str(traced) if trace else None,
+            live=live,
+            quiet=True,
+            document=True,
+            on_measure=on_measure,
+            report=progress,
+        ).status
+        said, seen = _content(written), _content(traced)
+        return Run(read_run(said) if said else None, read_trace(seen) if seen else None, status)
+
+
+def _content(file: Path) -> bytes:
+    return read_bytes(file, MOST_BYTES) if file.is_file() else b""
+
+
+def _digest(shown: Shown) -> str:
+    """Of the program that a build would write now. Raises Errors where none can be built."""
+    faults = without_code(shown.built.system)
+    if faults:
+        raise Errors(faults)
+    return digest(emit(deployment(shown.built, shown.profile)[1]))
+
+
+def _read_run(file: Path, build: str) -> Ran:
+    try:
+        ran = read_run(read_bytes(file, MOST_BYTES))
+    except (OSError, ValueError) as error:
+        help_text = "`flowc run APP.flow --report FILE` writes one"
+        raise _unread(file, "report of a run", error, help_text) from error
+    _require_same(file, ran.build, build)
+    return ran
+
+
+def _read_trace(file: Path, build: str) -> Traced:
+    try:
+        traced = read_trace(read_bytes(file, MOST_BYTES))
+    except (OSError, ValueError) as error:
+        help_text = "`flowc run APP.flow --trace FILE` writes one"
+        raise _unread(file, "trace of a run", error, help_text) from error
+    _require_same(file, traced.build, build)
+    return traced
+
+
+def _unread(file: Path, what: str, error: OSError | ValueError, help_text: str) -> Errors:
+    return Errors([Diagnostic("F620", f"cannot use `{file}` as the {what}: {reason(error)}", None, help=help_text)])
+
+
+def _require_same(file: Path, theirs: str | None, ours: str) -> None:
+    """Numbers of another program would stand beside predictions of this one. Raises Errors."""
+    if theirs != ours:
+        other = f"build {theirs[:12]}" if theirs else "a build that does not say which"
+        message = f"`{file}` is of {other}, and the text as it is now builds {ours[:12]}"
+        help_text = "run it again: code, profile or mapping have changed since, or it is about another text"
+        raise Errors([Diagnostic("F621", message, None, help=help_text)])

@@ -1,0 +1,1 @@
+"""Where everything should run: a request to `map`, its problems, and answers with their evidence."""

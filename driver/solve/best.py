@@ -1,0 +1,117 @@
+"""The step that maps a scenario with deadlines: one placement for all states (places of its own where a state is late
+with it), and the best variants of networks where states want these.
+
+In: a valid text with states, what is known of its times, and what is asked of a search. Out: what holds in each state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ...model.diagnostic import Errors
+from ...search.deadline.relaxed import as_fraction, relax
+from ...search.memory import Chosen
+from ...search.variants import Choice, Judged, most_accurate
+from ..text.check import Valid, ValidScenario
+from .deadline_problem import require_possible
+from .deadlines import missed
+from .known_times import KnownTimes
+from .request import Request
+from .state_map import Asked, Searched, States
+
+
+def map_states_jointly(
+    valid: ValidScenario, known: KnownTimes, request: Request, chosen: Chosen | None = None
+) -> States:
+    """One placement with which the apps of every state meet their deadlines, if there is one. Raises Errors.
+
+    The maximum utilization over all states is made small. On this machine the program of each state runs for a moment.
+    Where states want the best variants of networks, these are the most accurate ones with which that is possible.
+    Networks that are `chosen` go in these bands.
+    """
+    asked = Asked(known, request, chosen or {})
+    if valid.options:
+        found = _with_best_variants(valid, asked)
+    else:
+        found = asked.mapped(asked.searched(valid, request.allowance))
+    if found.excessive:
+        raise Errors([*found.excessive.values()])
+    return found.finished(known.profile, request.seed)
+
+
+# -- the best variants -------------------------------------------------------------------------------------------------
+def _with_best_variants(valid: ValidScenario, asked: Asked) -> States:
+    """The states with the most accurate variants that keep their deadlines and limits. Raises Errors."""
+    spent = 0
+    spending = asked.request.allowance.begin(lambda: spent)
+
+    def judge(choice: Choice, lower: Collection[str], left: int) -> Judged[Searched | States]:
+        nonlocal spent
+        taken = valid.taking(choice)
+        part = spending.left.part(1 / (1 + left))
+        spent += part.evaluations or 0
+        variants = "; ".join(f"{name} {_in_words(taken, name)}" for name in choice)
+        asked.request.say(f"variants: {variants}")
+        searched = asked.searched(taken, part)
+        late = _late(searched)
+        if any(name in lower for name in late):
+            return Judged(searched, late)
+        found = asked.mapped(searched)
+        return Judged(found, late | _late_in(found) | {n: d.message for n, d in found.excessive.items()})
+
+    counts = {name: len(own) for name, own in valid.options.items()}
+    best = most_accurate(counts, _hopeless(valid, asked), judge)
+    assert isinstance(best.found, States)  # nothing is late, or there is no more to try
+    return replace(best.found, refused=best.refused)
+
+
+def _in_words(valid: ValidScenario, state: str) -> str:
+    return valid.scenario.state(state).best_in_words()
+
+
+def _hopeless(valid: ValidScenario, asked: Asked) -> dict[tuple[str, int], str]:
+    """Options with which no mapping keeps the deadlines: they are not searched."""
+    return {
+        (name, k): why
+        for name, own in valid.options.items()
+        for k, option in enumerate(own)
+        if (why := _why_hopeless(option, asked))
+    }
+
+
+def _why_hopeless(option: Valid | str, asked: Asked) -> str:
+    if isinstance(option, str):
+        return option
+    for verdicts in option.verdicts.values():
+        if verdicts.impossible:
+            return verdicts.schedulable.witness
+    problem = asked.problem(option)
+    try:
+        require_possible(problem)
+    except Errors as errors:
+        return errors.diagnostics[0].message
+    relaxed = relax(problem)
+    if relaxed is not None and as_fraction(relaxed.bound) > 1:
+        return f"on any mapping the busiest processor needs {relaxed.bound:.0%} of its time at least"
+    return ""
+
+
+def _late(searched: Searched) -> dict[str, str]:
+    """The states that miss something in what the search found, each with a reason."""
+    found = {}
+    for name, problem in searched.problems.items():
+        outcome = searched.own.get(name, searched.outcome.states.get(name))
+        if outcome is None:
+            continue  # another one before it had no answer
+        if outcome.verdict is None:
+            found[name] = "no mapping was found"
+        elif not outcome.verdict.feasible:
+            found[name] = ", ".join(missed(problem, outcome.verdict))
+    return found
+
+
+def _late_in(states: States) -> dict[str, str]:
+    """The same of programs."""
+    verdicts = {name: (j.problem, j.verdict) for name, j in states.joints.items()}
+    return {n: ", ".join(missed(p, told)) for n, (p, told) in verdicts.items() if told is not None and told.late}

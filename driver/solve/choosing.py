@@ -1,0 +1,103 @@
+"""The step that takes another mapping which a search has seen: the stored mapping becomes that one.
+
+In: a text with a stored mapping, and the pins of one of its configurations. Out: the same file with the places of that,
+and with what is proved of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from ...analysis.timing.system import Refused
+from ...dsl.load import read_pins
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
+from ...model.times import times_of
+from ...search.deadline.answer import assignment_of
+from ...search.deadline.outcome import Outcome
+from ...search.deadline.verdict import verdict
+from ..text import store
+from ..text.check import Valid, prepare
+from .deadline_problem import joint_problem, settled
+from .deadlines import judged, wants_joint
+from .known_times import KnownTimes
+from .request import Request, WhatIf, supposed
+
+WHY = "somebody has chosen it among what the search saw"
+
+
+def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
+    """Store the configuration of the stored mapping whose `pins` these are in place of the one it has.
+
+    With deadlines its bounds are worked out again, from the program that a build would write; nothing is run. Raises
+    Errors.
+    """
+    whole = prepare(path, platform=platform, mapped=False).require()
+    before = _stored(whole)
+    known = {*(c.pins for c in before.contestants), *(p.pins for p in before.effort.front)}
+    if pins not in known or before.states:
+        message = "the stored mapping has no such configuration"
+        raise Errors(
+            [Diagnostic("F648", message, None, help="`flowc map` has stored another one since: load the page again")]
+        )
+    wanted = read_pins(pins, whole.loaded)
+    cut = [p for p in wanted if len(p.stages) > 1 or p.pre > 1 or p.post > 1 or p.adapt]
+    found = replace(
+        before,
+        placements=tuple(as_placement(p) for p in wanted if p not in cut),
+        networks=tuple(as_plan(p) for p in cut),
+        predicted_period_ns=(),
+        groups=(),
+        utilization=(),
+        memory=None,
+        effort=replace(before.effort, optimal=False),
+        why=(WHY,),
+    )
+    valid = supposed(whole, _what_if(before.supposed))
+    if before.memory is None and wants_joint(valid):
+        found = _with_bounds(settled(valid) if valid.platform.machines else valid, wanted, found)
+    store.save_mapping(whole, found)
+    return found
+
+
+def _stored(valid: Valid) -> Mapping:
+    """The stored mapping. Raises Errors where there is none that speaks for the text."""
+    stored, faults = store.read_mapping(valid.system, valid.platform)
+    stale = None if stored is None else stored.stale(valid.system, valid.platform)
+    if stored is None or stale is not None:
+        help_text = "`flowc map` finds a mapping and keeps what else it saw"
+        told = [*faults, *([stale] if stale is not None else [])]
+        message = told[0].message if told else "no mapping is stored"
+        raise Errors([Diagnostic("F648", message, None, help=help_text)])
+    return stored.mapping
+
+
+def _what_if(found: Supposed | None) -> WhatIf:
+    if found is None:
+        return WhatIf()
+    return WhatIf(None if found.fps is None else Fraction(found.fps), found.cores)
+
+
+def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping:
+    """A mapping with its bounds, where they can be known. Raises Errors."""
+    profile, _ = store.read_profile(valid)
+    known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
+    problem, effort = joint_problem(valid, known.times), found.effort
+    try:
+        assignment = assignment_of(problem, pins)
+        told = verdict(problem, assignment)
+    except (KeyError, Refused):  # it was measured again since, or nothing paces it
+        return found
+    outcome = Outcome(
+        found.search, assignment, told, None, False, None, effort.evaluations, effort.seconds, history=effort.history
+    )
+    nothing_runs = Request(seed=effort.seed, measure=False)
+    judgement = judged(valid, known, problem, outcome, nothing_runs).mapping
+    return replace(
+        found,
+        predicted_period_ns=judgement.predicted_period_ns,
+        groups=judgement.groups,
+        utilization=judgement.utilization,
+    )

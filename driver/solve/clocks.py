@@ -1,0 +1,294 @@
+"""Clock rates for the states of a scenario, and what each state takes by the model of its platform.
+
+In: a state that is mapped, with the bounds of its program at the highest rates. Out: the same at the rates that keep
+every deadline with the least power, beside what the highest rates and the greedy rule of Kim's thesis would take.
+
+The mean power of a state: what the board takes, `idle` of every processor of a pool, and `busy` of each for the share
+of its time in which it works, by mean times; or the energy of a firing where the profile has it, as power times time
+goes with the clock. Where a pool does not say what it takes, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from math import ceil
+
+from ...analysis.timing.least import Least
+from ...analysis.timing.response_time import worst_cases, worst_cases_in_time
+from ...analysis.timing.slower import slower
+from ...analysis.timing.system import Refused, TimedSystem, utilization, with_its_workers
+from ...model.diagnostic import Diagnostic, listed
+from ...model.mapping import StateBound
+from ...model.platform import Platform, Pool
+from ...model.scenario import Scenario, State
+from ...model.times import FiringTime, Times
+from ...search.budget import Budget
+from ...search.deadline.answer import mapping_of
+from ...search.deadline.verdict import with_bounds
+from ...search.frequency.greedy import greedy
+from ...search.frequency.optimal import optimal
+from ...search.frequency.problem import ClockProblem, Domain, Levels
+from ..text.check import ValidScenario
+from .deadlines import Joint, missed
+
+#: Of the budget of a search, what testing combinations gets that witnesses have ruled out.
+DOUBTS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A state at the clock rates that were chosen for it; `bound` says what it takes.
+
+    `tests` of `combinations` were looked at: the `whole` of those that take less, or some (`search.frequency.optimal`).
+    `domains` are the clocks with the rates that could be chosen, and `levels` those that were; `fastest` is the program
+    at the highest rates. `parts` has the power of the board and of each pool, in watts.
+    """
+
+    joint: Joint
+    bound: StateBound
+    weight: Fraction
+    combinations: int
+    tests: int
+    whole: bool
+    domains: tuple[Domain, ...]
+    levels: Levels
+    fastest: TimedSystem
+    parts: tuple[tuple[str, Fraction], ...]
+
+
+def at_best_clocks(
+    valid: ValidScenario, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
+) -> dict[str, Clocked]:
+    """The states at their rates, where the platform says what it takes.
+
+    A part of the `budget` is for doubts.
+    """
+    scenario = valid.scenario
+    asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
+    if valid.platform.silent and not asked:
+        return {}
+    found = {}
+    failing: dict[str, tuple[Levels, ...]] = {}
+    doubts = budget.part(DOUBTS / max(1, len(joints)))
+    for name in reversed([*joints]):  # the slowest level of a state first: what fails there fails at the faster ones
+        joint, state = joints[name], scenario.state(name)
+        if joint.system is not None and joint.verdict is not None:
+            but_periods = state.of, [(t.name, t.processor, t.wcet) for g in joint.system.groups for t in g.tasks]
+            alike = repr((but_periods, joint.system.workers))
+            found[name], failing[alike] = _clocked(valid, state, joint, times[name], failing.get(alike, ()), doubts)
+    return {name: found[name] for name in joints if name in found}
+
+
+def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[str, Diagnostic]:
+    """An error for each state whose limit no clock rates keep with this mapping."""
+    return {name: d for name, found in clocked.items() for d in _beyond(valid.scenario.state(name), found)}
+
+
+def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
+    """A warning where somebody asks for little energy, and the platform does not say what it takes."""
+    if not scenario.asks_for_power or not platform.silent:
+        return ()
+    silent = listed(platform.silent)
+    word = "says" if len(platform.silent) == 1 else "say"
+    message = f"{silent} of `{platform.name}` {word} nothing of power: clock rates stay, and nothing is known of energy"
+    help_text = "add `idle` and `busy` to its processors, or map for a platform that has them"
+    return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
+
+
+def _clocked(
+    valid: ValidScenario, state: State, joint: Joint, times: Times, failing: tuple[Levels, ...], doubts: Budget
+) -> tuple[Clocked, tuple[Levels, ...]]:
+    """The state at its rates, and what fails in it."""
+    scenario, platform = valid.scenario, valid.platform
+    assert joint.system is not None
+    known = not platform.silent
+    free = known and (scenario.least_energy or state.power_w is not None)
+    wanted = {p.pool: p.hz for p in valid.system.clocks if p.platform == platform.name and p.state == state.of}
+    busy = dict(_busy(joint, joint.system, platform, times))
+    domains = tuple(_domain(pool, busy.get(pool.name, []), wanted.get(pool.name), free) for pool in platform.pools)
+    system = with_its_workers(joint.system)  # a program has one order, whatever its clocks
+
+    def at(levels: Levels) -> TimedSystem:
+        return slower(system, dict(_factors(platform, domains, levels)))
+
+    least = Least(system, {p: n for n, pool in enumerate(platform.pools) for p in pool.processors})
+
+    def surely_late(levels: Levels) -> bool:
+        return least.missed(_slowness(platform, domains, levels))
+
+    def holds(levels: Levels) -> bool:
+        if surely_late(levels):
+            return False
+        try:
+            worst = worst_cases_in_time(at(levels))
+        except Refused:
+            return False
+        assert joint.verdict is not None
+        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
+
+    problem = ClockProblem(domains, platform.power_w, cache(holds), surely_late)
+    best, other = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
+    if other.watts is not None and (best.watts is None or other.watts < best.watts):  # bounds are not quite monotone
+        best = replace(best, levels=other.levels, watts=other.watts, whole=False)
+    levels = problem.highest if best.levels is None else best.levels
+    chosen = at(levels)
+    judged = joint if chosen is system else _judged(joint, chosen)
+    rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
+    watts = (problem.watts(levels), problem.watts(problem.highest), other.watts) if known else (None,) * 3
+    energy, fastest, of_greedy = map(_mw, watts)
+    groups, used = judged.mapping.groups, judged.mapping.utilization
+    bound = StateBound(state.name, groups, used, rates, energy, fastest, of_greedy)
+    parts = [("board", platform.power_w), *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True))]
+    found = Clocked(
+        judged, bound, state.weight, problem.combinations, best.tests, best.whole, domains, levels, system, tuple(parts)
+    )
+    return found, best.witnesses
+
+
+def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
+    """For each clock, what the next slower rate would miss, or what it would take; and how all the others are known."""
+    for n, (domain, k) in enumerate(zip(clocked.domains, clocked.levels, strict=True)):
+        here = f"`{domain.name}` has {_mhz(domain.hz[k])}"
+        if len(domain.hz) < 2:
+            if domain.hz[k]:
+                yield f"{here}: no other rate may be chosen"
+            continue
+        if not k:
+            yield f"{here}, its slowest rate"
+            continue
+        slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
+        late = _missed_at(clocked, platform, slow)
+        watts = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True)) + platform.power_w
+        yield f"{here}: at {_mhz(domain.hz[k - 1])} " + (late or f"all is in time, and the state takes {_watts(watts)}")
+    if clocked.bound.energy_mw is not None:
+        yield f"{clocked.tests} of {clocked.combinations} combinations were tested, " + (
+            "and all that take less miss a deadline"
+            if clocked.whole
+            else "and what takes less is nowhere faster than one of those that miss a deadline"
+        )
+
+
+def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
+    """Which deadlines are missed at these rates, by how much; empty where none is."""
+    joint = clocked.joint
+    assert joint.verdict is not None
+    system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
+    try:
+        worst = worst_cases(system)
+    except Refused as refused:
+        return "; ".join(refused.faults)
+    told = replace(with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system))
+    return ", ".join(missed(joint.problem, told))
+
+
+def _mhz(hz: Fraction) -> str:
+    return f"{float(hz) / 1e6:g} MHz"
+
+
+def _mw(watts: Fraction | None) -> float | None:
+    return None if watts is None else round(float(watts) * 1000, 3)
+
+
+def _judged(joint: Joint, system: TimedSystem) -> Joint:
+    """The state with the bounds that hold at its clock rates."""
+    assert joint.verdict is not None
+    used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
+    told = replace(with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used)
+    mapping = mapping_of(joint.problem, joint.outcome, told, joint.mapping.effort.seed, joint.seen)
+    return replace(joint, mapping=mapping, verdict=told, program=system)
+
+
+def _factors(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> Iterator[tuple[str, Fraction]]:
+    """How many times as long each processor takes."""
+    for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
+        yield from ((processor, factor) for processor in pool.processors)
+
+
+def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> list[Fraction]:
+    """How many times as long work takes on each pool; once where nobody knows its rates."""
+    pools = zip(platform.pools, domains, levels, strict=True)
+    return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
+
+
+# -- power -------------------------------------------------------------------------------------------------------------
+def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
+    """The rates that may be chosen: the one that the text asks for, all where energy counts, else the highest."""
+    rates = pool.frequencies_hz or (Fraction(0),)  # nobody knows it
+    highest, watts = max(rates), []
+    for k, hz in enumerate(rates):
+        longer = highest / hz if hz else Fraction(1)
+        if not pool.busy_w:
+            watts.append(Fraction(0))
+            continue
+        more = sum((b.watts(pool.busy_w[k], pool.busy_w[-1]) for b in busy), Fraction(0))
+        watts.append(pool.idle_w[k] * pool.count + more * longer)
+    kept = [k for k, hz in enumerate(rates) if (hz == wanted if wanted is not None else free or hz == highest)]
+    return Domain(pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts[k] for k in kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """A task on a pool at the highest rate: the share of its time in which it keeps a processor busy, or the watts."""
+
+    share: Fraction
+    known_w: Fraction | None
+
+    def watts(self, busy_w: Fraction, highest_w: Fraction) -> Fraction:
+        """What it takes beside `idle` where a busy processor takes `busy_w`, if it took as long as at the highest."""
+        if self.known_w is None or not highest_w:
+            return busy_w * self.share
+        return self.known_w * busy_w / highest_w
+
+
+def _busy(joint: Joint, system: TimedSystem, platform: Platform, times: Times) -> Iterator[tuple[str, list[_Busy]]]:
+    """The tasks of each pool. Stages of a network take shares of what the whole takes."""
+    found: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
+    for group in system.groups:
+        for task in group.tasks:
+            pool = platform.pool_of(task.processor)
+            mean, energy = _mean(joint, task.name, pool.kind, times)
+            rate = Fraction(task.firings) / Fraction(group.period)
+            found[pool.name].append(_Busy(mean * rate, None if energy is None else energy * rate))
+    yield from found.items()
+
+
+def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, Fraction | None]:
+    """Mean time of a firing in ns, and its energy in nJ where the profile has it."""
+    known = times.of.get(name, {}).get(kind)
+    if known is not None:
+        return known.mean_ns, _energy(known)
+    found = joint.outcome.assignment
+    for net, choice in zip(joint.problem.nets, () if found is None else found.choice, strict=True):
+        steps = net.candidates[choice].steps
+        for k, step in enumerate(steps, 1):
+            whole = times.of[net.name].get(step.kind)
+            if whole is not None and name == f"{net.name}.stage{k}":
+                share = Fraction(step.firing) / whole.longest_ns
+                energy = _energy(whole)
+                return whole.mean_ns * share, None if energy is None else energy * share
+    return Fraction(0), None  # what stands on arrows takes no time
+
+
+def _energy(time: FiringTime) -> Fraction | None:
+    known = None if time.entry is None or time.source == "pin" else time.entry.energy_nj
+    return None if known is None else Fraction(known)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+def _beyond(state: State, clocked: Clocked) -> Iterator[Diagnostic]:
+    """An error for a limit that no clock rates keep with this mapping."""
+    taken = sum((watts for _, watts in clocked.parts), Fraction(0))
+    late = clocked.joint.verdict is None or clocked.joint.verdict.late
+    if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w or late:
+        return
+    message = f"`{state.name}` takes {_watts(taken)} at least, by the model: its limit is {_watts(state.power_w)}"
+    parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
+    help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"
+    yield Diagnostic("F810", message, state.span, help=help_text)
+
+
+def _watts(watts: Fraction) -> str:
+    return f"{ceil(watts * 100) / 100:g} W"

@@ -1,0 +1,78 @@
+"""Runs of mappings that searches decide by.
+
+In: a valid text and its profile. Out: a function from a mapping to what its program did on its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ...codegen.deploy import Deployed
+from ...machines.fleet import Fleet
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import Mapping, as_text
+from ...model.profile import Profile
+from ...model.times import times_of
+from ...search.throughput.problem import Measurement
+from ..measure.measure import run_elsewhere
+from ..plan.program import place, plan
+from ..text.check import Report, Valid
+
+#: Bounds for one run of a program, in seconds, and frames that it should have.
+SHORTEST, LONGEST, FRAMES = 1.2, 5.0, 40
+
+
+class Runs:
+    """Builds mappings somewhere and runs them for a moment: what searches measure with (`SideBySide`). Raises Errors.
+
+    Several boards run as many at once, each mapping in turns on all of them.
+    """
+
+    def __init__(self, valid: Valid, profile: Profile | None, report: Report | None) -> None:
+        self._valid, self._profile, self._report = valid, profile, report
+
+    @property
+    def width(self) -> int:
+        return self._valid.host.size if isinstance(self._valid.host, Fleet) else 1
+
+    def each(self, mappings: Sequence[Mapping]) -> list[Measurement | Errors]:
+        jobs = [(as_text(m.platform, m.placements, m.networks), self._ready(m)) for m in mappings]
+        host = self._valid.host
+        return host.share(jobs) if isinstance(host, Fleet) else [run() for _, run in jobs]
+
+    def __call__(self, mapping: Mapping) -> Measurement:
+        (found,) = self.each([mapping])
+        if isinstance(found, Errors):
+            raise found
+        return found
+
+    def _ready(self, mapping: Mapping) -> Callable[[], Measurement | Errors]:
+        """Planned here; its run may happen in another thread."""
+        try:
+            valid = self._valid.mapped(mapping)
+            times = times_of(valid.system, valid.platform, self._profile)
+            deployed = plan(valid, times, place(valid, times))
+        except Errors as faults:
+            return partial(_as_it_is, faults)
+        expected = max((ns for _, ns in mapping.predicted_period_ns), default=0.0) / 1e9
+        seconds = min(max(SHORTEST, FRAMES * expected), LONGEST)
+        return partial(self._seen, valid, deployed, seconds)
+
+    def _seen(self, valid: Valid, deployed: Deployed, seconds: float) -> Measurement | Errors:
+        try:
+            seen = run_elsewhere(valid, deployed, seconds, strict=False, paced=False, report=self._report)
+        except Errors as faults:
+            if any(d.code != "F606" for d in faults.diagnostics):  # about the machine, and not about the program
+                raise
+            return faults
+        silent = [a.name for a in valid.system.apps if not (seen.period_ns.get(a.name) and a.name in seen.latency_ns)]
+        if silent:
+            message = f"`{silent[0]}` finished no frame while it was measured"
+            help_text = "a source has to deliver at least one iteration"
+            return Errors([Diagnostic("F606", message, None, help=help_text)])
+        return Measurement(seen.period_ns, seen.latency_ns, seen.mean_ns, seen.busy, seen.delayed)
+
+
+def _as_it_is(faults: Errors) -> Errors:
+    return faults

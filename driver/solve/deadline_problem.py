@@ -1,0 +1,296 @@
+"""What is to be mapped together: worst cases per kind of processor, candidates of networks, periods.
+
+In: a valid system whose apps have periods, and its times. Out: a joint problem; or all the reasons why nothing can be
+decided, or no search is needed to see that it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, inf
+from pathlib import Path
+
+from ...analysis.dataflow.dependence import paths
+from ...analysis.dataflow.workers import tokens_asked_for
+from ...analysis.timing.system import TimedPath
+from ...machines.crew import ALONE, Crew
+from ...model.application import Application, Channel, Task
+from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
+from ...model.mapping import Pin, PinStage
+from ...model.platform import Platform
+from ...model.resampling import hosts, without_resampling
+from ...model.times import MARGIN, FiringTime, Times
+from ...model.transfers import without_transfers
+from ...networks.onnx.cuts import Chain, read_chain, size
+from ...networks.onnx.interface import NetworkError
+from ...passes import with_transfers
+from ...search.deadline.candidates import Front, Kernels, front
+from ...search.deadline.problem import Follower, InnerTensor, Item, JointChannel, JointProblem, Net, Team
+from ...search.throughput.machines import nearest
+from ...targets.dla import barred_from_dla
+from ...targets.pins import pinned
+from ..text.check import Valid
+
+
+def joint_problem(valid: Valid, times: Times, crew: Crew = ALONE) -> JointProblem:
+    """Times, candidates and periods of everything. Raises Errors that list every task without times.
+
+    The candidates of each network are work of their own for whoever helps.
+    """
+    platform = valid.platform
+    pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
+    teams, items, followers, faults = [], [], list[Follower](), []
+    networks: list[tuple[str, str, Kernels]] = []
+    insides: dict[str, Chain | None] = {}
+    for app in valid.system.apps:
+        if app.period_ns is None:
+            message = f"`{app.name}` has no period, and others have: they cannot be mapped together"
+            faults.append(Diagnostic("F215", message, app.span, help="give every app a period, or none"))
+            continue
+        for task in without_resampling(app).tasks:
+            known = times.of[task.name]
+            firings = valid.repetition[app.name][task.name]
+            layered = any(t.entry is not None and t.entry.layers and not t.from_text for t in known.values())
+            if layered and task.name not in pins and not platform.machines:  # which a cut would have to know of
+                insides[task.name] = inside = _inside(task)
+                networks.append((task.name, app.name, _kernels(task, known, platform, firings, inside)))
+                continue
+            wanted = platform.pool_of(pins[task.name].processors[0]).kind if task.name in pins else None
+            if not known or (wanted is not None and wanted not in known):
+                faults.append(_untimed(task, wanted, platform))
+                continue
+            items.append(
+                Item(
+                    task.name,
+                    app.name,
+                    {kind: ceil(t.longest_ns) for kind, t in known.items()},
+                    firings,
+                    any(t.source == "estimated" for t in known.values()),
+                    {kind: t.curve for kind, t in known.items() if t.curve is not None},
+                    task.live,
+                    task.border is not None,
+                    _batch(task),
+                    task.network is not None,
+                )
+            )
+        teams.append(_team(app, valid.repetition[app.name], insides, valid.system.pins, platform))
+        followers += _followers(app, valid.repetition[app.name])
+    if faults:
+        raise Errors(faults)
+    where = {name: p.processors[0] for name, p in pins.items()}
+    fronts = crew.run(_front, platform, [kernels for _, _, kernels in networks])
+    nets = tuple(
+        Net(name, app, f.candidates, f.exact, _tensors(insides[name]), _batch(valid.tasks[name]))
+        for (name, app, _), f in zip(networks, fronts, strict=True)
+    )
+    machines = machines_for(valid) if platform.machines else {}
+    return JointProblem(platform, tuple(teams), tuple(items), nets, where, tuple(followers), machines=machines)
+
+
+def machines_for(valid: Valid) -> dict[str, str]:
+    """The machine of each task, pinned or not; what no arrow joins to a pinned one is on the first machine."""
+    platform = valid.platform
+    apps = tuple(without_transfers(a) for a in valid.system.apps)
+    names = [t.name for a in apps for t in a.tasks]
+    pins = {p.task: p.stages[0].processors[0] for p in valid.system.pins if p.platform == platform.name}
+    near = nearest(apps, platform, {name: p for name, p in pins.items() if name in names})
+    return {name: near.get(name, platform.machines[0]) for name in names}
+
+
+def settled(valid: Valid) -> Valid:
+    """The same with what crosses between machines, where each task is on the machine it belongs to. Raises Errors.
+
+    A search for deadlines chooses among the processors of that machine.
+    """
+    platform, system = valid.platform, valid.system
+    own = {p.task for p in system.pins if p.platform == platform.name}
+    first = {pool.machine: pool.processors[0] for pool in reversed(platform.pools) if pool.kind != "link"}
+    supposed = []
+    for name, machine in machines_for(valid).items():
+        if name not in own:
+            span = valid.tasks[name].span
+            supposed.append(Pin(platform.name, name, (PinStage((first[machine],), None, 1, span),), None, None, span))
+    found, faults = with_transfers(replace(system, pins=(*system.pins, *supposed)), platform)
+    if has_errors(faults):
+        raise Errors(faults)
+    return valid.rewritten(replace(found, pins=tuple(p for p in found.pins if p not in supposed)))
+
+
+def _front(platform: Platform, kernels: Kernels) -> Front:
+    return front(kernels, platform)
+
+
+def _team(
+    app: Application,
+    vector: Mapping[str, int],
+    insides: Mapping[str, Chain | None],
+    pins: tuple[Pin, ...],
+    platform: Platform,
+) -> Team:
+    assert app.period_ns is not None
+    buffers = {p.task: p.buffers for p in pins if p.platform == platform.name and p.buffers}
+    channels = tuple(_channel(app, c, vector, insides, buffers) for c in app.channels)
+    followed = tuple(TimedPath(p.source, p.sink, p.newest, p.deadline) for p in paths(app, vector))
+    order = tuple(t.name for t in app.tasks)
+    return Team(app.name, app.period_ns, app.deadline_ns, app.priority, channels, followed, order)
+
+
+def _channel(
+    app: Application,
+    channel: Channel,
+    vector: Mapping[str, int],
+    insides: Mapping[str, Chain | None],
+    buffers: Mapping[str, int],
+) -> JointChannel:
+    """A channel with its rates, and the layers at its ends where networks may be cut."""
+    source, destination = app.task(channel.source), app.task(channel.destination)
+    out, into = source.port(channel.source_port), destination.port(channel.destination_port)
+    iterations = max(buffers.get(name, 0) for name in (channel.source, channel.destination))
+    asked_for = tokens_asked_for(app, channel, iterations, vector)
+    if source.transfer is not None:  # its room for one token more is that of a word on its way
+        asked_for -= max(out.rates)
+    return JointChannel(
+        channel.source,
+        channel.destination,
+        out.rates,
+        into.rates,
+        channel.delay,
+        token_bytes=1 if out.type is None else out.type.bytes,
+        asked_for=asked_for,
+        maker=_maker(source, channel.source_port, insides.get(source.name)),
+        readers=_readers(destination, channel.destination_port, insides.get(destination.name)),
+    )
+
+
+def _maker(task: Task, port: str, inside: Chain | None) -> int | None:
+    """The layer of a network that makes what a port gives; None where that is no layer, or nothing is known."""
+    if task.network is None or inside is None:
+        return None
+    tensors = {p.name: t.name for p, t in zip(task.outputs, task.network.outputs, strict=True)}
+    made, _ = inside.spans().get(tensors[port], (-1, -1))
+    return made if made >= 0 else None
+
+
+def _readers(task: Task, port: str, inside: Chain | None) -> tuple[int, ...]:
+    """The layers of a network that read what a port takes."""
+    if task.network is None or inside is None:
+        return ()
+    tensors = {p.name: t.name for p, t in zip(task.inputs, task.network.inputs, strict=True)}
+    return _readers_of(tensors[port], inside)
+
+
+def _readers_of(tensor: str, inside: Chain) -> tuple[int, ...]:
+    readers = [number for number, layer in enumerate(inside.layers) if tensor in layer.reads]
+    if tensor in inside.outputs and tensor in inside.inputs:  # the last stage gives it out
+        readers.append(len(inside.layers) - 1)
+    return tuple(readers)
+
+
+def _tensors(inside: Chain | None) -> tuple[InnerTensor, ...]:
+    """The tensors between layers of a network."""
+    if inside is None:
+        return ()
+    found = []
+    for number, layer in enumerate(inside.layers):
+        for tensor in layer.makes:
+            readers = _readers_of(tensor, inside)
+            border = inside.tensors.get(tensor)
+            if readers and border is not None and border.fixed:
+                found.append(InnerTensor(number, readers, size(border)))
+    return tuple(found)
+
+
+def _batch(task: Task) -> int:
+    return 1 if task.network is None else task.network.batch
+
+
+def _inside(task: Task) -> Chain | None:
+    """The layers of a network that may be cut; None where they cannot be read."""
+    if task.network is None or task.network.model:
+        return None
+    try:
+        return read_chain(Path(task.network.path), task.network.shapes)
+    except NetworkError:
+        return None
+
+
+def _followers(app: Application, vector: Mapping[str, int]) -> Iterator[Follower]:
+    words = {t.name: t.resampling.word for t in app.tasks if t.resampling is not None}
+    for name, (host, other) in hosts(app).items():
+        repeat = words[name] == "repeat"
+        source, destination = (other, host) if repeat else (host, other)
+        yield Follower(name, app.name, source, destination, repeat, vector[name])
+
+
+def _untimed(task: Task, wanted: str | None, platform: Platform) -> Diagnostic:
+    """Nothing can be said of a task without times on any processor, or on the `wanted` kind that it is pinned to."""
+    where = "any processor" if wanted is None else f"the {wanted}"
+    message = f"`{task.name}` has no worst-case time on {where} of `{platform.name}`"
+    help_text = "declare a `wcet`, pin it with one, or measure it on the board with `flowc profile`"
+    if task.link is not None:
+        help_text = "give its arrow one: `-> latest wcet 20 us ->`, or measure it on the board with `flowc profile`"
+    elif not task.implementations and task.network is None:
+        help_text = "declare a `wcet`, pin it with one, or import the project with a profile: `flowc import --profile`"
+    return Diagnostic("F509", message, task.span, help=help_text)
+
+
+def _kernels(
+    task: Task, known: Mapping[str, FiringTime], platform: Platform, firings: int, inside: Chain | None
+) -> Kernels:
+    entries = {kind: t.entry for kind, t in known.items() if t.entry is not None}
+    longest = max(entries.values(), key=lambda e: len(e.layers))
+    names = tuple(x.layer for x in longest.layers)
+    cuts = tuple(range(1, len(names)))
+    shares: dict[str, float] = {}
+    if inside is not None:
+        names = tuple(x.name for x in inside.layers)
+        shares = dict(zip(names, inside.shares(), strict=True))
+        cuts = tuple(c.after + 1 for c in inside.cuts() if not inside.fused(c.after))
+        if not all(_readers_of(tensor, inside) for tensor in inside.inputs):  # such a network cannot be cut
+            cuts = ()
+    elif task.network is not None and not task.network.model:
+        cuts = ()
+    times: dict[str, list[float]] = {}
+    barred = barred_from_dla(task, platform)
+    for kind, e in entries.items():
+        # A kind on which layers were not measured: the whole is shared out by multiplications.
+        layers = {x.layer: x.mean_ns for x in e.layers} or shares
+        total = sum(layers.values()) or 1.0
+        # Worst cases of layers are not known one by one: each takes its share of the worst case of the whole.
+        factor = max(1.0, e.wcet_ns / total) * float(MARGIN if e.estimated else 1)
+        times[kind] = [inf if kind == "dla" and barred(n) else layers.get(n, inf) * factor for n in names]
+    guessed = frozenset(kind for kind, e in entries.items() if e.estimated)
+    curves = {kind: t.curve for kind, t in known.items() if t.curve is not None}
+    return Kernels(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
+
+
+def require_possible(problem: JointProblem) -> None:
+    """Errors that no search is needed for: nowhere to run, or more work than a kind of processor has time. Raises."""
+    faults = []
+    for item in problem.items:
+        if not problem.places(item):
+            kinds = one_of(sorted(item.wcet_ns))
+            message = f"`{item.name}` can run nowhere on `{problem.platform.name}`: it has times for {kinds} only"
+            faults.append(Diagnostic("F503", message, None, help="add such a processor to the platform"))
+    for net in problem.nets:
+        if not net.candidates:
+            message = f"no way to run `{net.name}` on `{problem.platform.name}`: some layer runs nowhere"
+            faults.append(Diagnostic("F503", message, None, help="give times of all layers on one kind at least"))
+    if faults:
+        raise Errors(faults)
+    for kind, processors in problem.of_kind.items():
+        share = sum(
+            Fraction(item.work(kind)) / problem.period[item.group]
+            for item in problem.items
+            if set(item.wcet_ns) == {kind} or problem.kind.get(problem.pins.get(item.name, "")) == kind
+        )
+        if share > len(processors):
+            message = (
+                f"work that only a {kind} can do needs {float(share):.2f} of them, and there are {len(processors)}"
+            )
+            help_text = "make periods longer, or give tasks code for other processors"
+            faults.append(Diagnostic("F509", message, None, help=help_text))
+    if faults:
+        raise Errors(faults)

@@ -1,0 +1,279 @@
+"""The step that searches: from a text and its profile to a mapping, with measured runs on this machine.
+
+Layers of networks are measured where the profile does not have them yet, and kept in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...codegen.deploy import missing
+from ...machines.crew import Crew
+from ...machines.host import HERE, Host
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import Mapping
+from ...model.platform import Platform
+from ...model.times import times_of
+from ...search.memory import MemoryLimit
+from ...search.memory import search as search_within
+from ...search.objectives import Kind
+from ...search.registry import search_named
+from ...search.throughput.problem import Problem
+from ..plan.memory import fronts, in_mb, room_of
+from ..plan.program import place, plan, require_buildable, untimed
+from ..text import store
+from ..text.check import Valid, ValidScenario, prepare
+from ..text.notebook_result import NotebookResult
+from .best import map_states_jointly
+from .clocks import unknown_power
+from .contest import Runs
+from .deadline_problem import settled
+from .deadlines import Joint, map_jointly, wants_joint
+from .known_times import KnownTimes, known_times, require_some_time
+from .request import Request, supposed
+from .state_map import States, map_states_apart
+from .throughput_problem import problem_of
+from .within_memory import map_jointly_within, map_states_within, require_within, taken, taken_beside, taken_in_states
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(NotebookResult):
+    """What `map` found: the mapping, the text it is for, and what was noticed on the way.
+
+    `evidence` is what holds for apps with deadlines, of one program or of each state of a scenario; None where apps
+    have no periods. `fits`: the mapping may be stored, since `check` accepts it. `path` is where it was stored.
+    """
+
+    mapping: Mapping
+    valid: Valid
+    diagnostics: tuple[Diagnostic, ...]
+    evidence: Joint | States | None = None
+    fits: bool = True
+    path: Path | None = None
+
+    @property
+    def joint(self) -> Joint | None:
+        """What holds for apps with deadlines without states."""
+        return self.evidence if isinstance(self.evidence, Joint) else None
+
+    @property
+    def states(self) -> States | None:
+        """What holds in each state of a scenario whose apps have deadlines."""
+        return self.evidence if isinstance(self.evidence, States) else None
+
+    @property
+    def late(self) -> bool:
+        """Does an app miss its deadline in the worst case, or was nothing found that keeps the limits of the board?"""
+        if self.states is not None:
+            return self.states.late
+        if self.joint is None:
+            return False
+        return not self.mapping.groups or not all(g.schedulable for g in self.mapping.groups)
+
+
+def find_mapping(path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any) -> Answer:
+    """Search for the best mapping of a text and store it beside it; `asked` are fields of a `Request`. Raises Errors.
+
+    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`). Otherwise, on `host` and on
+    a board behind `host`, configurations are run to decide; for other platforms the times of a profile decide. A
+    mapping that keeps the limits of the board is stored. One for what is only supposed is stored where the request says
+    so.
+    """
+    request = Request(**asked)
+    whole = prepare(path, platform=platform, mapped=False, host=host, report=request.report).require()
+    limit, warnings = _memory_limit(whole, request)
+    if limit is not None and not _has_deadlines(whole):  # then a rate is a limit on mappings, and not supposed
+        request = replace(request, what_if=replace(request.what_if, fps=None))
+    valid = supposed(whole, request.what_if)
+    with_deadlines = _has_deadlines(valid)
+    kind: Kind = "deadlines" if with_deadlines else "throughput"
+    request.objectives(kind)
+    if with_deadlines and valid.platform.machines:
+        valid = settled(valid)
+    if limit is not None and not with_deadlines:
+        _require_auto(request.search)
+    if limit is not None:  # what networks take is that of a program
+        for part in valid.parts:
+            require_buildable(part)
+    search_named(request.search, kind).require()
+    keep = request.keep or request.what_if.supposed is None
+    if keep:
+        store.require_place(whole)
+    known = known_times(valid, request, bands=limit is not None)
+    runnable = _runnable(valid, request)
+    if runnable and not known.measured and not (with_deadlines and request.what_if.profile):
+        tell = request.on_measure or request.report or (lambda _: None)
+        tell(f"trying mappings of {valid.system.stem}: its tasks run, sinks included")
+    if isinstance(valid, ValidScenario):
+        map_states = _map_states if with_deadlines else _map_states_apart
+        answer = map_states(valid, known, request, limit)
+    else:
+        map_text = _map_with_deadlines if with_deadlines else _map_without_periods
+        answer = map_text(valid, known, request, limit)
+    said = (*valid.diagnostics, *warnings, *known.diagnostics, *answer.diagnostics)
+    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
+    if not keep or not answer.fits:
+        return answer
+    stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
+    return replace(answer, path=stored)
+
+
+# -- four kinds of texts -----------------------------------------------------------------------------------------------
+def _map_with_deadlines(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """Apps that all have periods. The best there is is stored, even if something is late."""
+    joint = map_jointly(valid, known, request) if limit is None else map_jointly_within(valid, known, request, limit)
+    fits = bool(joint.mapping.groups) and joint.verdict is not None and not joint.verdict.engines
+    return Answer(joint.mapping, valid, (*joint.diagnostics, *request.crew.told), joint, fits)
+
+
+def _map_states(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """A scenario whose apps all have periods: one placement for all of its states."""
+    states = (
+        map_states_jointly(valid, known, request) if limit is None else map_states_within(valid, known, request, limit)
+    )
+    said = [*unknown_power(valid.scenario, valid.platform)]
+    for joint in states.joints.values():
+        said += joint.diagnostics
+    said += [*states.diagnostics, *request.crew.told]
+    return Answer(states.mapping, states.valid, tuple(said), states, bool(states.mapping.placements) and states.fits)
+
+
+def _map_states_apart(valid: ValidScenario, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """A scenario in which some app has no period: a search for each state."""
+    part = request.part(1 / len(valid.states))
+
+    def find(state: Valid) -> Mapping:
+        planned = taken_beside(valid, state, known.profile)
+        return _fastest(state, known.of(state), part, limit, planned, runnable=_runnable(valid, request))
+
+    mapping = map_states_apart(valid, find)
+    if limit is not None:
+        mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
+        require_within(limit, mapping)
+    return Answer(mapping, valid, (*unknown_power(valid.scenario, valid.platform), *_idle(request.crew)))
+
+
+def _map_without_periods(valid: Valid, known: KnownTimes, request: Request, limit: MemoryLimit | None) -> Answer:
+    """Apps that run as fast as they can."""
+    runnable = _runnable(valid, request)
+    if request.measure and not runnable:
+        require_some_time(valid, known)
+
+    def planned(mapping: Mapping) -> Any:
+        return taken(valid, known.profile, mapping)
+
+    mapping = _fastest(valid, known, request, limit, planned, runnable=runnable)
+    said = _idle(request.crew) if request.measure else (*_idle(request.crew), *untimed(valid, known.times))
+    return Answer(mapping, valid, said)
+
+
+def _fastest(
+    valid: Valid,
+    known: KnownTimes,
+    request: Request,
+    limit: MemoryLimit | None,
+    planned: Callable[[Mapping], Any],
+    *,
+    runnable: bool,
+) -> Mapping:
+    """The best mapping of apps without periods, `planned` tells what its networks take. Raises Errors."""
+    problem = problem_of(valid, known.times, known.profile)
+    first = next(iter(request.objectives("throughput")), "throughput")
+    objective = "throughput" if first == "memory" else first
+    _require(problem, objective)
+    if runnable:
+        require_buildable(valid)
+    runs = Runs(valid, known.profile, request.report) if runnable else None
+    asked: dict[str, Any] = {
+        "seed": request.seed,
+        "budget": request.allowance,
+        "progress": request.progress,
+        "measure": runs,
+    }
+    if limit is not None:
+        return search_within(problem, fronts(problem, known.profile), limit, planned, **asked)
+    found: Mapping = search_named(request.search, "throughput").run(problem, objective=objective, **asked)
+    return found
+
+
+# -- what was asked ----------------------------------------------------------------------------------------------------
+def _has_deadlines(valid: Valid) -> bool:
+    return all(wants_joint(part) for part in valid.parts)
+
+
+def _runnable(valid: Valid, request: Request) -> bool:
+    """May mappings be run to compare them?"""
+    return valid.at_hand and request.measure and not any(missing(part.system) for part in valid.parts)
+
+
+def _memory_limit(whole: Valid, request: Request) -> tuple[MemoryLimit | None, tuple[Diagnostic, ...]]:
+    """What networks may take: as asked, and no more than the platform has; None where that is no question."""
+    least = request.wants_least_memory
+    wanted = request.memory is not None or least
+    if not wanted and not (request.search == "auto" and _needs_too_much(whole)):
+        return None, ()
+    count, warnings = _smaller(whole.platform, request.memory)
+    fps = request.what_if.fps
+    return MemoryLimit(count, least, None if fps is None else float(10**9 / fps)), warnings
+
+
+def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:
+    """The bytes that networks may take, of those asked for and those that the platform has; what is to be said."""
+    has = room_of(platform)
+    if has is None or (wanted is not None and wanted <= has):
+        return wanted, ()
+    if wanted is None:
+        return has, ()
+    message = f"`--memory` allows {in_mb(wanted)}, and `{platform.name}` has {in_mb(has)} for networks"
+    help_text = "the smaller limit applies: platform memory less what Python and libraries take"
+    return has, (Diagnostic("F524", message, platform.span, help=help_text, severity="warning"),)
+
+
+def _needs_too_much(valid: Valid) -> bool:
+    """Would a quick mapping without bands take more memory than the platform says that it has?"""
+    has = room_of(valid.platform)
+    alien = any(pool.kind != "cpu" for pool in valid.platform.pools)
+    if has is None or alien or valid.platform.span is None:
+        return False
+    if isinstance(valid, ValidScenario) or missing(valid.system):
+        return False
+    try:
+        times = times_of(valid.system, valid.platform)
+        planned = plan(valid, times, place(valid, times)).deployment.planned
+    except Errors:  # whatever it is, it will be said
+        return False
+    return planned is not None and planned.total > has
+
+
+def _idle(crew: Crew) -> tuple[Diagnostic, ...]:
+    """A warning where workers cannot help."""
+    if crew.size < 2:
+        return ()
+    message = "`--workers` has no effect: without periods, candidates are run one at a time"
+    help_text = "give every app a `period`, or leave workers out"
+    return (Diagnostic("F647", message, None, help=help_text, severity="warning"),)
+
+
+# -- what cannot be searched -------------------------------------------------------------------------------------------
+def _require_auto(search: str) -> None:
+    """Where frames come as fast as they can, one search supports a memory limit. Raises Errors."""
+    if search != "auto":
+        message = f"search `{search}` does not support a memory limit"
+        raise Errors([Diagnostic("F508", message, None, help="leave `--search` out")])
+
+
+def _require(problem: Problem, objective: str) -> None:
+    if not problem.apps:
+        raise Errors([Diagnostic("F215", "there is no app to map", None, help="add `app Name { ... }`")])
+    if not problem.cpus:
+        message = f"platform `{problem.platform.name}` has no cpu"
+        raise Errors([Diagnostic("F603", message, problem.platform.span, help="add `cpu core[4]`")])
+    silent = [n for n, d in problem.networks.items() if d.energy is None]
+    if objective == "energy" and (silent or not problem.networks):
+        what = f"of `{silent[0]}` on every kind of processor" if silent else "of a network"
+        message = f"the profile does not say the energy {what}"
+        help_text = "give `energy_nj` for its entries, or choose another --objective"
+        raise Errors([Diagnostic("F607", message, None, help=help_text)])

@@ -1,0 +1,304 @@
+"""The step that maps a scenario: one placement for all states, each judged like a plain system. A state that is late
+with it has places of its own where that helps.
+
+In: a valid text with states, and its times. Out: the mapping of all of them together, with what holds in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil
+
+from ...analysis.timing.switching import Halves, halves
+from ...analysis.timing.system import Refused
+from ...codegen.deploy import missing
+from ...codegen.states import deployed_states
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.mapping import ChangeBound, Effort, Mapping, StateBound
+from ...model.profile import Profile
+from ...model.times import times_of
+from ...search.budget import Budget
+from ...search.deadline.answer import mapping_of
+from ...search.deadline.cores import on_fewest
+from ...search.deadline.memory import banded
+from ...search.deadline.outcome import Outcome
+from ...search.deadline.own_places import own_places, with_own
+from ...search.deadline.problem import JointProblem
+from ...search.deadline.states import StatesOutcome, search_states
+from ...search.memory import Chosen
+from ...search.variants import Refusal
+from ..plan.own_places import Own, bound_together, different
+from ..plan.program import place, plan, union
+from ..plan.protocols import Timing, with_protocols
+from ..plan.states import places_of_variants
+from ..text.check import Valid, ValidScenario
+from .clocks import Clocked, at_best_clocks, beyond_limits
+from .deadline_problem import joint_problem, require_possible
+from .deadlines import Joint, judged, missed, searched
+from .known_times import KnownTimes
+from .request import Request
+
+#: Of the budget, what searches for places of its own get for each state that is late with the common ones.
+OWN = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """What holds in each state, and the same as one mapping; `outcome` says how good it is over all states.
+
+    `valid` has the variants of networks that were found to be the best, where a state wants these, and `refused` says
+    why it has no more accurate ones. `clocked` are the states with clock rates, where the platform says something of
+    these, `excessive` those that take more power than they may; `diagnostics` say what changes that are wanted at once
+    cost. `own` are the states with places of their own.
+    """
+
+    valid: ValidScenario
+    joints: dict[str, Joint]
+    mapping: Mapping
+    outcome: StatesOutcome
+    clocked: dict[str, Clocked] = field(default_factory=dict)
+    excessive: dict[str, Diagnostic] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    own: dict[str, Own] = field(default_factory=dict)
+
+    @property
+    def late(self) -> bool:
+        """Is some app late in some state, or was nothing found?"""
+        groups = (g for j in self.joints.values() for g in j.mapping.groups)
+        return not self.mapping.placements or not all(g.schedulable for g in groups)
+
+    def finished(self, profile: Profile | None, seed: int) -> States:
+        """With all of it as one mapping, and bounds on changes. Raises Errors for what cannot be made at once."""
+        control_ns = None if profile is None else profile.change_ns
+        mapping = _together(self.valid, self, seed, control_ns)
+        if not mapping.placements:
+            return replace(self, mapping=mapping)
+        changes, told = _with_protocols(self.valid, profile, self.joints, mapping)
+        return replace(self, mapping=replace(mapping, transitions=changes), diagnostics=told)
+
+    @property
+    def fits(self) -> bool:
+        """Are the limits of the board kept in all states?"""
+        return all(j.verdict is not None and not j.verdict.engines for j in self.joints.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A text whose states were searched: the problem of each, and what was found; `own` are the answers for states that
+    miss something with the common placement, and nothing with places of their own."""
+
+    valid: ValidScenario
+    budget: Budget
+    times: dict[str, KnownTimes]
+    problems: dict[str, JointProblem]
+    outcome: StatesOutcome
+    own: dict[str, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a search for states, whatever variants they have; `chosen` are bands of networks."""
+
+    known: KnownTimes
+    request: Request
+    chosen: Chosen = field(default_factory=dict)
+
+    def problem(self, state: Valid) -> JointProblem:
+        """The problem of a state. Raises Errors."""
+        problem = joint_problem(state, self.known.of(state).times, self.request.crew)
+        return banded(problem, self.chosen)
+
+    def searched(self, valid: ValidScenario, budget: Budget) -> Searched:
+        """One placement for all states. Raises Errors."""
+        problems = {name: self.problem(state) for name, state in valid.states.items()}
+        for problem in problems.values():
+            require_possible(problem)
+        try:
+            outcome = self._common(valid, problems, budget)
+        except Refused as refused:
+            raise Errors([Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]) from refused
+        times = {name: self.known.of(state) for name, state in valid.states.items()}
+        found = Searched(valid, budget, times, problems, outcome, {})
+        own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
+        return replace(found, own={name: o for name, o in own.items() if o is not None})
+
+    def _common(self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget) -> StatesOutcome:
+        """One placement for all problems; with the objective `cores` on the fewest CPUs. Raises Refused."""
+        alternatives = _alternatives(valid)
+        spent = 0
+
+        def attempt(left_out: frozenset[str], part: Budget) -> StatesOutcome:
+            nonlocal spent
+            restricted = {name: replace(problem, left_out=left_out) for name, problem in problems.items()}
+            found = search_states(restricted, self._run, budget=part, alternatives=alternatives)
+            spent += sum(outcome.counted for outcome in found.states.values())
+            return found
+
+        if "cores" not in self.request.objectives("deadlines"):
+            return attempt(frozenset(), budget)
+        spending = budget.begin(lambda: spent)
+        found, cores = on_fewest(problems.values(), attempt, spending, _is_in_time, lambda o: o.impossible)
+        best = min(found, key=_lateness)
+        return replace(best, cores=cores, seconds=spending.seconds)
+
+    def _run(self, problem: JointProblem, part: Budget) -> Outcome:
+        utilization = replace(self.request, objective="utilization" if self.request.objective else "")
+        return searched(problem, utilization.within(part))
+
+    def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
+        """Another answer for a state, in which it is not late; None: there is none."""
+        if name in bound_together(searched.valid.scenario):
+            return None
+        self.request.say(f"late with the common places: others for `{name}`")
+        common, budget = searched.outcome.states[name], searched.budget.part(OWN)
+        try:
+            return own_places(searched.problems[name], common, self._run, budget)
+        except Refused:  # the common ones are what is known
+            return None
+
+    def mapped(self, searched: Searched) -> States:
+        """What is true of the program of each state, at its clock rates. Raises Errors."""
+        valid, joints, own = searched.valid, dict[str, Joint](), dict[str, Own]()
+        for name in valid.states:
+            if name not in searched.outcome.states:
+                continue
+            self.request.say(f"state {name}")
+            joints[name] = self._judged(searched, name, searched.outcome.states[name])
+            other = self._elsewhere(searched, name, joints[name])
+            if other is not None:
+                own[name] = Own(joints[name].outcome, ", ".join(_missed(joints[name])))
+                joints[name] = other
+        outcome = with_own(searched.outcome, {name: joints[name].outcome for name in own})
+        times = {name: known.times for name, known in searched.times.items()}
+        clocked = at_best_clocks(valid, joints, times, searched.budget)
+        joints |= {name: c.joint for name, c in clocked.items()}
+        empty = Mapping(valid.platform.name, (), (), self.request.search)
+        return States(valid, joints, empty, outcome, clocked, beyond_limits(valid, clocked), own=own)
+
+    def _judged(self, searched: Searched, name: str, outcome: Outcome) -> Joint:
+        state, known, problem = searched.valid.states[name], searched.times[name], searched.problems[name]
+        return judged(state, known, problem, outcome, self.request)
+
+    def _elsewhere(self, searched: Searched, name: str, joint: Joint) -> Joint | None:
+        """The program of a state with places of its own, where it keeps everything only with these."""
+        if joint.verdict is None or joint.verdict.feasible:
+            return None
+        own = searched.own.get(name)
+        if own is None and name not in _late_in_search(searched):  # only the program is late: nobody has tried
+            own = self._with_own_places(searched, name)
+        other = None if own is None else self._judged(searched, name, own)
+        return other if other is not None and other.verdict is not None and other.verdict.feasible else None
+
+
+def _is_in_time(found: StatesOutcome) -> bool:
+    """Has every state that was searched a mapping that keeps all deadlines and limits?
+
+    A search ends with the first state that has none.
+    """
+    verdicts = [outcome.verdict for outcome in found.states.values()]
+    return all(verdict is not None and verdict.feasible for verdict in verdicts)
+
+
+def _lateness(found: StatesOutcome) -> tuple[bool, Fraction]:
+    """The least is the best of several answers: in time, with the least maximum utilization over all states."""
+    verdicts = [outcome.verdict for outcome in found.states.values() if outcome.verdict is not None]
+    return not _is_in_time(found), max((verdict.maximum for verdict in verdicts), default=Fraction(2))
+
+
+def _late_in_search(searched: Searched) -> list[str]:
+    outcomes = searched.outcome.states
+    return [name for name, o in outcomes.items() if o.verdict is not None and not o.verdict.feasible]
+
+
+def _missed(joint: Joint) -> list[str]:
+    return [] if joint.verdict is None else [*missed(joint.problem, joint.verdict)]
+
+
+def _alternatives(valid: ValidScenario) -> list[list[str]]:
+    """Tasks and networks of different variants that take each other's place."""
+    found: dict[str, dict[str, None]] = {}
+    for task, where in (pair for state in valid.states.values() for pair in places_of_variants(state)):
+        found.setdefault(where, {})[task] = None
+    return [list(names) for names in found.values() if len(names) > 1]
+
+
+def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | None) -> Mapping:
+    joints, outcome, empty = found.joints, found.outcome, found.mapping
+    if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
+        return empty
+    common = {name: _with_common_places(found, name, seed) for name in joints}
+    whole = union(common.values())
+    bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
+    bounds |= {n: c.bound for n, c in found.clocked.items()}
+    bounds |= {n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own}
+    for name in valid.options:
+        bounds[name] = replace(bounds[name], choices=valid.scenario.state(name).choices)
+    looked = sum(o.evaluations for o in outcome.states.values())
+    return replace(
+        whole,
+        search=empty.search,
+        groups=(),
+        utilization=(),
+        predicted_period_ns=(),
+        bound=None if outcome.bound is None else float(outcome.bound),
+        effort=Effort(outcome.objective, seed, looked, 0, outcome.seconds, None, outcome.proved),
+        states=tuple(bounds[name] for name in joints),
+        transitions=tuple(_changes(valid, joints, control_ns)),
+    )
+
+
+def _with_common_places(found: States, name: str, seed: int) -> Mapping:
+    joint = found.joints[name]
+    if name not in found.own:
+        return joint.mapping
+    common = found.own[name].common
+    return mapping_of(joint.problem, common, common.verdict, seed)
+
+
+def _changes(valid: ValidScenario, joints: dict[str, Joint], control_ns: int | None) -> Iterator[ChangeBound]:
+    """What the frames of both states take at most, and the controller in between."""
+    known = {name: _halves(valid.states[name], joint) for name, joint in joints.items()}
+    for source, target in dict.fromkeys((t.source, t.target) for t in valid.scenario.transitions):
+        before, after = known[source], known[target]
+        if before is None or after is None:
+            yield ChangeBound(source, target, None, control_ns)
+        else:
+            frames = before.leaving + after.entering
+            yield ChangeBound(source, target, ceil(frames) + (control_ns or 0), control_ns)
+
+
+def _with_protocols(
+    valid: ValidScenario, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
+) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
+    """How each change is made, with its bound. Raises Errors for what cannot be made at once."""
+    scenario, deployments, timings = valid.scenario, {}, {}
+    for name, state in valid.states.items():
+        if missing(state.system):
+            return mapping.transitions, ()
+        mapped = state.mapped(joints[name].mapping)
+        known = times_of(mapped.system, mapped.platform, profile)
+        deployments[name] = plan(mapped, known, place(mapped, known))
+        told = joints[name].verdict
+        timings[name] = Timing(joints[name].program, told is not None and told.feasible)
+    return with_protocols(scenario, deployed_states(scenario, deployments), timings, mapping.transitions)
+
+
+def _halves(state: Valid, joint: Joint) -> Halves | None:
+    """What it takes at most to leave a state, and to enter it."""
+    live = {a.name for a in state.system.apps if any(t.live for t in a.tasks)}
+    try:
+        return None if joint.system is None else halves(joint.system, live)
+    except Refused:
+        return None
+
+
+def map_states_apart(valid: ValidScenario, find: Callable[[Valid], Mapping]) -> Mapping:
+    """Where some app has no period: a search for each state, in which what an earlier one has placed is pinned."""
+    found: list[Mapping] = []
+    for state in sorted(valid.states.values(), key=lambda s: -len(s.tasks)):
+        found.append(find(state.mapped(union(found)) if found else state))
+    whole = union(found)
+    return replace(whole, predicted_period_ns=(), contestants=(), why=())

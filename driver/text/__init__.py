@@ -1,0 +1,1 @@
+"""A text: read, staged and checked, with what is stored beside it."""

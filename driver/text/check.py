@@ -1,0 +1,363 @@
+"""From a path to a valid system: load, stage, check.
+
+In: a text and the name of a platform. Out: `Checked`, with everything that can be found out without running anything,
+or, by `require`, `Valid`: what all later stages take, and never have to ask about again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from ...analysis.dataflow.check import check as check_app
+from ...analysis.dataflow.repetition import repetition
+from ...dsl.load import Loaded, load
+from ...machines.host import HERE, Host, own_platform
+from ...model.application import Application, Task
+from ...model.collecting import no_garbage_collection
+from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ...model.mapping import Mapping
+from ...model.platform import Platform
+from ...model.scenario import Option, Scenario
+from ...model.system import System
+from ...model.times import times_of
+from ...model.verdict import AppVerdicts
+from ...passes import Staged, stage, with_transfers
+from ...passes.staged import BUILD_ONLY
+from ...passes.stored_mapping import carried_out
+from ...targets.fitness import unlaunchable
+from ...targets.memory import too_little
+from ...targets.pins import pinned
+from . import store
+from .notebook_result import NotebookResult
+
+if TYPE_CHECKING:
+    from ...networks.quantization.quantize import Loss
+
+Report = Callable[[str], None]
+#: Is told, in words, before tasks are run to be measured.
+OnMeasure = Callable[[str], None]
+#: Texts that are not in their files yet, by the real paths of these.
+TextsByPath = MappingABC[str, str]
+#: Networks with variants, and the variant of each.
+Choices = tuple[tuple[str, str], ...]
+#: Diagnostics after which rates say nothing: arrows or ports are missing.
+NOT_WHOLE = ("F101", "F201", "F202", "F207", "F001")
+#: Diagnostics that are verdicts of an analysis about a whole graph.
+VERDICT_CODES = ("F203", "F204", "F211", "F216")
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """A system without errors for a platform that is there.
+
+    `loaded` is the text as it was written, before networks were cut; `mapping` the stored one, if it speaks for this
+    text: its networks are cut and its places are pinned already. `repetition` has the firings of every task in one
+    iteration by app; empty for an app whose rates do not balance, which only analyses accept (`Checked.require`).
+    Programs run on `host`. `others` are the same with other variants of networks, so that each variant is somewhere.
+    """
+
+    loaded: Loaded
+    system: System
+    platform: Platform
+    verdicts: dict[str, AppVerdicts]
+    diagnostics: tuple[Diagnostic, ...]
+    mapping: Mapping | None = None
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    host: Host = HERE
+
+    @property
+    def at_hand(self) -> bool:
+        """Is the platform the machine that programs run on, so that what is measured there speaks for it?"""
+        return self.host is not HERE or self.platform.name == HERE.name
+
+    others: tuple[Valid, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: the states of a scenario, or all apps."""
+        return (self,)
+
+    @property
+    def repetition(self) -> dict[str, dict[str, int]]:
+        """Firings of each task in one iteration, by app."""
+        return {name: v.repetition for name, v in self.verdicts.items()}
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """All tasks by name."""
+        return {t.name: t for a in self.system.apps for t in a.tasks}
+
+    @property
+    def every_task(self) -> dict[str, Task]:
+        """All tasks, also those of other variants of networks."""
+        return {name: t for part in (*self.others, self) for name, t in part.tasks.items()}
+
+    def mapped(self, mapping: Mapping) -> Self:
+        """The same with a mapping carried out. Raises Errors."""
+        system, faults = carried_out(self.system, self.platform, mapping)
+        system, more = with_transfers(system, self.platform)
+        if has_errors((*faults, *more)):
+            raise Errors((*faults, *more))
+        return replace(self.rewritten(system), mapping=mapping)
+
+    def rewritten(self, system: System) -> Self:
+        """The same with other tasks, which keep what holds."""
+        before = {a.name: a for a in self.system.apps}
+        verdicts = {
+            a.name: self.verdicts[a.name] if a is before[a.name] else _again(self.verdicts[a.name], a)
+            for a in system.apps
+        }
+        return replace(self, system=system, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidScenario(Valid):
+    """A valid system with a scenario: `states` are its states, each a plain system.
+
+    `options` are, of states that want the best variants, each of `State.options`, or the first of its errors. They are
+    there for mappings only.
+    """
+
+    states: dict[str, Valid] = field(default_factory=dict)
+    options: dict[str, tuple[Valid | str, ...]] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> Scenario:
+        """What its text says of states and changes."""
+        assert self.system.scenario is not None
+        return self.system.scenario
+
+    @property
+    def parts(self) -> tuple[Valid, ...]:
+        """What runs at once: its states."""
+        return tuple(self.states.values())
+
+    def taking(self, option: MappingABC[str, int]) -> ValidScenario:
+        """The same with these options of states."""
+        chosen = {name: self.options[name][k] for name, k in option.items()}
+        states = {name: own for name, own in chosen.items() if isinstance(own, Valid)}
+        apps = {name: self.scenario.state(name).options[option[name]].apps for name in states}
+        system = replace(self.system, scenario=self.scenario.taking(apps))
+        return replace(self, system=system, states=self.states | states)
+
+
+def _again(verdicts: AppVerdicts, app: Application) -> AppVerdicts:
+    """Verdicts of an app whose networks were cut: a cut keeps what holds, but there are other tasks."""
+    return replace(verdicts, repetition=repetition(app).vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(NotebookResult):
+    """A text with everything that could be found out without running anything.
+
+    `staged` is None where there is no such platform, or the text is so faulty that nothing was rewritten. `others` are
+    the same with other variants of networks, so that each variant is somewhere, `states` those of a scenario. `options`
+    are what states that want the best variants may be, in the order of `State.options`; one of them is the state. They
+    are there for whoever looks for a mapping.
+    """
+
+    loaded: Loaded
+    staged: Staged | None
+    verdicts: dict[str, AppVerdicts]
+    diagnostics: tuple[Diagnostic, ...]
+    host: Host = HERE
+    others: tuple[Checked, ...] = ()
+    states: dict[str, Checked] = field(default_factory=dict)
+    options: dict[str, tuple[Checked, ...]] = field(default_factory=dict)
+
+    @property
+    def impossible(self) -> bool:
+        """Is some app late on every mapping, in whatever state?"""
+        return any(v.impossible for c in (self, *self.states.values()) for v in c.verdicts.values())
+
+    @property
+    def ok(self) -> bool:
+        """True when there is no error (warnings are fine)."""
+        return not has_errors(self.diagnostics)
+
+    @property
+    def first_error(self) -> str:
+        """The message of the first error; empty where there is none."""
+        return next((d.message for d in self.diagnostics if d.severity == "error"), "")
+
+    @property
+    def system(self) -> System:
+        """The system as far as it was rewritten."""
+        return self.loaded.system if self.staged is None else self.staged.system
+
+    @property
+    def platform(self) -> Platform | None:
+        """The platform that was asked for."""
+        return self.loaded.platform
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The stored mapping, where it was carried out."""
+        return None if self.staged is None else self.staged.mapping
+
+    def require(self, despite: Collection[str] = ()) -> Valid:
+        """What later stages take. Raises Errors for errors, but those `despite` which somebody goes on."""
+        broken = any(d.severity == "error" and d.code not in despite for d in self.diagnostics)
+        if broken or self.staged is None:
+            raise Errors(self.diagnostics)
+        staged = self.staged
+        found = Valid(
+            self.loaded,
+            staged.system,
+            staged.platform,
+            self.verdicts,
+            self.diagnostics,
+            mapping=staged.mapping,
+            losses=staged.losses,
+            host=self.host,
+            others=tuple(o.require(despite) for o in self.others),
+        )
+        if not self.states:
+            return found
+        states = {name: c.require(despite) for name, c in self.states.items()}
+        options: dict[str, tuple[Valid | str, ...]] = {}
+        for name, own in self.options.items():
+            options[name] = tuple(c.require(despite) if c.ok else c.first_error for c in own)
+        same = {f.name: getattr(found, f.name) for f in fields(found)}
+        return ValidScenario(**same, states=states, options=options)
+
+
+def check(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    mapped: bool = True,
+    opened: str | None = None,
+    host: Host = HERE,
+    texts: TextsByPath | None = None,
+) -> Checked:
+    """Load a text and check everything: names, types, code, networks, rates, deadlock, pins of the platform.
+
+    `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the text, the name of a
+    board that comes with flowc, or a .flow file that declares one. Programs run on `host`. A mapping that
+    is stored beside the text counts like pins (unless not `mapped`), where the text has none. With `opened` only that
+    graph or app counts, and `texts` stand for what is in files (see `load`).
+    """
+    if platform == HERE.name:
+        platform = host.name
+    with no_garbage_collection():
+        loaded = load(path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts)
+        return _checked(loaded, mapped and opened is None, host)
+
+
+def prepare(
+    path: str | Path,
+    *,
+    platform: str = "host",
+    mapped: bool = True,
+    opened: str | None = None,
+    host: Host = HERE,
+    report: Report | None = None,
+) -> Checked:
+    """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone. Raises Errors."""
+    checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
+    options = (c for own in checked.options.values() for c in own)
+    parts = [
+        c
+        for c in (checked, *checked.others, *checked.states.values(), *options)
+        if c.staged is not None and c.staged.unquantized
+    ]
+    if not checked.ok or not parts:
+        return checked
+    from ...passes.precision import convert_network
+
+    for part in parts:
+        assert part.staged is not None
+        for task in part.staged.unquantized:
+            if report is not None:
+                report(f"converting {task.definition}")
+            convert_network(part.system, task, part.staged.platform.tensorrt)
+    return _checked(checked.loaded, mapped and opened is None, host)
+
+
+def _checked(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    scenario = loaded.system.scenario
+    found = _alone(loaded, mapped and scenario is None, host)
+    if not found.ok or not (loaded.system.others or scenario):
+        return found
+
+    def part(apps: tuple[Application, ...]) -> Checked:
+        return _alone(replace(loaded, system=loaded.system.with_apps(apps), diagnostics=()), False, host)
+
+    others = tuple(part(apps) for apps in loaded.system.others)
+    options: dict[str, tuple[Checked, ...]] = {}
+    states: dict[str, Checked] = {}
+    taken: dict[str, tuple[Application, ...]] = {}
+    stored = _stored_choices(found.staged) if mapped and found.staged is not None else {}
+    for state in () if scenario is None else scenario.states:
+        if not state.options:
+            states[state.name] = part(state.apps)
+            continue
+        wanted = [o for o in state.options if o.choices == stored.get(state.name)] or [*state.options]
+        checked = (part(option.apps) for option in wanted)
+        if not mapped:  # whoever looks for a mapping wants all of them
+            options[state.name] = tuple(checked)
+        states[state.name], taken[state.name] = _best(wanted, options.get(state.name, checked))
+    if scenario is not None and taken and found.staged is not None:
+        system = replace(found.staged.system, scenario=scenario.taking(taken))
+        found = replace(found, staged=replace(found.staged, system=system))
+    told = dict.fromkeys(d for c in (found, *others, *states.values()) for d in c.diagnostics)
+    return replace(found, diagnostics=in_order(told), others=others, states=states, options=options)
+
+
+def _best(options: Sequence[Option], checked: Iterable[Checked]) -> tuple[Checked, tuple[Application, ...]]:
+    """The first option that may keep its deadlines, else the last one, with its apps."""
+    for option, found in zip(options, checked, strict=True):
+        best = found, option.apps
+        if found.ok and not found.impossible:
+            break
+    return best
+
+
+def _stored_choices(staged: Staged) -> dict[str, Choices]:
+    """The variants that a stored mapping has found to be the best, if it speaks for this text."""
+    system, platform = staged.system, staged.platform
+    if system.scenario is None or not any(s.options for s in system.scenario.states):
+        return {}
+    stored, _ = store.read_mapping(system, platform)
+    if stored is None or stored.stale(system, platform) is not None:
+        return {}
+    return {s.state: s.choices for s in stored.mapping.states if s.choices}
+
+
+def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
+    """The apps of the system, and no other variants of their networks."""
+    diagnostics = list(loaded.diagnostics)
+    broken = has_errors(diagnostics)
+    staged = None
+    if loaded.platform is not None and not broken:
+        stored, told = store.read_mapping(loaded.system, loaded.platform) if mapped else (None, ())
+        staged = stage(loaded.system, loaded.platform, stored)
+        diagnostics += staged.diagnostics
+        if not has_errors(staged.diagnostics):
+            diagnostics += told
+    system = loaded.system if staged is None else staged.system
+    whole = not broken or not any(d.code in NOT_WHOLE for d in loaded.diagnostics)
+    times = times_of(system, loaded.platform) if loaded.platform is not None else None
+    verdicts = {}
+    for app in system.apps:
+        given = {} if times is None else {t.name: known.worst_ns for t in app.tasks if (known := times.here(t.name))}
+        verdicts[app.name], found = check_app(app, given)
+        # A graph with missing arrows or ports balances differently: only speak of rates when it is whole.
+        if whole:
+            diagnostics += found
+        elif has_errors(found):
+            diagnostics += [d for d in found if d.code in ("F203", "F204")]
+    if loaded.unknown_platform is not None:
+        diagnostics.append(loaded.unknown_platform)
+    if staged is not None and not has_errors(diagnostics):
+        diagnostics += unlaunchable(staged.system.apps, staged.platform)
+        wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
+        diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+        too_much = too_little(loaded.system.apps, staged.platform)
+        diagnostics += [] if too_much is None else [too_much]
+    return Checked(loaded, staged, verdicts, in_order(diagnostics), host)

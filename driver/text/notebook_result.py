@@ -1,0 +1,24 @@
+"""What every result of a verb has in common: a notebook shows it as tables.
+
+The functions that make the tables are of a higher room, which looks at all kinds of results. So they are found by name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+#: The module with a function for each type of result, called as the type is, in lower case.
+_TABLES = "show.notebook"
+
+
+class NotebookResult:
+    """A result of a verb, as Python gets it."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Its tables, as a notebook shows them."""
+        driver = __package__.rpartition(".")[0]
+        tables = import_module(f"{driver}.{_TABLES}")
+        html: str = getattr(tables, type(self).__name__.lower())(self)
+        return html

@@ -1,0 +1,189 @@
+"""What is kept beside a text, and nobody else reads or writes: `STEM.PLATFORM.profile.json` and `.mapping.json`.
+
+A file that does not speak for the text as it is (other code, another machine) is named in a warning and not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Container
+from collections.abc import Mapping as MappingABC
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...model.diagnostic import Diagnostic, Errors, listed
+from ...model.files import read_bytes, reason, replace_file, require_writable
+from ...model.mapping import Mapping
+from ...model.platform import Platform
+from ...model.profile import Profile
+from ...model.system import System
+from ...passes.stored_mapping import StoredMapping, identity, not_used
+from ...profiling.identity import task_hashes
+
+if TYPE_CHECKING:
+    from .check import Valid
+
+
+def mapping_path(system: System, platform: Platform) -> Path:
+    """STEM.PLATFORM.mapping.json beside the text."""
+    return Path(system.path).parent / f"{system.stem}.{platform.name}.mapping.json"
+
+
+def profile_path(system: System, platform: Platform) -> Path:
+    """STEM.PLATFORM.profile.json beside the text."""
+    return Path(system.path).parent / f"{system.stem}.{platform.name}.profile.json"
+
+
+def read_mapping(system: System, platform: Platform) -> tuple[StoredMapping | None, tuple[Diagnostic, ...]]:
+    """The stored mapping, as a pass, or why it cannot be read."""
+    path = mapping_path(system, platform)
+    if not os.path.isfile(path):
+        return None, ()
+    try:
+        mapping, wanted = Mapping.from_json(read_bytes(path))
+    except (OSError, ValueError) as error:
+        return None, (not_used(f"`{path.name}` is not used: {reason(error)}"),)
+    return StoredMapping(mapping, wanted, path.name), ()
+
+
+def save_mapping(valid: Valid, mapping: Mapping) -> Path:
+    """Write a mapping beside the text. Raises Errors."""
+    path = mapping_path(valid.system, valid.platform)
+    try:
+        replace_file(path, mapping.to_json(identity(valid.system, valid.platform)))
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return path
+
+
+def require_place(valid: Valid) -> None:
+    """A mapping can be stored beside the text: what is found in hours shall not be lost. Raises Errors."""
+    path = mapping_path(valid.system, valid.platform)
+    try:
+        require_writable(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> Errors:
+    help_text = "`map` keeps what it finds beside the text: copy the text to a folder where you may write"
+    return Errors([Diagnostic("F605", f"cannot write `{path}`: {reason(error)}", None, help=help_text)])
+
+
+def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile if it speaks for every task of this text (on this machine, for `host`), and what does not."""
+    profile, unread = _stored(valid)
+    if profile is None:
+        return None, unread
+    name = profile_path(valid.system, valid.platform).name
+    digests, known = _hashes(valid), _digests(profile)
+    if _elsewhere(valid, profile):
+        return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
+    changed = _changed(profile, digests)
+    if changed:
+        return None, (_warning(f"`{name}` is stale: {listed(changed)} changed since"),)
+    new = [task for task in digests if task not in known]
+    untold = [task for task in new if not _cut_since(task, known)]
+    if untold:
+        return None, (_warning(f"`{name}` has no times of {listed(untold)}"),)
+    return (None if new else profile), ()
+
+
+def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile as far as it goes: what does not speak for this text and machine is an estimate."""
+    profile, unread = _stored(valid)
+    if profile is None:
+        return None, unread
+    name = profile_path(valid.system, valid.platform).name
+    elsewhere = _elsewhere(valid, profile)
+    changed = _changed(profile, _hashes(valid))
+    said = []
+    if elsewhere:
+        said.append(f"`{name}` was measured on another machine ({profile.host}): its times count as estimates")
+    if changed:
+        said.append(f"`{name}` is stale: {listed(changed)} changed since, and what it says of them counts as estimates")
+    entries = []
+    for e in profile.entries:
+        if e.subject in changed:  # its layers may be others now
+            e = replace(e, estimated=True, layers=(), overhead_ns=0, arena_bytes=None, bands=None)
+        elif elsewhere:
+            e = replace(e, estimated=True)
+        entries.append(e)
+    warnings = tuple(Diagnostic("F614", message, None, severity="warning") for message in said)
+    return replace(profile, entries=tuple(entries)), warnings
+
+
+def _hashes(valid: Valid) -> dict[str, str]:
+    """What each task is; with states, tasks of all variants of networks."""
+    parts = (*valid.others, valid) if valid.system.scenario is not None else (valid,)
+    return {name: digest for part in parts for name, digest in task_hashes(part.system).items()}
+
+
+def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+    """The stored profile whatever it speaks for, or why it cannot be read."""
+    path = profile_path(valid.system, valid.platform)
+    if not os.path.isfile(path):
+        return None, ()
+    try:
+        return Profile.from_json(read_bytes(path)), ()
+    except (OSError, ValueError) as error:
+        return None, (_warning(f"`{path.name}` is not used: {reason(error)}"),)
+
+
+def _elsewhere(valid: Valid, profile: Profile) -> bool:
+    """Was it measured on another machine than it is about?"""
+    if valid.platform.name != valid.host.name:
+        return False
+    own = valid.host.identity.host_hash
+    return any(e.host_hash != own for e in profile.entries)
+
+
+def _digests(profile: Profile) -> dict[str, set[str]]:
+    """What each task was when it was measured."""
+    found: dict[str, set[str]] = {}
+    for e in profile.entries:
+        found.setdefault(e.subject, set()).add(e.content_hash)
+    return found
+
+
+def _changed(profile: Profile, digests: MappingABC[str, str]) -> list[str]:
+    """Tasks that are something else now than when they were measured."""
+    known = _digests(profile)
+    return [task for task, digest in digests.items() if known.get(task, {digest}) != {digest}]
+
+
+def _cut_since(task: str, known: Container[str]) -> bool:
+    """Is it a stage of a network that was measured whole, or a whole one of which stages were?"""
+    return task.rpartition(".stage")[0] in known or f"{task}.stage1" in known
+
+
+def read_given_profile(path: Path) -> Profile:
+    """A profile that the user named. Raises Errors."""
+    try:
+        return Profile.from_json(read_bytes(path))
+    except (OSError, ValueError) as error:
+        raise Errors([Diagnostic("F607", f"cannot read the profile `{path}`: {reason(error)}", None)]) from error
+
+
+def save_profile(valid: Valid, profile: Profile) -> tuple[Diagnostic, ...]:
+    """Store a profile beside the text; a warning where that is not possible.
+
+    What is known of other tasks (a network that is cut now, stages that are one network now) stays, if it was measured
+    on the same machine.
+    """
+    path = profile_path(valid.system, valid.platform)
+    with contextlib.suppress(OSError, ValueError):
+        old = Profile.from_json(read_bytes(path))
+        if old.host == profile.host:
+            profile = profile.over(old)
+    try:
+        replace_file(path, profile.to_json())
+    except OSError as error:
+        return (_warning(f"the profile is not kept: `{path}`: {error.strerror}"),)
+    return ()
+
+
+def _warning(message: str) -> Diagnostic:
+    return Diagnostic("F607", message, None, severity="warning")
